@@ -1,0 +1,1 @@
+"""The client library: Client, Producer, Consumer and Admin, async and sync."""

@@ -1,0 +1,1 @@
+"""A broker node: sockets, sessions, partitions and their logs."""

@@ -1,0 +1,1 @@
+"""What is declared once and shared by every room: messages, data formats, errors."""

@@ -1,0 +1,1 @@
+"""The message compiler: definitions in JSON to Python codecs, a reference and a corpus."""

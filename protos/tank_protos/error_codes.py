@@ -1,0 +1,82 @@
+"""The error bytes of the wire: TANK's own, and those of our messages from 0x40 on."""
+
+from enum import IntEnum
+
+
+class ProduceError(IntEnum):
+    """Result bytes of ProduceResponse (TANK ids 1 and 5)."""
+
+    NONE = 0x00
+    UNKNOWN_PARTITION = 0x01
+    STORAGE = 0x02
+    NOT_ACKNOWLEDGED_IN_TIME = 0x03
+    NOT_ENOUGH_REPLICAS = 0x04
+    SEQUENCE_NUMBER_NOT_ABOVE_END = 0x0A
+    OTHER_LEADER = 0xFC
+    NO_LEADER = 0xFD
+    READ_ONLY = 0xFE
+    UNKNOWN_TOPIC = 0xFF
+
+
+class ConsumeFlag(IntEnum):
+    """Flag bytes of a partition in ConsumeResponse."""
+
+    DATA = 0x00
+    OUT_OF_BOUNDS = 0x01
+    NOT_OPENED = 0xFB
+    OTHER_LEADER = 0xFC
+    NO_LEADER = 0xFD
+    SPARSE = 0xFE
+    UNKNOWN_PARTITION = 0xFF
+
+
+class CreateTopicError(IntEnum):
+    """Error bytes of CreateTopicResponse (TANK id 7)."""
+
+    NONE = 0
+    EXISTS = 1
+    SYSTEM = 2
+    BAD_CONFIG = 4
+    READ_ONLY = 5
+    INVALID_REQUEST = 10
+
+
+class ReloadConfError(IntEnum):
+    """Error bytes of ReloadConfResponse (TANK id 8)."""
+
+    NONE = 0
+    NO_FILE = 2
+    BAD_CONFIG = 3
+    UNKNOWN_PARTITION = 10
+    UNKNOWN_TOPIC = 11
+    NOT_IN_CLUSTER_MODE = 12
+
+
+class ErrorCode(IntEnum):
+    """Error bytes of our own messages (ids from 0x40 on). Where TANK has a byte for a thing, it is the same byte."""
+
+    NONE = 0x00
+    UNKNOWN_PARTITION = 0x01
+    STORAGE = 0x02
+    NOT_ACKNOWLEDGED_IN_TIME = 0x03
+    NOT_ENOUGH_REPLICAS = 0x04
+    SEQUENCE_NUMBER_NOT_ABOVE_END = 0x0A
+    INVALID_BUNDLE = 0x10
+    OUT_OF_ORDER_SEQUENCE = 0x11
+    STALE_PRODUCER_EPOCH = 0x12
+    UNKNOWN_PRODUCER = 0x13
+    TOO_LARGE = 0x14
+    INVALID_REQUEST = 0x15
+    TOPIC_EXISTS = 0x16
+    INVALID_NAME = 0x17
+    INVALID_SETTING = 0x18
+    INVALID_PARTITIONS = 0x19
+    INVALID_REPLICATION_FACTOR = 0x1A
+    UNKNOWN_GROUP = 0x1B
+    TIMED_OUT = 0x1C
+    OVERLOADED = 0x1D
+    DAMAGED = 0x1E
+    OTHER_LEADER = 0xFC
+    NO_LEADER = 0xFD
+    READ_ONLY = 0xFE
+    UNKNOWN_TOPIC = 0xFF

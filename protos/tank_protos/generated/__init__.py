@@ -1,0 +1,1 @@
+"""Generated code. Written by `make proto`; never edited by hand."""

@@ -1,0 +1,1 @@
+"""Tank as a Spark data source."""
