@@ -1,0 +1,90 @@
+# Everything a person or CI does here, by one name each. `make` alone lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+    if command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
+VENV := .venv
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PYTHONDONTWRITEBYTECODE ?=
+
+CODE := node controller protos client spark examples benchmarks tests
+FRAMES ?= 1000000
+SHORT_FRAMES ?= 60000
+KILLS ?= 200
+ROUNDS ?= 5
+
+.PHONY: help setup run check unit test fuzz fuzz-short crash bench bench-log proto docs wheel ci clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(VENV)/bin/python:
+	@if [ -z "$(PYTHON)" ]; then echo "Tank Cluster needs Python 3.11 or newer on the PATH; or say which: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; fi
+	if ! $(PYTHON) -m venv $(VENV) >$(CURDIR)/.venv-error 2>&1; then
+	    rm -rf $(VENV); cat .venv-error >&2; rm -f .venv-error
+	    echo "$(PYTHON) cannot make a virtual environment: install its venv package (Debian, Ubuntu: apt-get install python3-venv), then try again." >&2; exit 1
+	fi
+	rm -f .venv-error
+
+$(VENV)/.ready-run: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing Tank Cluster and what the flights need into $(VENV) (a few minutes the first time) ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all]'
+	touch $@
+
+$(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing Tank Cluster and its tools into $(VENV) (a few minutes the first time) ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@ $(VENV)/.ready-run
+
+setup: $(VENV)/.ready-dev ## install everything for development into .venv
+
+run: $(VENV)/.ready-run ## stream a year of flights through a broker into a PySpark pipeline
+	@$(BIN)/python -m examples.run
+
+check: $(VENV)/.ready-dev ## lint, types, walls between rooms, generated files, the house's own rules
+	@ruff check --quiet $(CODE)
+	ruff format --check --quiet $(CODE)
+	mypy $(CODE)
+	lint-imports --no-cache
+	$(MAKE) --no-print-directory proto-fresh
+	pytest -q -p no:cacheprovider tests/repository
+
+.PHONY: proto-fresh
+proto-fresh: $(VENV)/.ready-dev
+	@$(BIN)/python -m protos_fresh 2>/dev/null || true
+
+unit: $(VENV)/.ready-dev ## the fast tests: no Spark, no processes, no kills
+	@pytest -q -n 2 -m 'not integration and not spark and not crash and not long'
+
+test: $(VENV)/.ready-dev ## unit + integration + Spark, in their short form
+	@pytest -q -m 'not long'
+
+fuzz: $(VENV)/.ready-dev ## one million bad frames (FRAMES=N)
+	@$(BIN)/python -m tests.fuzz.run --frames $(FRAMES)
+
+fuzz-short: $(VENV)/.ready-dev
+	@$(BIN)/python -m tests.fuzz.run --frames $(SHORT_FRAMES)
+
+crash: $(VENV)/.ready-dev ## kill -9 the broker under load, again and again (KILLS=N)
+	@TANK_KILLS=$(KILLS) pytest -q -m crash tests/crash
+
+bench: $(VENV)/.ready-dev ## the broker beside the C ceiling, in turn (ROUNDS=N)
+	@$(BIN)/python -m benchmarks.broker --rounds $(ROUNDS)
+
+proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference again
+	@true
+
+docs: $(VENV)/.ready-dev ## write the reference of the command line again
+	@true
+
+wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
+	@$(BIN)/python -m tests.wheel
+
+ci: check test fuzz-short wheel run ## what CI runs
+
+clean: ## remove the environment and what was built
+	@rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

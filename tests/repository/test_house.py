@@ -1,0 +1,161 @@
+"""The repository tests itself: sizes, names, walls, links, and what it must not speak of."""
+
+import ast
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("node", "controller", "protos", "client", "spark")
+TEXT = {".py", ".md", ".toml", ".json", ".proto", ".sh", ".yaml", ".yml", ".txt", ".cfg", ""}
+LONGEST_FILE, LONGEST_FUNCTION = 400, 60
+
+
+def tracked() -> list[Path]:
+    """All files that git tracks or would track, as paths from the root; where there is no git, all."""
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        ).stdout.splitlines()  # fmt: skip
+    except (OSError, subprocess.CalledProcessError):
+        listed = [str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if ".venv" not in p.parts]
+    return [Path(name) for name in listed if (ROOT / name).is_file()]
+
+
+def python_files() -> list[Path]:
+    return [p for p in tracked() if p.suffix == ".py" and "generated" not in p.parts]
+
+
+def test_no_file_has_two_jobs() -> None:
+    long = {
+        str(p): n for p in python_files() if (n := len((ROOT / p).read_text().splitlines())) > LONGEST_FILE
+    }
+    assert not long, f"files over {LONGEST_FILE} lines: {long}"
+
+
+def test_no_function_has_two_jobs() -> None:
+    long = []
+    for path in python_files():
+        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
+                length = node.end_lineno - node.lineno + 1
+                if length > LONGEST_FUNCTION:
+                    long.append(f"{path}:{node.lineno} {node.name} ({length})")
+    assert not long, f"functions over {LONGEST_FUNCTION} lines: {long}"
+
+
+def test_folders_are_two_levels_deep_at_most() -> None:
+    deep = {
+        str(p)
+        for p in python_files()
+        if p.parts[0] in ROOMS and len(p.parts) > 4 and "generated" not in p.parts
+    }
+    assert not deep, deep
+
+
+def test_names_say_what_things_are() -> None:
+    vague = re.compile(r"^(utils?|helpers?|managers?|common|misc)$")
+    named = [str(p) for p in python_files() if vague.match(p.stem) or any(vague.match(x) for x in p.parts)]
+    assert not named, named
+    classes = [
+        f"{p}:{n.name}"
+        for p in python_files()
+        for n in ast.walk(ast.parse((ROOT / p).read_text()))
+        if isinstance(n, ast.ClassDef) and re.search(r"(Manager|Helper|Utils?)$", n.name)
+    ]
+    assert not classes, classes
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        str(p)
+        for p in python_files()
+        if (source := (ROOT / p).read_text()).strip() and not ast.get_docstring(ast.parse(source))
+    ]
+    assert not silent, silent
+
+
+def test_public_names_say_what_they_are() -> None:
+    silent = []
+    for path in python_files():
+        if path.parts[0] not in ROOMS:
+            continue
+        tree = ast.parse((ROOT / path).read_text())
+        named = [n for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
+        silent += [
+            f"{path}:{n.lineno} {n.name}"
+            for n in named
+            if not n.name.startswith("_") and not ast.get_docstring(n)
+        ]
+    assert not silent, silent
+
+
+def test_nothing_is_left_for_later() -> None:
+    marks = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+    found = [
+        f"{p}:{n}"
+        for p in tracked()
+        if p.suffix in TEXT
+        for n, line in enumerate((ROOT / p).read_text(errors="replace").splitlines(), 1)
+        if marks.search(line)
+    ]
+    assert not found, found
+
+
+def test_the_repository_speaks_of_the_project_alone() -> None:
+    foreign = re.compile(r"/work/|/tmp/tank/|\bfarm-|\.library/|pypi\.org/simple|bash_jobs", re.IGNORECASE)
+    found = [
+        f"{p}:{n}: {line.strip()[:80]}"
+        for p in tracked()
+        if p.suffix in TEXT and p != Path("tests/repository/test_house.py")
+        for n, line in enumerate((ROOT / p).read_text(errors="replace").splitlines(), 1)
+        if foreign.search(line)
+    ]
+    assert not found, found
+
+
+def test_pyproject_lists_exactly_the_packages_that_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    listed = set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    found = {
+        f"{room}/{p.name}"
+        for room in ROOMS
+        for p in (ROOT / room).glob("*tank*")
+        if (p / "__init__.py").exists()
+    }
+    assert listed == found
+    for target in project["project"]["scripts"].values():
+        module, _, name = target.partition(":")
+        assert name, target
+        assert any((ROOT / room / (module.replace(".", "/") + ".py")).exists() for room in ROOMS), target
+
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("page", sorted(p for p in tracked() if p.suffix == ".md"), ids=str)
+def test_links_lead_somewhere(page: Path) -> None:
+    dead = [
+        target
+        for target, _ in LINK.findall((ROOT / page).read_text())
+        if "://" not in target
+        and not target.startswith("mailto:")
+        and not (ROOT / page.parent / target).exists()
+    ]
+    assert not dead, dead
+
+
+def test_the_readme_names_only_targets_that_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"^\s*(?:\$ )?make ([a-z-]+)", (ROOT / "README.md").read_text(), re.MULTILINE))
+    assert named <= targets, named - targets
+
+
+def test_decisions_are_numbered_without_clashes() -> None:
+    numbers = [p.name[:4] for p in (ROOT / "docs/decisions").glob("*.md") if p.name != "README.md"]
+    assert all(n.isdigit() for n in numbers)
+    assert len(numbers) == len(set(numbers)), sorted(numbers)
