@@ -1,0 +1,294 @@
+"""A topic's settings: TANK's keys with TANK's units, and our own. For brokers, controller, clients and CLI.
+
+The text form is TANK's: a `key=value` a line, `#` begins a comment. Sizes take k, m, g, t (powers of 1024),
+durations take ms, s, min, h, d, w, mon (30 days), y (365 days); both may be sums: `1d+12h`, `1g,512m`.
+A number without a unit is bytes, or seconds.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+MAX_SETTINGS_TEXT_BYTES = 64 * 1024
+"""The longest text that `parse_text` reads: far above all keys together, far below what would hurt."""
+
+MAX_KEY_BYTES = 255
+MAX_VALUE_BYTES = 1024
+
+_MAX_NUMBER = 2**53
+"""Sizes and durations (ms) stay below this, so that no language loses a digit of them."""
+
+MAX_SEGMENT_BYTES = 3 * 1024**3
+"""An index holds positions in 32 bits, and a segment may pass its size by what one tick appends."""
+
+
+class SettingError(ValueError):
+    """A setting that can't be used. `advice` says what to write instead."""
+
+    def __init__(self, key: str, value: str, advice: str) -> None:
+        super().__init__(f"setting {_shown(key)}={_shown(value)}: {advice}")
+        self.key = key
+        self.value = value
+        self.advice = advice
+
+
+class CleanupPolicy(StrEnum):
+    """What happens to old messages: dropped by age, size and count, or all but the newest of each key."""
+
+    DELETE = "delete"
+    CLEANUP = "cleanup"
+
+
+class FlushPolicy(StrEnum):
+    """When a message is acknowledged: in-sync replicas have it on disk, or they have it in memory."""
+
+    DISK = "disk"
+    REPLICATED = "replicated"
+
+
+@dataclass(slots=True, frozen=True)
+class TopicSettings:
+    """All settings of a topic, with defaults for what nobody set. Times in ms, sizes in bytes."""
+
+    retention_segments_count: int = 0
+    """How many segments are kept; 0: all, else at least 2."""
+    retention_ms: int = 0
+    """How long sealed segments are kept, by append time; 0: for ever."""
+    retention_bytes: int = 0
+    """How large a partition may grow before old segments go; 0: no limit."""
+    segment_bytes: int = 1024**3
+    """A segment that has grown past this is sealed."""
+    index_interval_bytes: int = 4096
+    """Accepted for TANK's sake: our index has a record for every batch."""
+    index_size_max_bytes: int = 10 * 1024**2
+    """Accepted for TANK's sake, without effect."""
+    roll_ms: int = 7 * 86_400_000
+    """A segment older than this is sealed."""
+    roll_jitter_ms: int = 0
+    """Up to this much, at random, is taken off `roll_ms`, so that segments don't all roll at once."""
+    flush_messages: int = 0
+    """An fsync after so many messages, under flush=replicated; 0: not by count."""
+    flush_ms: int = 0
+    """An fsync at least this often, under flush=replicated; 0: the broker's interval."""
+    cleanup_policy: CleanupPolicy = CleanupPolicy.DELETE
+    min_cleanable_ratio: float = 0.5
+    """Compaction begins when so much of the sealed bytes is not yet compacted; 0 to 1."""
+    flush: FlushPolicy | None = None
+    """None: the broker's default."""
+    min_insync_replicas: int = 0
+    """0: the default for the replication factor, see `min_insync`."""
+    unclean_leader_election: bool = False
+    """Whether a replica that isn't in sync may lead when no other can, and messages be lost."""
+    explicit: frozenset[str] = frozenset()
+    """The keys that somebody set."""
+
+    def min_insync(self, replication_factor: int) -> int:
+        """How many replicas must be in sync: what was set, else rf // 2 + 1 from rf 3 on, else 1."""
+        if self.min_insync_replicas:
+            return self.min_insync_replicas
+        return replication_factor // 2 + 1 if replication_factor >= 3 else 1
+
+    def describe(
+        self, default_flush: FlushPolicy = FlushPolicy.DISK, replication_factor: int = 1
+    ) -> list[tuple[str, str, bool]]:
+        """(key, value, nobody set it) for every key; values in plain units, as `from_pairs` takes them."""
+        described = []
+        for key, setting in _SETTINGS.items():
+            value = getattr(self, setting.field)
+            if setting.field == "flush" and value is None:
+                value = default_flush
+            elif setting.field == "min_insync_replicas" and value == 0:
+                value = self.min_insync(replication_factor)
+            described.append((key, setting.show(value), key not in self.explicit))
+        return described
+
+
+def parse_text(text: bytes | str) -> dict[str, str]:
+    """The pairs of a settings text; of a key given twice the last counts. SettingError for any other line."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "surrogateescape")
+    if len(text) > MAX_SETTINGS_TEXT_BYTES:
+        raise SettingError("", text[:20], f"the text is longer than {MAX_SETTINGS_TEXT_BYTES} bytes")
+    pairs: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.split("#", 1)[0].strip()
+        if not line:
+            continue
+        key, equals, value = line.partition("=")
+        if not equals or not key.strip():
+            raise SettingError(line, "", f"line {number} is not a key=value")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def split_unknown(pairs: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The pairs whose keys are known, and the other keys: TANK's own CreateTopic reports and skips those."""
+    known = {key: value for key, value in pairs.items() if key in _SETTINGS}
+    return known, sorted(key for key in pairs if key not in _SETTINGS)
+
+
+def from_pairs(pairs: Mapping[str, str]) -> TopicSettings:
+    """The settings that these pairs give. SettingError for an unknown key or a value that can't be."""
+    values: dict[str, object] = {}
+    for key, value in pairs.items():
+        setting = _SETTINGS.get(key)
+        if setting is None:
+            raise SettingError(key, value, f"unknown; {_nearest(key)}")
+        try:
+            values[setting.field] = setting.read(value.strip())
+        except ValueError as error:
+            raise SettingError(key, value, str(error)) from None
+    return TopicSettings(**values, explicit=frozenset(pairs))  # type: ignore[arg-type]
+
+
+def setting_keys() -> list[str]:
+    """All keys, in the order in which they are shown."""
+    return list(_SETTINGS)
+
+
+# --- values ------------------------------------------------------------------------------------
+
+_SIZE_UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+_DURATION_UNITS_MS = {
+    "": 1000,
+    "ms": 1,
+    "s": 1000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 7 * 86_400_000,
+    "mon": 30 * 86_400_000,
+    "y": 365 * 86_400_000,
+}
+_TERM = re.compile(r"([0-9]{1,16})\s*([a-z]*)")
+
+
+def _sum(text: str, units: Mapping[str, int], example: str) -> int:
+    total = 0
+    for term in re.split(r"[,+]", text.lower()):
+        match = _TERM.fullmatch(term.strip())
+        if match is None or match[2] not in units:
+            raise ValueError(
+                f"write a number with one of the units {', '.join(u for u in units if u)}, such as {example}"
+            )
+        total += int(match[1]) * units[match[2]]
+    if total >= _MAX_NUMBER:
+        raise ValueError(f"is too large; at most {_MAX_NUMBER - 1}")
+    return total
+
+
+def parse_size(text: str) -> int:
+    """Bytes: `64m`, `1g+512m`, `4096`. ValueError says what to write."""
+    return _sum(text, _SIZE_UNITS, "64m")
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds: `7d`, `1h,30min`, `90` (seconds), `250ms`. ValueError says what to write."""
+    return _sum(text, _DURATION_UNITS_MS, "7d")
+
+
+def _show_duration(ms: int) -> str:
+    return str(ms // 1000) if ms % 1000 == 0 else f"{ms}ms"
+
+
+def _segment_bytes(text: str) -> int:
+    size = parse_size(text)
+    if not 1 <= size <= MAX_SEGMENT_BYTES:
+        raise ValueError("must be between 1 byte and 3g")
+    return size
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,15}", text):
+        raise ValueError("write a whole number, 0 or more")
+    return int(text)
+
+
+def _segments_count(text: str) -> int:
+    count = _count(text)
+    if count == 1:
+        raise ValueError("must be 0 (keep all) or at least 2: the segment that is written to always stays")
+    return count
+
+
+def _replicas(text: str) -> int:
+    count = _count(text)
+    if not 1 <= count <= 255:
+        raise ValueError("must be between 1 and 255")
+    return count
+
+
+def _ratio(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{0,3}(\.[0-9]{1,9})?", text) or not text or float(text) > 1:
+        raise ValueError("write a number between 0 and 1, such as 0.5")
+    return float(text)
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("write true or false")
+    return text.lower() == "true"
+
+
+def _cleanup_policy(text: str) -> CleanupPolicy:
+    # Kafka's users write `compact` for the same thing.
+    if text.lower() in ("cleanup", "compact"):
+        return CleanupPolicy.CLEANUP
+    if text.lower() == "delete":
+        return CleanupPolicy.DELETE
+    raise ValueError("write delete, or cleanup (compaction by key)")
+
+
+def parse_flush(text: str) -> FlushPolicy:
+    """`disk` or `replicated`. ValueError says so."""
+    try:
+        return FlushPolicy(text.lower())
+    except ValueError:
+        raise ValueError("write disk or replicated") from None
+
+
+# --- the table ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, frozen=True)
+class _Setting:
+    field: str
+    read: Callable[[str], object]
+    show: Callable[..., str] = str
+
+
+_SETTINGS: dict[str, _Setting] = {
+    "retention.segments.count": _Setting("retention_segments_count", _segments_count),
+    "log.retention.secs": _Setting("retention_ms", parse_duration_ms, _show_duration),
+    "log.retention.bytes": _Setting("retention_bytes", parse_size),
+    "log.segment.bytes": _Setting("segment_bytes", _segment_bytes),
+    "log.index.interval.bytes": _Setting("index_interval_bytes", parse_size),
+    "log.index.size.max.bytes": _Setting("index_size_max_bytes", parse_size),
+    "log.roll.secs": _Setting("roll_ms", parse_duration_ms, _show_duration),
+    "log.roll.jitter.secs": _Setting("roll_jitter_ms", parse_duration_ms, _show_duration),
+    "flush.messages": _Setting("flush_messages", _count),
+    "flush.secs": _Setting("flush_ms", parse_duration_ms, _show_duration),
+    "log.cleanup.policy": _Setting("cleanup_policy", _cleanup_policy),
+    "log.cleaner.min.cleanable.ratio": _Setting("min_cleanable_ratio", _ratio),
+    "flush": _Setting("flush", parse_flush),
+    "min.insync.replicas": _Setting("min_insync_replicas", _replicas),
+    "unclean.leader.election": _Setting("unclean_leader_election", _flag, lambda flag: str(flag).lower()),
+}
+assert {setting.field for setting in _SETTINGS.values()} == {f.name for f in fields(TopicSettings)} - {
+    "explicit"
+}
+
+
+def _shown(text: str) -> str:
+    """What a stranger sent, short and printable."""
+    return "".join(c if c.isprintable() else "?" for c in text[:60])
+
+
+def _nearest(key: str) -> str:
+    """The known key that shares most words with this one."""
+    words = set(re.split(r"[._-]", key.lower()))
+    best = max(_SETTINGS, key=lambda known: len(words & set(known.split("."))))
+    if words & set(best.split(".")):
+        return f"did you mean {best}?"
+    return f"the keys are {', '.join(_SETTINGS)}"

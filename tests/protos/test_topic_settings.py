@@ -1,0 +1,171 @@
+"""Topic settings: TANK's keys and units, our keys, and errors that say what to write."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tank_protos import topic_settings as ts
+from tank_protos.names import group_name_problem, topic_name_problem
+from tank_protos.topic_settings import (
+    CleanupPolicy,
+    FlushPolicy,
+    SettingError,
+    TopicSettings,
+    from_pairs,
+    parse_text,
+)
+
+
+def test_nothing_set_gives_tanks_defaults() -> None:
+    settings = from_pairs({})
+    assert settings == TopicSettings()
+    assert settings.segment_bytes == 1024**3
+    assert settings.retention_ms == 0
+    assert settings.flush is None
+    assert all(is_default for _, _, is_default in settings.describe())
+
+
+def test_text_has_a_pair_a_line_and_comments() -> None:
+    text = b"# a topic\nlog.retention.secs = 7d # a week\n\n  flush=replicated\r\nflush=disk\n"
+    assert parse_text(text) == {"log.retention.secs": "7d", "flush": "disk"}
+
+
+@pytest.mark.parametrize("line", ["flush", "=disk", "x y z"])
+def test_a_line_that_is_no_pair_is_refused_with_its_number(line: str) -> None:
+    with pytest.raises(SettingError, match="line 2"):
+        parse_text(f"flush=disk\n{line}\n")
+
+
+def test_an_endless_text_is_refused() -> None:
+    with pytest.raises(SettingError, match="longer than"):
+        parse_text(b"a" * (ts.MAX_SETTINGS_TEXT_BYTES + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("4096", 4096), ("1k", 1024), ("2M", 2 * 1024**2), ("1g,512m", 1536 * 1024**2), ("1t + 1", 1024**4 + 1)],
+)
+def test_sizes_take_units_and_sums(text: str, size: int) -> None:
+    assert ts.parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("90", 90_000),
+        ("2s", 2000),
+        ("5min", 300_000),
+        ("1h", 3_600_000),
+        ("1d+12h", 36 * 3_600_000),
+        ("1w", 604_800_000),
+        ("1mon", 30 * 86_400_000),
+        ("1y", 365 * 86_400_000),
+        ("250ms", 250),
+    ],
+)
+def test_durations_take_units_and_sums(text: str, ms: int) -> None:
+    assert ts.parse_duration_ms(text) == ms
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("log.retention.bytes", "12q"),
+        ("log.retention.bytes", "-1"),
+        ("log.retention.bytes", ""),
+        ("log.retention.bytes", "9999999t"),
+        ("log.retention.secs", "1m"),
+        ("log.segment.bytes", "0"),
+        ("log.segment.bytes", "4g"),
+        ("retention.segments.count", "1"),
+        ("log.cleanup.policy", "burn"),
+        ("log.cleaner.min.cleanable.ratio", "1.5"),
+        ("log.cleaner.min.cleanable.ratio", "nan"),
+        ("flush", "never"),
+        ("min.insync.replicas", "0"),
+        ("min.insync.replicas", "256"),
+        ("flush.messages", "1e3"),
+        ("unclean.leader.election", "yes"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_with_key_value_and_advice(key: str, value: str) -> None:
+    with pytest.raises(SettingError) as refusal:
+        from_pairs({key: value})
+    assert refusal.value.key == key
+    assert refusal.value.value == value
+    assert refusal.value.advice
+    assert key in str(refusal.value)
+
+
+def test_an_unknown_key_names_the_nearest() -> None:
+    with pytest.raises(SettingError, match=r"did you mean log\.retention\.secs"):
+        from_pairs({"retention.secs": "1d"})
+    with pytest.raises(SettingError, match="the keys are"):
+        from_pairs({"zzz": "1"})
+
+
+def test_unknown_keys_can_be_set_aside_as_tank_does() -> None:
+    known, unknown = ts.split_unknown({"flush": "disk", "colour": "red"})
+    assert known == {"flush": "disk"}
+    assert unknown == ["colour"]
+
+
+def test_compact_is_kafkas_word_for_cleanup() -> None:
+    assert from_pairs({"log.cleanup.policy": "compact"}).cleanup_policy is CleanupPolicy.CLEANUP
+
+
+def test_min_insync_follows_the_replication_factor_unless_set() -> None:
+    assert [TopicSettings().min_insync(rf) for rf in (1, 2, 3, 4, 5)] == [1, 1, 2, 3, 3]
+    assert from_pairs({"min.insync.replicas": "2"}).min_insync(5) == 2
+
+
+def test_describe_shows_the_brokers_flush_and_what_was_set() -> None:
+    described = {
+        key: (value, default) for key, value, default in from_pairs({"log.roll.secs": "1d"}).describe()
+    }
+    assert described["log.roll.secs"] == ("86400", False)
+    assert described["flush"] == ("disk", True)
+    shown = {k: v for k, v, _ in TopicSettings().describe(FlushPolicy.REPLICATED, 3)}
+    assert (shown["flush"], shown["min.insync.replicas"]) == ("replicated", "2")
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "retention.segments.count": st.integers(2, 1000).map(str),
+            "log.retention.secs": st.integers(0, 10**9).map(lambda ms: f"{ms}ms"),
+            "log.segment.bytes": st.integers(1, ts.MAX_SEGMENT_BYTES).map(str),
+            "flush": st.sampled_from(list(FlushPolicy)).map(str),
+            "min.insync.replicas": st.integers(1, 255).map(str),
+            "log.cleaner.min.cleanable.ratio": st.integers(0, 100).map(lambda n: str(n / 100)),
+            "unclean.leader.election": st.sampled_from(["true", "false"]),
+        },
+    )
+)
+def test_what_describe_says_reads_back_the_same(pairs: dict[str, str]) -> None:
+    settings = from_pairs(pairs)
+    set_again = {key: value for key, value, is_default in settings.describe() if not is_default}
+    assert from_pairs(set_again) == settings
+
+
+def describes_itself(pairs: dict[str, str]) -> bool:
+    """Good settings, or a refusal that a terminal can show."""
+    try:
+        return bool(from_pairs(pairs).describe())
+    except SettingError as refusal:
+        return str(refusal).isprintable()
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_strangers_text_gives_settings_or_a_setting_error(key: str, value: str) -> None:
+    for pairs in ({key: value}, *({known: value} for known in ts.setting_keys())):
+        assert describes_itself(pairs)
+
+
+def test_names_of_topics_and_groups() -> None:
+    assert topic_name_problem("flights-2013_a") is None
+    for bad in ("", "a" * 65, "-", "_-", "a b", "a.b", "a/b", "é", "a\n"):
+        assert topic_name_problem(bad)
+    assert group_name_problem("nightly job") is None
+    for bad in ("", "g" * 256, "g\x00", "\udc80"):
+        assert group_name_problem(bad)
