@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tank_protos import topic_settings as ts
 from tank_protos.names import group_name_problem, topic_name_problem
 from tank_protos.topic_settings import (
