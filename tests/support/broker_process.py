@@ -18,7 +18,7 @@ START_TIMEOUT_S = 30.0
 
 
 class BrokerProcess:
-    """`tank serve` on loopback over a data folder. Ports are chosen at the first start and kept over restarts.
+    """`tank serve` on loopback over a data folder. Its ports stay the same over restarts.
 
     `kill` is `kill -9`; `stop` is SIGTERM and gives the exit code. Its output goes to `log`.
     """

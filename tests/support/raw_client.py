@@ -1,11 +1,12 @@
-"""The wire by hand: a blocking connection that sends generated messages and reads answers. No client library in between."""
+"""The wire by hand: a blocking connection that sends generated messages and reads answers."""
 
 import socket
 from types import TracebackType
 from typing import Self
 
-from tank_protos.framing import frame
 from tank_protos.wire import Buffer
+
+from tank_protos.framing import frame
 
 HEADER_BYTES = 5
 

@@ -1,0 +1,1 @@
+"""Measurements: two things run in turn, and their ratio."""

@@ -1,0 +1,1 @@
+"""Brokers killed under load: what was acknowledged must be there."""
