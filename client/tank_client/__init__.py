@@ -1,1 +1,93 @@
-"""The client library: Client, Producer, Consumer and Admin, async and sync."""
+"""The client library: Client, Producer, Consumer and Admin; async here, the same names synchronous in `tank_client.sync`.
+
+Usage::
+
+    async with Client("127.0.0.1:11011") as client:
+        async with client.producer() as producer:
+            delivery = await producer.send("flights", b"value", key=b"AA")
+            stored = await delivery
+        async for batch in client.consumer("flights", start="first"):
+            ...
+"""
+
+from tank_client.admin import Admin
+from tank_client.client import Client
+from tank_client.consumer import Consumer
+from tank_client.errors import (
+    BufferFull,
+    DeliveryTimedOut,
+    FeatureMissing,
+    OutcomeUnknown,
+    OutOfBounds,
+    ServerUnreachable,
+    TankError,
+    TopicExists,
+    UnknownPartition,
+    UnknownTopic,
+)
+from tank_client.model import (
+    END,
+    FIRST,
+    Address,
+    BrokerDescription,
+    CommittedPosition,
+    Ends,
+    Features,
+    FetchedChunk,
+    FoundTime,
+    PartitionDescription,
+    ProducerIdentity,
+    ServerStatus,
+    Setting,
+    Stored,
+    TopicDescription,
+    Topology,
+)
+from tank_client.producer import Producer
+from tank_client.settings import (
+    AtTime,
+    ClientSettings,
+    ConsumerSettings,
+    OutOfBoundsPolicy,
+    ProducerSettings,
+    StartAt,
+)
+
+__all__ = [
+    "END",
+    "FIRST",
+    "Address",
+    "Admin",
+    "AtTime",
+    "BrokerDescription",
+    "BufferFull",
+    "Client",
+    "ClientSettings",
+    "CommittedPosition",
+    "Consumer",
+    "ConsumerSettings",
+    "DeliveryTimedOut",
+    "Ends",
+    "FeatureMissing",
+    "Features",
+    "FetchedChunk",
+    "FoundTime",
+    "OutOfBounds",
+    "OutOfBoundsPolicy",
+    "OutcomeUnknown",
+    "PartitionDescription",
+    "Producer",
+    "ProducerIdentity",
+    "ProducerSettings",
+    "ServerStatus",
+    "ServerUnreachable",
+    "Setting",
+    "StartAt",
+    "Stored",
+    "TankError",
+    "TopicDescription",
+    "TopicExists",
+    "Topology",
+    "UnknownPartition",
+    "UnknownTopic",
+]

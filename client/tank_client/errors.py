@@ -1,0 +1,223 @@
+"""What the client raises. Each message says what happened and what to do about it.
+
+Every class derives from `TankError`. `retriable` tells whether the same request can succeed later; the client
+itself has retried such a failure until its deadline before it raises.
+"""
+
+from typing import ClassVar
+
+
+class TankError(Exception):
+    """The base of everything that this package raises on purpose."""
+
+    retriable: ClassVar[bool] = False
+
+
+class InvalidArgument(TankError, ValueError):
+    """The caller passed something that cannot be right; nothing was sent."""
+
+
+class Closed(TankError):
+    """The client, producer or consumer was closed before or during the call."""
+
+
+class ServerUnreachable(TankError):
+    """None of the servers took a connection within the deadline."""
+
+    retriable = True
+
+    def __init__(self, servers: str, reason: str) -> None:
+        super().__init__(
+            f"no broker answers at {servers} ({reason}): start one with `tank serve`, "
+            "or name the right one with --servers HOST:PORT or TANK_SERVERS"
+        )
+        self.servers = servers
+        self.reason = reason
+
+
+class ConnectionLost(TankError):
+    """The connection broke while a request waited for its answer; the request may have been carried out."""
+
+    retriable = True
+
+
+class RequestTimedOut(TankError):
+    """No answer came within the deadline; the request may have been carried out."""
+
+    retriable = True
+
+    def __init__(self, operation: str, timeout_ms: int, reason: str = "") -> None:
+        because = f"; the last reason: {reason}" if reason else ""
+        super().__init__(
+            f"{operation} was not answered within {timeout_ms} ms{because}: "
+            "look at the broker with `tank status`, or allow more time"
+        )
+        self.operation = operation
+        self.timeout_ms = timeout_ms
+
+
+class ProtocolViolation(TankError):
+    """The other side sent bytes that are not an answer in TANK's protocol; the connection was closed."""
+
+
+class FeatureMissing(TankError):
+    """The server lacks what was asked for. `server_version`: 0 for a broker of the old document, 400 for the C++ one."""
+
+    def __init__(self, feature: str, server_version: int, advice: str = "") -> None:
+        what = {0: "a broker of the old TANK document (no Status)", 400: "the C++ broker"}.get(
+            server_version, "a broker"
+        )
+        super().__init__(
+            f"the server does not have {feature}: it is {what}, version {server_version}"
+            f"{'; ' + advice if advice else '; use a newer broker (`tank serve`) for it'}"
+        )
+        self.feature = feature
+        self.server_version = server_version
+
+
+class UnknownTopic(TankError):
+    """There is no such topic, and none is made by accident."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"there is no topic {topic!r}: create it with `tank topic create {topic}`")
+        self.topic = topic
+
+
+class UnknownPartition(TankError):
+    """The topic has no such partition."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        super().__init__(
+            f"topic {topic!r} has no partition {partition}: "
+            f"`tank topic describe {topic}` lists those it has, `tank topic alter {topic} --partitions N` adds some"
+        )
+        self.topic = topic
+        self.partition = partition
+
+
+class OutOfBounds(TankError):
+    """The number asked for is not in the partition: expired, or beyond its end."""
+
+    def __init__(
+        self, topic: str, partition: int, number: int, first_available: int, high_water_mark: int
+    ) -> None:
+        super().__init__(
+            f"{topic}/{partition} holds the numbers {first_available} to {high_water_mark}, not {number}: "
+            "begin within them, or choose out_of_bounds='earliest' or 'latest'"
+        )
+        self.topic = topic
+        self.partition = partition
+        self.number = number
+        self.first_available = first_available
+        self.high_water_mark = high_water_mark
+
+
+class NoLeader(TankError):
+    """The partition has no leader at the moment, or the broker cannot reach it."""
+
+    retriable = True
+
+
+class OtherLeader(TankError):
+    """Another broker leads the partition; the client follows by itself and raises this only when it runs in circles."""
+
+    retriable = True
+
+
+class NotEnoughReplicas(TankError):
+    """Too few replicas are in sync; nothing was stored."""
+
+    retriable = True
+
+
+class NotAcknowledgedInTime(TankError):
+    """The replicas did not confirm in time; the bundle may be stored."""
+
+    retriable = True
+
+
+class StorageFailure(TankError):
+    """The broker could not write to, or open, its disk."""
+
+    retriable = True
+
+
+class Overloaded(TankError):
+    """The broker has too much to do and refused the request before it did anything."""
+
+    retriable = True
+
+
+class Damaged(TankError):
+    """The broker's copy of the partition is damaged and takes no writes."""
+
+
+class ReadOnly(TankError):
+    """The broker takes no writes."""
+
+
+class SequenceNumberNotAboveEnd(TankError):
+    """The explicit numbers of a bundle are not above the partition's end."""
+
+
+class TopicExists(TankError):
+    """A topic of that name is there already."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"topic {topic!r} exists already: `tank topic describe {topic}` shows it")
+        self.topic = topic
+
+
+class RequestRefused(TankError):
+    """The broker says that the request itself is wrong: a name, a setting, a count. The message is the broker's."""
+
+
+class MessageTooLarge(TankError):
+    """A bundle is larger than the broker takes."""
+
+
+class BundleRefused(TankError):
+    """The broker found the bundle malformed."""
+
+
+class OutOfOrderSequence(TankError):
+    """The broker misses bundles that this producer sent before; nothing was stored."""
+
+
+class StaleProducer(TankError):
+    """Another producer took over this producer's id with a newer epoch, or the id was ended."""
+
+
+class UnknownProducer(TankError):
+    """The broker has forgotten this producer (silent for 7 days) and cannot tell a repeat from a new bundle."""
+
+
+class UnknownGroup(TankError):
+    """There is no such consumer group."""
+
+
+class BufferFull(TankError):
+    """The producer's memory stayed full for `max_block_ms`: the broker is slower than the program."""
+
+    retriable = True
+
+
+class DeliveryTimedOut(TankError):
+    """A bundle could not be delivered within `delivery_timeout_ms`. `maybe_stored`: whether it may be in the log."""
+
+    def __init__(self, topic: str, partition: int, timeout_ms: int, *, maybe_stored: bool, reason: str) -> None:
+        super().__init__(
+            f"a bundle for {topic}/{partition} was not acknowledged within {timeout_ms} ms "
+            f"({'it may be stored' if maybe_stored else 'it is not stored'}; the last reason: {reason})"
+        )
+        self.topic = topic
+        self.partition = partition
+        self.maybe_stored = maybe_stored
+
+
+class OutcomeUnknown(TankError):
+    """A bundle was sent and no answer came; it may be stored, and sending it again could store it twice."""
+
+
+class WrongProcess(TankError):
+    """A synchronous client is used in another process than the one that made it (after a fork)."""

@@ -1,0 +1,112 @@
+"""Every bound of the client, in one place, with its reason."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tank_client.errors import InvalidArgument
+
+
+@dataclass(slots=True, frozen=True)
+class ClientSettings:
+    """Bounds of one client; times in milliseconds, sizes in bytes."""
+
+    client_id: str = "tank-client"
+    """A name for the broker's logs; 255 bytes at most."""
+    connect_timeout_ms: int = 5_000
+    """For TCP and the first answer together: a broker that is there answers in milliseconds."""
+    request_timeout_ms: int = 30_000
+    """For one call with all its retries; the waits that a call asks for come on top."""
+    attempt_timeout_ms: int = 10_000
+    """For one answer: more than a broker waits for its replicas (8 s). Then the connection counts as dead."""
+    backoff_min_ms: int = 50
+    backoff_max_ms: int = 2_000
+    """Between attempts: doubled each time, with full jitter, so that clients don't come back in step."""
+    max_in_flight_per_connection: int = 1_024
+    """Requests without an answer: the broker bounds them too, and each holds memory here."""
+    max_frame_bytes: int = 256 << 20
+    """TANK's own limit; an answer that announces more is not an answer."""
+    max_connections: int = 256
+    """Brokers that redirects may lead to."""
+    metadata_max_age_ms: int = 300_000
+    """How long partition counts are believed, so that producers find added partitions."""
+
+
+@dataclass(slots=True, frozen=True)
+class ProducerSettings:
+    """How a producer batches, waits and retries; times in milliseconds, sizes in bytes."""
+
+    batch_bytes: int = 64 << 10
+    """A bundle is sent when its keys and values reach this: large enough for the broker's speed, small for latency."""
+    linger_ms: int = 5
+    """... or when its first message has waited this long."""
+    buffer_bytes: int = 32 << 20
+    """Messages not yet acknowledged, all partitions together. `send` waits for room."""
+    max_block_ms: int = 60_000
+    """How long `send` waits for room or for a topic's partitions."""
+    delivery_timeout_ms: int = 120_000
+    """From the bundle's first message until its future fails."""
+    max_in_flight_per_partition: int = 5
+    """The broker remembers a producer's last five bundles in a partition: more could not be recognized as repeats."""
+    required_acks: int = 0
+    """0: the topic's min.insync.replicas; 255: the leader and half of its in-sync peers + 1; n: the leader and n more."""
+    ack_timeout_ms: int = 0
+    """How long the broker waits for replicas; 0: 8000."""
+    idempotent: bool | None = None
+    """None: where the broker can. True: FeatureMissing where it can't. False: without numbers that recognize repeats."""
+    at_least_once: bool = False
+    """Only without idempotence: send a bundle again when its outcome is unknown, at the risk of storing it twice."""
+    compression: bool | None = None
+    """True: snappy always; False: never; None: as TANK's own client, from 512 messages or 1 KiB on."""
+    partitioner: str = "crc32c"
+    """`crc32c` or `murmur2` (Kafka's), see `tank_client.partitioner`."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_in_flight_per_partition <= 5:
+            raise InvalidArgument("max_in_flight_per_partition must be 1 to 5: the broker remembers five bundles")
+        if self.batch_bytes < 1 or self.buffer_bytes < self.batch_bytes:
+            raise InvalidArgument("buffer_bytes must be at least batch_bytes, and both positive")
+
+
+class OutOfBoundsPolicy(Enum):
+    """What a consumer does when its position is not in the partition (expired, or beyond the end)."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    ERROR = "error"
+
+
+class StartAt(Enum):
+    """Where a consumer begins, when neither a number nor a time is given."""
+
+    FIRST = "first"
+    END = "end"
+    COMMITTED = "committed"
+
+
+@dataclass(slots=True, frozen=True)
+class AtTime:
+    """Begin with the first message at or after this time, in milliseconds of the epoch."""
+
+    timestamp_ms: int
+
+
+Start = StartAt | AtTime | int | str | Mapping[tuple[str, int], "StartAt | AtTime | int | str"]
+"""Where to begin: 'first', 'end', 'committed', a sequence number, a time, or one of these per (topic, partition)."""
+
+
+@dataclass(slots=True, frozen=True)
+class ConsumerSettings:
+    """How a consumer fetches; times in milliseconds, sizes in bytes."""
+
+    fetch_bytes: int = 1 << 20
+    """Asked for per partition and request; an answer can exceed it by one bundle."""
+    prefetch_bytes: int = 16 << 20
+    """Fetched and not yet handed out: no request leaves while more is held, so the bound can be exceeded by the
+    requests under way (`max_requests` times fetch_bytes)."""
+    max_requests: int = 8
+    """Fetches under way at once."""
+    max_wait_ms: int = 5_000
+    """How long the broker holds a fetch that finds nothing; it wakes at the append, so a long wait costs no latency."""
+    min_bytes: int = 0
+    out_of_bounds: OutOfBoundsPolicy = field(default=OutOfBoundsPolicy.EARLIEST)
