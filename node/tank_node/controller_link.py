@@ -1,0 +1,134 @@
+"""The node's line to the controller, as an interface: for sessions and broker, which are synchronous.
+
+Every question takes a `done`, which is called on the event loop, at once or later, exactly once. What changes
+something is done when the controller can't forget it any more.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tank_node.cluster_view import ClusterView, TopicChange
+from tank_protos.error_codes import ErrorCode
+
+
+@dataclass(slots=True)
+class NewTopic:
+    """A topic to create."""
+
+    name: str
+    partitions: int
+    replication_factor: int = 0
+    """0: the cluster's default."""
+    settings: dict[str, str] = field(default_factory=dict)
+    validate_only: bool = False
+
+
+@dataclass(slots=True)
+class TopicAlteration:
+    """What to change in a topic."""
+
+    name: str
+    partitions: int = 0
+    """The new number of partitions, never fewer; 0: as it is."""
+    settings: dict[str, str | None] = field(default_factory=dict)
+    """None: back to the default."""
+    validate_only: bool = False
+
+
+@dataclass(slots=True)
+class Position:
+    """How far a group has read one partition."""
+
+    topic: str
+    partition: int
+    sequence_number: int
+    metadata: str = ""
+    committed_ms: int = 0
+
+
+@dataclass(slots=True)
+class TopicOutcome:
+    """Of creating, altering or deleting a topic. `message` says what to do; empty when all went well."""
+
+    error: ErrorCode
+    message: str = ""
+    topic_id: int = 0
+
+
+@dataclass(slots=True)
+class ProducerOutcome:
+    """Of asking for a producer id; never 0 when all went well."""
+
+    error: ErrorCode
+    message: str = ""
+    producer_id: int = 0
+    producer_epoch: int = 0
+
+
+@dataclass(slots=True)
+class CommitOutcome:
+    """Of committing positions: `error` when nothing was kept; `results` for each position, in order."""
+
+    error: ErrorCode
+    message: str = ""
+    results: list[ErrorCode] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PositionsOutcome:
+    """A group's positions, by topic and partition."""
+
+    error: ErrorCode
+    message: str = ""
+    positions: list[Position] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class GroupsOutcome:
+    """The names of the groups that have positions, sorted."""
+
+    error: ErrorCode
+    message: str = ""
+    groups: list[str] = field(default_factory=list)
+
+
+class ControllerLink(Protocol):
+    """What the node asks of the controller, in one process or over the network."""
+
+    view: ClusterView
+    """Current whenever the event loop runs other code; changes are announced after they are in it."""
+
+    def on_change(self, listener: Callable[[TopicChange], None]) -> None:
+        """Calls `listener` for every topic that is created, altered or deleted from now on."""
+
+    def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
+        """Errors: TOPIC_EXISTS, INVALID_NAME, INVALID_PARTITIONS, INVALID_SETTING, INVALID_REPLICATION_FACTOR,
+        and those that every change may have: OVERLOADED, STORAGE."""
+
+    def alter_topic(self, change: TopicAlteration, done: Callable[[TopicOutcome], None]) -> None:
+        """Errors: UNKNOWN_TOPIC, INVALID_PARTITIONS, INVALID_SETTING."""
+
+    def delete_topic(self, name: str, done: Callable[[TopicOutcome], None]) -> None:
+        """Deletes a topic with its data and positions. Errors: UNKNOWN_TOPIC."""
+
+    def init_producer(self, name: str, generation: int, done: Callable[[ProducerOutcome], None]) -> None:
+        """A producer id: for a name, the same for the same generation; else a fresh one.
+
+        Errors: STALE_PRODUCER_EPOCH for a generation below the name's, INVALID_NAME, OVERLOADED when there are
+        too many names.
+        """
+
+    def commit_positions(
+        self, group: str, positions: Sequence[Position], done: Callable[[CommitOutcome], None]
+    ) -> None:
+        """Keeps positions. Errors of the whole: INVALID_NAME, OVERLOADED; of one: UNKNOWN_TOPIC,
+        UNKNOWN_PARTITION, TOO_LARGE (metadata)."""
+
+    def fetch_positions(
+        self, group: str, topics: Sequence[str], done: Callable[[PositionsOutcome], None]
+    ) -> None:
+        """A group's positions in these topics, or in all. Errors: UNKNOWN_GROUP."""
+
+    def list_groups(self, done: Callable[[GroupsOutcome], None]) -> None:
+        """All groups with positions."""

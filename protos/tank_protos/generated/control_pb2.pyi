@@ -1,0 +1,217 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Command(_message.Message):
+    __slots__ = ("now_ms", "register_broker", "create_topic", "alter_topic", "delete_topic", "init_producer", "commit_positions")
+    NOW_MS_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_BROKER_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    ALTER_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    DELETE_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    INIT_PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    now_ms: int
+    register_broker: RegisterBroker
+    create_topic: CreateTopic
+    alter_topic: AlterTopic
+    delete_topic: DeleteTopic
+    init_producer: InitProducer
+    commit_positions: CommitPositions
+    def __init__(self, now_ms: _Optional[int] = ..., register_broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducer, _Mapping]] = ..., commit_positions: _Optional[_Union[CommitPositions, _Mapping]] = ...) -> None: ...
+
+class RegisterBroker(_message.Message):
+    __slots__ = ("broker_id", "incarnation", "disk_uuid", "tail_sure", "endpoints", "rack")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    DISK_UUID_FIELD_NUMBER: _ClassVar[int]
+    TAIL_SURE_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    incarnation: bytes
+    disk_uuid: bytes
+    tail_sure: bool
+    endpoints: _containers.RepeatedCompositeFieldContainer[Endpoint]
+    rack: str
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., disk_uuid: _Optional[bytes] = ..., tail_sure: _Optional[bool] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ...) -> None: ...
+
+class CreateTopic(_message.Message):
+    __slots__ = ("name", "partitions", "replication_factor", "settings")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    partitions: int
+    replication_factor: int
+    settings: _containers.RepeatedCompositeFieldContainer[Setting]
+    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...
+
+class AlterTopic(_message.Message):
+    __slots__ = ("topic_id", "partitions", "set", "unset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    SET_FIELD_NUMBER: _ClassVar[int]
+    UNSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    partitions: int
+    set: _containers.RepeatedCompositeFieldContainer[Setting]
+    unset: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, topic_id: _Optional[int] = ..., partitions: _Optional[int] = ..., set: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., unset: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DeleteTopic(_message.Message):
+    __slots__ = ("topic_id",)
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    def __init__(self, topic_id: _Optional[int] = ...) -> None: ...
+
+class InitProducer(_message.Message):
+    __slots__ = ("name", "generation")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    generation: int
+    def __init__(self, name: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
+
+class CommitPositions(_message.Message):
+    __slots__ = ("group", "positions")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    positions: _containers.RepeatedCompositeFieldContainer[Position]
+    def __init__(self, group: _Optional[str] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ...) -> None: ...
+
+class Endpoint(_message.Message):
+    __slots__ = ("name", "host", "port")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    host: str
+    port: int
+    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+
+class Broker(_message.Message):
+    __slots__ = ("broker_id", "incarnation", "epoch", "endpoints", "rack", "disk_uuid")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    DISK_UUID_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    incarnation: bytes
+    epoch: int
+    endpoints: _containers.RepeatedCompositeFieldContainer[Endpoint]
+    rack: str
+    disk_uuid: bytes
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., disk_uuid: _Optional[bytes] = ...) -> None: ...
+
+class Setting(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: str
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class Partition(_message.Message):
+    __slots__ = ("partition", "replicas", "in_sync", "leader", "leader_epoch", "partition_epoch")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    IN_SYNC_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    replicas: _containers.RepeatedScalarFieldContainer[int]
+    in_sync: _containers.RepeatedScalarFieldContainer[int]
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    def __init__(self, partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., in_sync: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ...) -> None: ...
+
+class Topic(_message.Message):
+    __slots__ = ("topic_id", "name", "replication_factor", "settings", "partitions")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    name: str
+    replication_factor: int
+    settings: _containers.RepeatedCompositeFieldContainer[Setting]
+    partitions: _containers.RepeatedCompositeFieldContainer[Partition]
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ...) -> None: ...
+
+class Producer(_message.Message):
+    __slots__ = ("name", "generation", "producer_id", "ended", "used_ms")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    USED_MS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    generation: int
+    producer_id: int
+    ended: _containers.RepeatedScalarFieldContainer[int]
+    used_ms: int
+    def __init__(self, name: _Optional[str] = ..., generation: _Optional[int] = ..., producer_id: _Optional[int] = ..., ended: _Optional[_Iterable[int]] = ..., used_ms: _Optional[int] = ...) -> None: ...
+
+class Position(_message.Message):
+    __slots__ = ("topic_id", "partition", "sequence_number", "metadata", "committed_ms")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_MS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    partition: int
+    sequence_number: int
+    metadata: str
+    committed_ms: int
+    def __init__(self, topic_id: _Optional[int] = ..., partition: _Optional[int] = ..., sequence_number: _Optional[int] = ..., metadata: _Optional[str] = ..., committed_ms: _Optional[int] = ...) -> None: ...
+
+class Group(_message.Message):
+    __slots__ = ("name", "positions")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    positions: _containers.RepeatedCompositeFieldContainer[Position]
+    def __init__(self, name: _Optional[str] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ...) -> None: ...
+
+class Snapshot(_message.Message):
+    __slots__ = ("format", "index", "brokers", "topics", "producers", "groups")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    BROKERS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCERS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    format: int
+    index: int
+    brokers: _containers.RepeatedCompositeFieldContainer[Broker]
+    topics: _containers.RepeatedCompositeFieldContainer[Topic]
+    producers: _containers.RepeatedCompositeFieldContainer[Producer]
+    groups: _containers.RepeatedCompositeFieldContainer[Group]
+    def __init__(self, format: _Optional[int] = ..., index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ...) -> None: ...
+
+class Delta(_message.Message):
+    __slots__ = ("index", "brokers", "topics", "deleted_topics", "ended_producers")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    BROKERS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    DELETED_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_PRODUCERS_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    brokers: _containers.RepeatedCompositeFieldContainer[Broker]
+    topics: _containers.RepeatedCompositeFieldContainer[Topic]
+    deleted_topics: _containers.RepeatedScalarFieldContainer[int]
+    ended_producers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topics: _Optional[_Iterable[int]] = ..., ended_producers: _Optional[_Iterable[int]] = ...) -> None: ...
