@@ -1,0 +1,373 @@
+"""The options of `format("tank")`, read and checked. Pure: strings in, a typed record out.
+
+The names are those of Spark's Kafka source, so that a job ports by changing its format:
+https://spark.apache.org/docs/latest/structured-streaming-kafka-integration.html
+Spark hands the keys over in lower case, with some of its own among them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeVar
+
+from pyspark_tank.errors import OptionError
+from pyspark_tank.positions import (
+    EndingPosition,
+    StartingPosition,
+    WhenNothingIsLater,
+    parse_ending,
+    parse_starting,
+    parse_topic_partitions,
+)
+
+DEFAULT_SERVERS = "127.0.0.1:11011"
+
+# Kept small enough that a batch of rows stays near 1 MB, as Spark's Arrow buffers like it.
+DEFAULT_FETCH_BYTES = 1024 * 1024
+MAX_FETCH_BYTES = 64 * 1024 * 1024
+
+DEFAULT_LATEST_OFFSET_WAIT_MS = 500
+DEFAULT_MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
+DEFAULT_FETCH_TIMEOUT_MS = 60_000
+
+DEFAULT_BUNDLE_ROWS = 10_000
+DEFAULT_BUNDLE_BYTES = 512 * 1024
+MAX_BUNDLE_ROWS = 1_000_000
+MAX_BUNDLE_BYTES = 64 * 1024 * 1024
+
+
+class ValueFormat(Enum):
+    """What becomes of a message's content: left as bytes, or decoded in the reader."""
+
+    BINARY = "binary"
+    JSON = "json"
+
+
+class ParseMode(Enum):
+    """What becomes of content that is not JSON of the schema: null, as in `from_json`, or an error."""
+
+    PERMISSIVE = "PERMISSIVE"
+    FAILFAST = "FAILFAST"
+
+
+class Compression(Enum):
+    """How bundles are written; AUTO compresses what the official client would."""
+
+    AUTO = "auto"
+    NONE = "none"
+    SNAPPY = "snappy"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Which partitions to read: exactly one of the three is set."""
+
+    topics: tuple[str, ...] = ()
+    assigned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    pattern: str = ""
+
+    def describe(self) -> str:
+        """The subscription in words, for error messages."""
+        if self.pattern:
+            return f"subscribePattern={self.pattern}"
+        if self.assigned:
+            return "assign=" + ", ".join(sorted(self.assigned))
+        return "subscribe=" + ",".join(self.topics)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Everything a read needs. Times in milliseconds, sizes in bytes, offsets are sequence numbers."""
+
+    servers: str
+    subscription: Subscription
+    starting: StartingPosition
+    ending: EndingPosition
+    when_nothing_is_later: WhenNothingIsLater = WhenNothingIsLater.ERROR
+    fail_on_data_loss: bool = True
+    min_offsets_per_trigger: int | None = None
+    max_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = DEFAULT_MAX_TRIGGER_DELAY_MS
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    value_format: ValueFormat = ValueFormat.BINARY
+    value_schema: str | None = None
+    parse_mode: ParseMode = ParseMode.PERMISSIVE
+    latest_offset_wait_ms: int = DEFAULT_LATEST_OFFSET_WAIT_MS
+    fetch_bytes: int = DEFAULT_FETCH_BYTES
+    fetch_timeout_ms: int = DEFAULT_FETCH_TIMEOUT_MS
+    without_meaning: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Everything a write needs. `topic` is None when each row names its own in the column `topic`."""
+
+    servers: str
+    topic: str | None = None
+    bundle_rows: int = DEFAULT_BUNDLE_ROWS
+    bundle_bytes: int = DEFAULT_BUNDLE_BYTES
+    compression: Compression = Compression.AUTO
+    without_meaning: tuple[str, ...] = ()
+
+
+_SHARED = ("servers", "kafka.bootstrap.servers", "includeHeaders")
+_SOURCE = (
+    "subscribe",
+    "assign",
+    "subscribePattern",
+    "startingOffsets",
+    "endingOffsets",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss",
+    "minOffsetsPerTrigger",
+    "maxOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "valueFormat",
+    "valueSchema",
+    "mode",
+    "latestOffsetWaitMs",
+    "fetchBytes",
+    "fetchTimeoutMs",
+)
+_SINK = ("topic", "bundleRows", "bundleBytes", "compression")
+_STREAM_ONLY = ("minoffsetspertrigger", "maxoffsetspertrigger", "maxtriggerdelay", "latestoffsetwaitms")
+_BATCH_ONLY = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
+
+# Options of Spark's Kafka source about how its Kafka client works. All other `kafka.*` are the same.
+_KAFKA_WITHOUT_MEANING = (
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "useDeprecatedOffsetFetching",
+)
+
+# What Spark itself puts among the options (DataStreamReader, DataStreamWriter, DataFrameWriter).
+_SPARKS_OWN = frozenset(
+    {
+        "queryname",
+        "checkpointlocation",
+        "outputmode",
+        "triggerinterval",
+        "trigger",
+        "asyncprogresstrackingenabled",
+        "asyncprogresstrackingcheckpointintervalms",
+        "streamingsourceidentifyingname",
+        "readchangefeed",
+    }
+)
+
+_CANONICAL = {name.lower(): name for name in (*_SHARED, *_SOURCE, *_SINK, *_KAFKA_WITHOUT_MEANING)}
+_WITHOUT_MEANING = frozenset(name.lower() for name in _KAFKA_WITHOUT_MEANING)
+_SOURCE_KEYS = frozenset(name.lower() for name in _SOURCE)
+_SINK_KEYS = frozenset(name.lower() for name in _SINK)
+
+_Member = TypeVar("_Member", bound=Enum)
+
+_DURATION = re.compile(r"\s*(\d+)\s*([a-z]*)\s*\Z")
+_DURATION_MS = {
+    "": 1, "ms": 1, "s": 1000, "sec": 1000, "second": 1000, "seconds": 1000,
+    "m": 60_000, "min": 60_000, "minute": 60_000, "minutes": 60_000,
+    "h": 3_600_000, "hour": 3_600_000, "hours": 3_600_000,
+    "d": 86_400_000, "day": 86_400_000, "days": 86_400_000,
+}  # fmt: skip
+
+
+def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """The options of a read. Raises OptionError, naming the option and what to write instead."""
+    given, without_meaning = _sort_out(options, foreign=_SINK_KEYS)
+    _refuse_headers(given)
+    if streaming:
+        for key in _BATCH_ONLY:
+            if key in given:
+                raise OptionError(
+                    f"{_CANONICAL[key]} is for spark.read: a stream has no end; remove it, "
+                    "or use trigger(availableNow=True) to stop at what is there now"
+                )
+    else:
+        without_meaning += [_CANONICAL[key] for key in _STREAM_ONLY if key in given]
+    value_format = _choice(given, "valueFormat", ValueFormat, ValueFormat.BINARY)
+    value_schema = given.get("valueschema", "").strip() or None
+    if value_schema and value_format is not ValueFormat.JSON:
+        raise OptionError("valueSchema needs valueFormat=json: add .option('valueFormat', 'json')")
+    parsed = SourceOptions(
+        servers=_servers(given),
+        subscription=_subscription(given),
+        starting=parse_starting(given, streaming=streaming),
+        ending=parse_ending(given),
+        when_nothing_is_later=_choice(
+            given, "startingOffsetsByTimestampStrategy", WhenNothingIsLater, WhenNothingIsLater.ERROR
+        ),
+        fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
+        min_offsets_per_trigger=_optional_count(given, "minOffsetsPerTrigger"),
+        max_offsets_per_trigger=_optional_count(given, "maxOffsetsPerTrigger"),
+        max_trigger_delay_ms=_duration_ms(given, "maxTriggerDelay", DEFAULT_MAX_TRIGGER_DELAY_MS),
+        min_partitions=_optional_count(given, "minPartitions"),
+        max_records_per_partition=_optional_count(given, "maxRecordsPerPartition"),
+        value_format=value_format,
+        value_schema=value_schema,
+        parse_mode=_choice(given, "mode", ParseMode, ParseMode.PERMISSIVE),
+        latest_offset_wait_ms=_count(
+            given, "latestOffsetWaitMs", DEFAULT_LATEST_OFFSET_WAIT_MS, least=0, most=60_000
+        ),
+        fetch_bytes=_count(given, "fetchBytes", DEFAULT_FETCH_BYTES, least=4096, most=MAX_FETCH_BYTES),
+        fetch_timeout_ms=_count(
+            given, "fetchTimeoutMs", DEFAULT_FETCH_TIMEOUT_MS, least=1, most=24 * 3_600_000
+        ),
+        without_meaning=tuple(without_meaning),
+    )
+    least, most = parsed.min_offsets_per_trigger, parsed.max_offsets_per_trigger
+    if least is not None and most is not None and least > most:
+        raise OptionError(
+            f"minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most}): "
+            "no batch could be large enough; lower the one or raise the other"
+        )
+    return parsed
+
+
+def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
+    """The options of a write. Raises OptionError, naming the option and what to write instead."""
+    given, without_meaning = _sort_out(options, foreign=_SOURCE_KEYS)
+    _refuse_headers(given)
+    return SinkOptions(
+        servers=_servers(given),
+        topic=given.get("topic", "").strip() or None,
+        bundle_rows=_count(given, "bundleRows", DEFAULT_BUNDLE_ROWS, least=1, most=MAX_BUNDLE_ROWS),
+        bundle_bytes=_count(given, "bundleBytes", DEFAULT_BUNDLE_BYTES, least=1, most=MAX_BUNDLE_BYTES),
+        compression=_choice(given, "compression", Compression, Compression.AUTO),
+        without_meaning=tuple(without_meaning),
+    )
+
+
+def _sort_out(options: Mapping[str, str], foreign: frozenset[str]) -> tuple[dict[str, str], list[str]]:
+    """Splits what was given into (ours by lower-cased name, names that have no meaning here)."""
+    given: dict[str, str] = {}
+    without_meaning: list[str] = []
+    for raw, value in options.items():
+        key = raw.lower()
+        if key in _SPARKS_OWN or key.startswith(("__", "spark.")):
+            continue
+        if key == "path":
+            raise OptionError(
+                f"a path ({value!r}) says nothing to tank: call load(), save() or start() without one "
+                "and name the topic by .option('subscribe', ...) to read, .option('topic', ...) to write"
+            )
+        if key in foreign or key in _WITHOUT_MEANING:
+            without_meaning.append(_CANONICAL[key])
+        elif key in _CANONICAL:
+            given[key] = value
+        elif key.startswith("kafka."):
+            without_meaning.append(raw)
+        else:
+            raise OptionError(_unknown(raw))
+    return given, without_meaning
+
+
+def _unknown(key: str) -> str:
+    nearest = difflib.get_close_matches(key.lower(), _CANONICAL, n=1, cutoff=0.0)
+    return f"tank has no option {key!r}; the nearest is {_CANONICAL[nearest[0]]!r} (all: docs/spark.md)"
+
+
+def _refuse_headers(given: Mapping[str, str]) -> None:
+    if _boolean(given, "includeHeaders", False):
+        raise OptionError(
+            "includeHeaders=true is not possible: a Tank message is a key, a value and a time, "
+            "without headers; remove the option, or keep such fields in the value"
+        )
+
+
+def _servers(given: Mapping[str, str]) -> str:
+    own, alias = given.get("servers"), given.get("kafka.bootstrap.servers")
+    if own and alias and own.strip() != alias.strip():
+        raise OptionError(
+            f"servers ({own}) and kafka.bootstrap.servers ({alias}) differ: they mean the same, give one"
+        )
+    servers = (own or alias or DEFAULT_SERVERS).strip()
+    for server in servers.split(","):
+        host, colon, port = server.strip().rpartition(":")
+        if not host or not colon or not port.isdigit() or not 0 < int(port) < 65536:
+            raise OptionError(f"servers={servers!r}: {server.strip()!r} is not HOST:PORT")
+    return servers
+
+
+def _subscription(given: Mapping[str, str]) -> Subscription:
+    ways = [
+        name for name in ("subscribe", "assign", "subscribePattern") if given.get(name.lower(), "").strip()
+    ]
+    if len(ways) != 1:
+        found = "none of them" if not ways else " and ".join(ways)
+        raise OptionError(
+            "say what to read by exactly one of subscribe='a,b', subscribePattern='regex' and "
+            f"assign='{{\"a\": [0, 1]}}'; {found} was given"
+        )
+    value = given[ways[0].lower()].strip()
+    if ways[0] == "assign":
+        return Subscription(assigned=parse_topic_partitions("assign", value))
+    if ways[0] == "subscribe":
+        topics = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+        if not topics:
+            raise OptionError(f"subscribe={value!r} names no topic; write the names with commas between")
+        return Subscription(topics=topics)
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise OptionError(f"subscribePattern={value!r} is not a regular expression: {error}") from None
+    return Subscription(pattern=value)
+
+
+def _choice(given: Mapping[str, str], name: str, kind: type[_Member], default: _Member) -> _Member:
+    value = given.get(name.lower())
+    if value is None:
+        return default
+    for member in kind:
+        if str(member.value).lower() == value.strip().lower():
+            return member
+    choices = ", ".join(str(member.value) for member in kind)
+    raise OptionError(f"{name}={value!r} is not one of {choices}")
+
+
+def _boolean(given: Mapping[str, str], name: str, default: bool) -> bool:
+    value = given.get(name.lower())
+    if value is None:
+        return default
+    if value.strip().lower() not in ("true", "false"):
+        raise OptionError(f"{name}={value!r} is neither true nor false")
+    return value.strip().lower() == "true"
+
+
+def _optional_count(given: Mapping[str, str], name: str) -> int | None:
+    return _count(given, name, 0, least=1, most=2**63 - 1) if name.lower() in given else None
+
+
+def _count(given: Mapping[str, str], name: str, default: int, *, least: int, most: int) -> int:
+    value = given.get(name.lower())
+    if value is None:
+        return default
+    try:
+        count = int(value.strip())
+    except ValueError:
+        raise OptionError(f"{name}={value!r} is not a whole number") from None
+    if not least <= count <= most:
+        raise OptionError(f"{name}={count} is out of range: it goes from {least} to {most}")
+    return count
+
+
+def _duration_ms(given: Mapping[str, str], name: str, default: int) -> int:
+    value = given.get(name.lower())
+    if value is None:
+        return default
+    match = _DURATION.match(value.lower())
+    if match is None or match[2] not in _DURATION_MS:
+        raise OptionError(f"{name}={value!r} is not a duration such as 30s, 15m or 1h")
+    return int(match[1]) * _DURATION_MS[match[2]]
