@@ -1,0 +1,233 @@
+"""The head of a TANK bundle: reading it, and judging a bundle by it without looking at its messages.
+
+The format is described in `docs/protocol/bundle.md`. Use it through `tank_protos.bundle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tank_protos import varint
+from tank_protos.errors import InvalidBundle, Truncated, WireError
+
+if TYPE_CHECKING:
+    from tank_protos.wire import Buffer
+
+# Message flags, the first byte of each message.
+KEY: Final = 1
+SAME_TIMESTAMP: Final = 2
+NEXT_NUMBER: Final = 4
+
+# Bundle flags, the first byte of a bundle.
+CODEC_MASK: Final = 0x03
+COUNT_SHIFT: Final = 2
+COUNT_MASK: Final = 0x0F
+SPARSE: Final = 0x40
+RESERVED: Final = 0x80
+
+MAX_KEY_BYTES: Final = 255
+# Numbers travel as u64, but offsets of Kafka, Spark and Arrow are signed: nothing above is accepted or written.
+MAX_SEQUENCE_NUMBER: Final = (1 << 63) - 2
+# What one compressed message set may unpack to: the most that a consumer can ask for at once (fetch_size is
+# clamped to 64 MiB), so that no reader needs more memory for a compressed bundle than for a plain chunk.
+MAX_MESSAGE_SET_BYTES: Final = 64 * 1024 * 1024
+# The densest element of a snappy block: 3 bytes that copy 64. A block that promises more lies.
+_SNAPPY_BEST: Final = 22
+# Flags, timestamp and length of a first message without key and content; flags and length of a later one.
+_FIRST_MESSAGE_BYTES: Final = 10
+_MESSAGE_BYTES: Final = 2
+
+_U64 = Struct("<Q")
+
+
+class Codec(IntEnum):
+    """How the message set of a bundle is compressed; bits 0-1 of its flags."""
+
+    NONE = 0
+    SNAPPY = 1
+
+
+class BundleHeader(NamedTuple):
+    """What the head of a bundle says. A tuple, not a dataclass: the broker makes one for every produce."""
+
+    codec: Codec
+    # At least 1.
+    messages: int
+    sparse: bool
+    # Numbers of the first and last message; 0 and 0 when the bundle is dense (the log numbers it).
+    first: int
+    last: int
+    # Where the message set begins, in the buffer that was given.
+    body_offset: int
+
+    @property
+    def span(self) -> int:
+        """Last number minus first, for dense and sparse bundles alike."""
+        return self.last - self.first if self.sparse else self.messages - 1
+
+
+def read_header(bundle: Buffer, offset: int = 0) -> BundleHeader:
+    """The header of the bundle that lies from `offset` to the end of the buffer.
+
+    Checks what the header can tell: known flags, at least one message, numbers that rise and are in range, a
+    message set that is long enough for its count, and, when it is compressed, a promised size that is possible
+    and below MAX_MESSAGE_SET_BYTES. Raises InvalidBundle.
+    """
+    try:
+        return _read_header(bundle, offset, len(bundle))
+    except InvalidBundle:
+        raise
+    except (WireError, IndexError) as error:
+        raise InvalidBundle(f"the bundle ends inside its header ({error})") from None
+
+
+def _read_header(bundle: Buffer, offset: int, end: int) -> BundleHeader:
+    flags = bundle[offset]
+    offset += 1
+    if flags & RESERVED:
+        raise InvalidBundle("bit 7 of the bundle flags is reserved")
+    if flags & CODEC_MASK > Codec.SNAPPY:
+        raise InvalidBundle(
+            f"unknown compression codec {flags & CODEC_MASK}; known are 0 (none) and 1 (snappy)"
+        )
+    messages = flags >> COUNT_SHIFT & COUNT_MASK
+    if not messages:
+        messages, offset = varint.read(bundle, offset)
+        if not messages:
+            raise InvalidBundle("a bundle without messages")
+    first = last = 0
+    if flags & SPARSE:
+        if offset + 8 > end:
+            raise InvalidBundle("the bundle ends inside its first number")
+        last = first = _U64.unpack_from(bundle, offset)[0]
+        offset += 8
+        if messages > 1:
+            span, offset = varint.read(bundle, offset)
+            last = first + span + 1
+        if not 1 <= first <= last <= MAX_SEQUENCE_NUMBER:
+            raise InvalidBundle(
+                f"sequence numbers {first} to {last} are not within 1 to {MAX_SEQUENCE_NUMBER}"
+            )
+        if last - first + 1 < messages:
+            raise InvalidBundle(f"{messages} messages do not fit the numbers {first} to {last}")
+    codec = Codec.SNAPPY if flags & CODEC_MASK else Codec.NONE
+    size = unpacked_bytes(bundle, offset) if codec else end - offset
+    if size < _FIRST_MESSAGE_BYTES + _MESSAGE_BYTES * (messages - 1):
+        raise InvalidBundle(f"a message set of {size} bytes is too short for {messages} messages")
+    return BundleHeader(codec, messages, bool(flags & SPARSE), first, last, offset)
+
+
+def unpacked_bytes(bundle: Buffer, body_offset: int, max_bytes: int = MAX_MESSAGE_SET_BYTES) -> int:
+    """What a snappy message set says that it unpacks to, in bytes.
+
+    Raises InvalidBundle when that is above `max_bytes` or more than its compressed bytes can give, so that a
+    lie costs nothing.
+    """
+    try:
+        size, _ = varint.read(bundle, body_offset)
+    except WireError as error:
+        raise InvalidBundle(f"the size of the compressed message set is unreadable ({error})") from None
+    if size > max_bytes:
+        raise InvalidBundle(f"the message set unpacks to {size} bytes; the limit is {max_bytes}")
+    if size > _SNAPPY_BEST * (len(bundle) - body_offset):
+        raise InvalidBundle(f"{len(bundle) - body_offset} compressed bytes cannot unpack to {size}")
+    return size
+
+
+def _simple_headers() -> list[list[BundleHeader | None]]:
+    """Headers of dense, uncompressed bundles of 1 to 15 messages, by [offset of the bundle][flags].
+
+    Headers are immutable, and nearly every small produce has one of these: they are looked up, not made.
+    """
+    return [
+        [
+            BundleHeader(Codec.NONE, flags >> COUNT_SHIFT, False, 0, 0, offset + 1)
+            if flags < SPARSE and flags & CODEC_MASK == 0 and flags
+            else None
+            for flags in range(256)
+        ]
+        for offset in range(varint.MAX_BYTES + 1)
+    ]
+
+
+_SIMPLE = _simple_headers()
+
+
+def validate(batch: memoryview) -> BundleHeader:
+    """Judge a produced batch, `varint length, bundle`, without decoding its messages; for the broker.
+
+    Checks that the length is that of the bundle, everything that `read_header` checks, and, uncompressed, that
+    the first message has a timestamp of its own. `body_offset` of the answer counts from the start of the
+    batch. What it does not look at (contents, compressed bytes) may still be garbage: readers check that.
+    Raises InvalidBundle.
+    """
+    try:
+        length = batch[0]
+        offset = 1
+        if length > 0x7F:
+            length, offset = varint.read(batch, 0)
+        if offset + length != len(batch):
+            raise InvalidBundle(f"the batch says {length} bytes and brings {len(batch) - offset}")
+        header = _SIMPLE[offset][batch[offset]]
+        if header is None:
+            header = _read_header(batch, offset, len(batch))
+        elif length < 9 + 2 * header.messages:
+            raise InvalidBundle(f"a bundle of {length} bytes is too short for {header.messages} messages")
+        if header.codec == 0 and batch[header.body_offset] & ~(KEY | NEXT_NUMBER):
+            raise InvalidBundle("the first message has no timestamp of its own, or unknown flags")
+    except InvalidBundle:
+        raise
+    except (WireError, IndexError) as error:
+        raise InvalidBundle(f"the batch ends inside its header ({error})") from None
+    return header
+
+
+def first_timestamp_ms(batch: Buffer, header: BundleHeader) -> int | None:
+    """The first message's timestamp, u64 milliseconds; None when the bundle is compressed.
+
+    `header` is what `validate` or `read_header` said of the same buffer.
+    """
+    if header.codec:
+        return None
+    timestamp: int = _U64.unpack_from(batch, header.body_offset + 1)[0]
+    return timestamp
+
+
+def max_timestamp_ms(batch: Buffer, header: BundleHeader) -> int | None:
+    """The greatest timestamp of the bundle where it costs nothing to know: uncompressed, one message."""
+    return first_timestamp_ms(batch, header) if header.messages == 1 else None
+
+
+def as_batch(bundle: Buffer) -> bytes:
+    """`varint length, bundle`: as a bundle lies in requests, chunks and segments."""
+    return b"".join((varint.encode(len(bundle)), bundle))
+
+
+def bundles(chunk: Buffer) -> Iterator[memoryview]:
+    """The bundles of a chunk, `{varint length, bundle}*`, as slices of it.
+
+    A partial last one ends it silently: brokers of the old document cut chunks at the fetch size. Raises
+    InvalidBundle for a length that is none (over five bytes, or 0).
+    """
+    view = memoryview(chunk)
+    offset, end = 0, len(view)
+    while offset < end:
+        length = view[offset]
+        if 0 < length < 0x80:
+            offset += 1
+        else:
+            try:
+                length, offset = varint.read(view, offset)
+            except Truncated:
+                return
+            except WireError as error:
+                raise InvalidBundle(f"a chunk holds no bundle length where one should be ({error})") from None
+            if not length:
+                raise InvalidBundle("a chunk holds a bundle of length 0")
+        if offset + length > end:
+            return
+        yield view[offset : offset + length]
+        offset += length

@@ -1,0 +1,101 @@
+"""TANK's frames: `u8 id, u32 length (little-endian), payload`, in both directions.
+
+`frame` is for whoever sends, `FrameReader` for clients and tests (the broker cuts frames out of its receive
+buffers itself). No I/O here. Source: the wire reference, section 1.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from tank_protos.errors import OutOfRange, WireError
+
+if TYPE_CHECKING:
+    from tank_protos.wire import Buffer
+
+HEADER_BYTES = 5
+# TANK's own limit: its broker drops a connection that announces more.
+MAX_FRAME_BYTES = 256 * 1024 * 1024
+
+_HEADER = Struct("<BI")
+
+
+def frame(message_id: int, payload: list[Buffer]) -> list[Buffer]:
+    """The frame around `payload` as a list of buffers, the 5-byte header first; nothing is copied.
+
+    Raises OutOfRange when the payload is over MAX_FRAME_BYTES or the id is no u8.
+    """
+    length = sum(map(len, payload))
+    if length > MAX_FRAME_BYTES:
+        raise OutOfRange(
+            f"a frame of {length} bytes is over the limit of {MAX_FRAME_BYTES}; send less at once"
+        )
+    if not 0 <= message_id <= 0xFF:
+        raise OutOfRange(f"message id {message_id} is no u8")
+    return [_HEADER.pack(message_id, length), *payload]
+
+
+class FrameReader:
+    """Cuts a stream of received bytes into frames; sans-I/O, for clients and tests.
+
+    Memory is bounded by what was fed and by `max_frame_bytes`: a header that announces more raises at once, and
+    the room for a frame grows only with the bytes that have arrived.
+    """
+
+    __slots__ = ("_broken", "_max_frame_bytes", "_needed", "_pending")
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._pending = bytearray()
+        # How many bytes must have come before it is worth to look again: the frame that has begun, or a header.
+        self._needed = HEADER_BYTES
+        self._broken: WireError | None = None
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a frame that has begun and is not complete."""
+        return len(self._pending)
+
+    def feed(self, data: Buffer) -> list[tuple[int, memoryview]]:
+        """The frames that `data` completes, as (message id, payload).
+
+        Payloads are read-only views of immutable memory: they stay valid, and keep it alive. Raises OutOfRange
+        when a frame is announced that is over the limit; the stream can't be followed any more then, and every
+        later call raises the same.
+        """
+        if self._broken is not None:
+            raise self._broken
+        if self._pending:
+            self._pending += data
+            if len(self._pending) < self._needed:
+                return []
+            whole = bytes(self._pending)
+            self._pending = bytearray()
+        else:
+            whole = bytes(data)  # no copy when it is bytes already
+        return self._cut(whole)
+
+    def _cut(self, whole: bytes) -> list[tuple[int, memoryview]]:
+        frames: list[tuple[int, memoryview]] = []
+        view = memoryview(whole)
+        offset, available = 0, len(whole)
+        self._needed = HEADER_BYTES
+        while available - offset >= HEADER_BYTES:
+            message_id, length = _HEADER.unpack_from(whole, offset)
+            if length > self._max_frame_bytes:
+                self._broken = OutOfRange(
+                    f"the other side announces a frame of {length} bytes; the limit is {self._max_frame_bytes}"
+                )
+                # Frames before the bad one are good: hand them out, complain at the next call.
+                if frames:
+                    return frames
+                raise self._broken
+            end = offset + HEADER_BYTES + length
+            if end > available:
+                self._needed = end - offset
+                break
+            frames.append((message_id, view[offset + HEADER_BYTES : end]))
+            offset = end
+        self._pending += view[offset:]
+        return frames
