@@ -111,7 +111,7 @@ def iter_columns(
     *,
     max_bytes: int = MAX_MESSAGE_SET_BYTES,
 ) -> Iterator[Columns]:
-    """The messages of a chunk from number `lower` to number `upper`, one Columns a bundle, never an empty one.
+    """The messages of a chunk from number `lower` to `upper`, one Columns a bundle, never an empty one.
 
     `base` is the number of the chunk's first message: dense bundles count on from it, or from the end of the
     sparse one before. A partial last bundle is left out. Raises InvalidBundle where a bad bundle is reached.
@@ -164,7 +164,7 @@ def timestamp_list(messages: MessageSet) -> list[int]:
 
 
 def bounds(numbers: Sequence[int], lower: int, upper: int) -> tuple[int, int]:
-    """Which of the rising `numbers` lie from `lower` to `upper`: (index of the first, index behind the last)."""
+    """Which of the rising `numbers` lie from `lower` to `upper`: (index of the first, index behind them)."""
     if isinstance(numbers, range):
         count = len(numbers)
         begin = min(max(lower - numbers.start, 0), count)

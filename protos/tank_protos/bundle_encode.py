@@ -6,10 +6,10 @@ The format is described in `docs/protocol/bundle.md`. Use it through `tank_proto
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from struct import Struct
 from struct import error as StructError
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import cramjam
 
@@ -71,12 +71,12 @@ def encode(
 
     A value of None is empty content: the format has no null. A key of None and an empty key are the same: no
     key. `timestamps` in milliseconds (u64), one for all or one a message. `codec` None compresses when the
-    official client does (more than 512 messages, or more than 1,024 bytes of keys and contents); a message set
-    that snappy does not make smaller, or that is over MAX_MESSAGE_SET_BYTES, is left plain whatever was asked.
-    The same input gives the same bytes. Raises OutOfRange: no messages, columns of different lengths, a
-    timestamp that is no u64, a key over 255 bytes (the message names `topic`).
+    official client does (more than 512 messages, or more than 1,024 bytes of keys and contents); a message
+    set that snappy does not make smaller, or that is over MAX_MESSAGE_SET_BYTES, is left plain whatever was
+    asked. The same input gives the same bytes. Raises OutOfRange: no messages, columns of different lengths,
+    a timestamp that is no u64, a key over 255 bytes (the message names `topic`).
     """
-    contents = [b"" if value is None else value for value in values] if None in values else values
+    contents = _contents(values)
     body = _message_set(contents, timestamps, keys, None, topic)
     return _finish(_count(len(contents), 0), body, contents, keys, codec)
 
@@ -95,7 +95,7 @@ def encode_sparse(
     Numbers rise, from 1 to MAX_SEQUENCE_NUMBER, and any two neighbours, and the first and last, are less than
     2^32 apart. Raises OutOfRange.
     """
-    contents = [b"" if value is None else value for value in values]
+    contents = _contents(values)
     if len(numbers) != len(contents):
         raise OutOfRange(f"{len(numbers)} numbers for {len(contents)} messages")
     body = _message_set(contents, timestamps, keys, numbers, topic)
@@ -115,6 +115,12 @@ def make_sparse(bundle: Buffer, first: int) -> bytes:
     numbers = range(first, first + header.messages)
     body = _message_set(messages.values, timestamp_list(messages), messages.keys, numbers, "")
     return _finish(_sparse_head(first, numbers[-1], header.messages), body, (), None, header.codec)
+
+
+def _contents(values: Sequence[Buffer | None]) -> Sequence[Buffer]:
+    if None in values:
+        return [b"" if value is None else value for value in values]
+    return cast("Sequence[Buffer]", values)
 
 
 def _count(messages: int, flags: int) -> bytes:
@@ -240,7 +246,7 @@ def key_too_long(length: int, topic: str) -> str:
 def _number_heads(numbers: Sequence[int]) -> list[tuple[int, bytes]]:
     """Flags and delta of each message of a sparse bundle; the first and the last have neither."""
     heads: list[tuple[int, bytes]] = [(0, b"")]
-    for previous, number in zip(numbers, numbers[1:], strict=False):
+    for previous, number in pairwise(numbers):
         if number <= previous:
             raise OutOfRange(f"number {number} follows {previous}: the numbers of a sparse bundle must rise")
         distance = number - previous - 1

@@ -29,7 +29,8 @@ SPARSE: Final = 0x40
 RESERVED: Final = 0x80
 
 MAX_KEY_BYTES: Final = 255
-# Numbers travel as u64, but offsets of Kafka, Spark and Arrow are signed: nothing above is accepted or written.
+# Numbers travel as u64, but offsets of Kafka, Spark and Arrow are signed: nothing above is accepted or
+# written.
 MAX_SEQUENCE_NUMBER: Final = (1 << 63) - 2
 # What one compressed message set may unpack to: the most that a consumer can ask for at once (fetch_size is
 # clamped to 64 MiB), so that no reader needs more memory for a compressed bundle than for a plain chunk.
@@ -73,8 +74,8 @@ def read_header(bundle: Buffer, offset: int = 0) -> BundleHeader:
     """The header of the bundle that lies from `offset` to the end of the buffer.
 
     Checks what the header can tell: known flags, at least one message, numbers that rise and are in range, a
-    message set that is long enough for its count, and, when it is compressed, a promised size that is possible
-    and below MAX_MESSAGE_SET_BYTES. Raises InvalidBundle.
+    message set that is long enough for its count, and, when it is compressed, a promised size that is
+    possible and below MAX_MESSAGE_SET_BYTES. Raises InvalidBundle.
     """
     try:
         return _read_header(bundle, offset, len(bundle))
@@ -159,10 +160,10 @@ _SIMPLE = _simple_headers()
 def validate(batch: memoryview) -> BundleHeader:
     """Judge a produced batch, `varint length, bundle`, without decoding its messages; for the broker.
 
-    Checks that the length is that of the bundle, everything that `read_header` checks, and, uncompressed, that
-    the first message has a timestamp of its own. `body_offset` of the answer counts from the start of the
-    batch. What it does not look at (contents, compressed bytes) may still be garbage: readers check that.
-    Raises InvalidBundle.
+    Checks that the length is that of the bundle, everything that `read_header` checks, and, uncompressed,
+    that the first message has a timestamp of its own. `body_offset` of the answer counts from the start of
+    the batch. What it does not look at (contents, compressed bytes) may still be garbage: readers check
+    that. Raises InvalidBundle.
     """
     try:
         length = batch[0]

@@ -86,8 +86,8 @@ def parse_sparse(
 ) -> tuple[MessageSet, list[int]]:
     """The messages of a sparse bundle of `count` messages, and their numbers. Raises InvalidBundle.
 
-    An inner message's number is the one before plus 1 plus its delta (no delta with flag 4); the last one's is
-    `last`, and it has no delta.
+    An inner message's number is the one before plus 1 plus its delta (no delta with flag 4); the last one's
+    is `last`, and it has no delta.
     """
     values: list[bytes] = []
     numbers: list[int] = []

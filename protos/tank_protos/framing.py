@@ -39,8 +39,8 @@ def frame(message_id: int, payload: list[Buffer]) -> list[Buffer]:
 class FrameReader:
     """Cuts a stream of received bytes into frames; sans-I/O, for clients and tests.
 
-    Memory is bounded by what was fed and by `max_frame_bytes`: a header that announces more raises at once, and
-    the room for a frame grows only with the bytes that have arrived.
+    Memory is bounded by what was fed and by `max_frame_bytes`: a header that announces more raises at once,
+    and the room for a frame grows only with the bytes that have arrived.
     """
 
     __slots__ = ("_broken", "_max_frame_bytes", "_needed", "_pending")
@@ -48,7 +48,8 @@ class FrameReader:
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._pending = bytearray()
-        # How many bytes must have come before it is worth to look again: the frame that has begun, or a header.
+        # How many bytes must have come before it is worth to look again: the frame that has begun, or a
+        # header.
         self._needed = HEADER_BYTES
         self._broken: WireError | None = None
 
@@ -60,9 +61,9 @@ class FrameReader:
     def feed(self, data: Buffer) -> list[tuple[int, memoryview]]:
         """The frames that `data` completes, as (message id, payload).
 
-        Payloads are read-only views of immutable memory: they stay valid, and keep it alive. Raises OutOfRange
-        when a frame is announced that is over the limit; the stream can't be followed any more then, and every
-        later call raises the same.
+        Payloads are read-only views of immutable memory: they stay valid, and keep it alive. Raises
+        OutOfRange when a frame is announced that is over the limit; the stream can't be followed any more
+        then, and every later call raises the same.
         """
         if self._broken is not None:
             raise self._broken
@@ -85,7 +86,7 @@ class FrameReader:
             message_id, length = _HEADER.unpack_from(whole, offset)
             if length > self._max_frame_bytes:
                 self._broken = OutOfRange(
-                    f"the other side announces a frame of {length} bytes; the limit is {self._max_frame_bytes}"
+                    f"a frame of {length} bytes is announced; the limit is {self._max_frame_bytes}"
                 )
                 # Frames before the bad one are good: hand them out, complain at the next call.
                 if frames:
