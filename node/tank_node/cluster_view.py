@@ -1,6 +1,6 @@
 """The node's copy of the cluster's state: brokers, topics, partitions, and which producers were ended.
 
-It changes by deltas alone, in the order of the controller's log. Sessions and broker read it; nobody else writes.
+It changes by deltas alone, in the order of the controller's log. Sessions and broker read it.
 """
 
 from collections.abc import Iterable
@@ -96,7 +96,7 @@ class ClusterView:
         return self._by_id.values()
 
     def producer_ended(self, producer_id: int) -> bool:
-        """Whether a higher generation of the producer's name has ended this id: nothing more is taken from it."""
+        """Whether a higher generation of the producer's name ended this id: nothing is taken from it any more."""
         return producer_id in self._ended_producers
 
     def apply(self, delta: pb.Delta) -> list[TopicChange]:
@@ -116,6 +116,7 @@ class ClusterView:
             self._by_id[view.topic_id] = self._by_name[view.name] = view
             changes.append(TopicChange(kind, view))
         self._ended_producers.update(delta.ended_producers)
+        self._ended_producers.difference_update(delta.forgotten_producers)
         self.index = delta.index
         return changes
 
@@ -136,12 +137,18 @@ def _topic(topic: pb.Topic) -> TopicView:
         replication_factor=topic.replication_factor,
         settings=_settings(pairs),
         settings_text=pairs,
-        partitions=[
-            PartitionView(
-                p.partition, p.leader, p.leader_epoch, p.partition_epoch, tuple(p.replicas), tuple(p.in_sync)
-            )
-            for p in topic.partitions
-        ],
+        partitions=[_partition(partition) for partition in topic.partitions],
+    )
+
+
+def _partition(partition: pb.Partition) -> PartitionView:
+    return PartitionView(
+        partition=partition.partition,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        replicas=tuple(partition.replicas),
+        in_sync=tuple(partition.in_sync),
     )
 
 

@@ -103,8 +103,10 @@ class ControllerLink(Protocol):
         """Calls `listener` for every topic that is created, altered or deleted from now on."""
 
     def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
-        """Errors: TOPIC_EXISTS, INVALID_NAME, INVALID_PARTITIONS, INVALID_SETTING, INVALID_REPLICATION_FACTOR,
-        and those that every change may have: OVERLOADED, STORAGE."""
+        """Errors: TOPIC_EXISTS, INVALID_NAME, INVALID_PARTITIONS, INVALID_SETTING, INVALID_REPLICATION_FACTOR.
+
+        Every change may also end with OVERLOADED (too much waits, or is kept) or STORAGE.
+        """
 
     def alter_topic(self, change: TopicAlteration, done: Callable[[TopicOutcome], None]) -> None:
         """Errors: UNKNOWN_TOPIC, INVALID_PARTITIONS, INVALID_SETTING."""
@@ -115,8 +117,8 @@ class ControllerLink(Protocol):
     def init_producer(self, name: str, generation: int, done: Callable[[ProducerOutcome], None]) -> None:
         """A producer id: for a name, the same for the same generation; else a fresh one.
 
-        Errors: STALE_PRODUCER_EPOCH for a generation below the name's, INVALID_NAME, OVERLOADED when there are
-        too many names.
+        Errors: STALE_PRODUCER_EPOCH for a generation below the name's, INVALID_NAME, OVERLOADED when there
+        are too many names.
         """
 
     def commit_positions(

@@ -174,9 +174,9 @@ class Position(_message.Message):
     topic_id: int
     partition: int
     sequence_number: int
-    metadata: str
+    metadata: bytes
     committed_ms: int
-    def __init__(self, topic_id: _Optional[int] = ..., partition: _Optional[int] = ..., sequence_number: _Optional[int] = ..., metadata: _Optional[str] = ..., committed_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, topic_id: _Optional[int] = ..., partition: _Optional[int] = ..., sequence_number: _Optional[int] = ..., metadata: _Optional[bytes] = ..., committed_ms: _Optional[int] = ...) -> None: ...
 
 class Group(_message.Message):
     __slots__ = ("name", "positions")
@@ -203,15 +203,17 @@ class Snapshot(_message.Message):
     def __init__(self, format: _Optional[int] = ..., index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ...) -> None: ...
 
 class Delta(_message.Message):
-    __slots__ = ("index", "brokers", "topics", "deleted_topics", "ended_producers")
+    __slots__ = ("index", "brokers", "topics", "deleted_topics", "ended_producers", "forgotten_producers")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     DELETED_TOPICS_FIELD_NUMBER: _ClassVar[int]
     ENDED_PRODUCERS_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_PRODUCERS_FIELD_NUMBER: _ClassVar[int]
     index: int
     brokers: _containers.RepeatedCompositeFieldContainer[Broker]
     topics: _containers.RepeatedCompositeFieldContainer[Topic]
     deleted_topics: _containers.RepeatedScalarFieldContainer[int]
     ended_producers: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topics: _Optional[_Iterable[int]] = ..., ended_producers: _Optional[_Iterable[int]] = ...) -> None: ...
+    forgotten_producers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topics: _Optional[_Iterable[int]] = ..., ended_producers: _Optional[_Iterable[int]] = ..., forgotten_producers: _Optional[_Iterable[int]] = ...) -> None: ...

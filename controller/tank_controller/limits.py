@@ -1,0 +1,30 @@
+"""What the cluster's state may grow to. The bounds are the state machine's own: the same everywhere."""
+
+from tank_protos.names import MAX_PARTITIONS_OF_A_TOPIC
+
+MAX_TOPICS = 100_000
+MAX_PARTITIONS = 1_000_000
+"""Of all topics together: what the state is built to hold in memory."""
+MAX_PARTITIONS_PER_TOPIC = MAX_PARTITIONS_OF_A_TOPIC
+MAX_REPLICATION_FACTOR = 64
+DEFAULT_REPLICATION_FACTOR = 3
+"""Where nobody says: so many, or as many as there are brokers."""
+MAX_BROKER_ID = 0xFFFE
+"""A u16 on the wire, where 0xffff stands for nobody; 0 is nobody in here."""
+
+MAX_NAMED_PRODUCERS = 100_000
+PRODUCER_NAME_KEPT_MS = 7 * 86_400_000
+"""A full table forgets names unused for so long: brokers' memory of what a producer wrote is as long."""
+MAX_ENDED_IDS_PER_NAME = 64
+"""How many earlier generations of a name stay refused."""
+
+MAX_GROUPS = 10_000
+MAX_POSITIONS = 1_000_000
+"""Of all groups together."""
+MAX_POSITIONS_PER_COMMAND = 10_000
+MAX_POSITION_METADATA_BYTES = 4096
+MAX_METADATA_BYTES = 64 * 1024 * 1024
+"""Of all positions' notes together."""
+
+MAX_COMMAND_BYTES = 1024 * 1024
+"""A log entry stays well below what a gRPC message may hold."""
