@@ -1,0 +1,148 @@
+"""Understands a field's `type` and the keys that belong to it: length, count, marker.
+
+The Kafka project's other types (string, compact ones, uuid, records) will be read here.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from tank_protos.compiler import names, wire_size
+from tank_protos.compiler.conditions import Scope
+from tank_protos.compiler.members import Members
+from tank_protos.compiler.schema import (
+    INTEGERS,
+    SCALARS,
+    Array,
+    Bytes,
+    Element,
+    Extent,
+    Fixed,
+    FromField,
+    Marker,
+    Rest,
+    Scalar,
+    Struct,
+    Text,
+    Type,
+    Varint,
+)
+
+TEXTS: Final = {"str8": Text(INTEGERS["uint8"]), "str16": Text(INTEGERS["uint16"])}
+WIDTHS: Final = {name: INTEGERS[name] for name in ("uint8", "uint16", "uint32")}
+_KNOWN: Final = ", ".join([*SCALARS, "varint", *TEXTS, "bytes", "a struct's name, or [] before one of them"])
+
+MAX_FIXED_BYTES: Final = 65535
+"""A field whose length stands in the definition is copied, not sliced: it is for addresses and the like."""
+
+
+def parse(members: Members, scope: Scope, nested: Callable[[str], Struct], *, may_take_rest: bool) -> Type:
+    """The field's type; `nested` reads the fields of a struct that is declared here. Raises DefinitionError."""
+    text = members.text("type")
+    parsed: Type
+    if text.startswith("[]"):
+        element = _element(members, text[2:], nested)
+        parsed = Array(element, _extent(members, "count", "countFrom", scope, may_take_rest=may_take_rest))
+        if wire_size.of_element(element) == 0:
+            raise members.error(
+                "type",
+                "an element may be empty on the wire, so a count could lie without end; "
+                "give it a field that is always there",
+            )
+    elif text == "bytes":
+        length = _length(members, scope, may_take_rest=may_take_rest)
+        parsed = Bytes(length, members.flag("keepPrefix"))
+        if parsed.keep_prefix and not isinstance(length, Scalar | Varint):
+            raise members.error(
+                "keepPrefix", "there is no length before these bytes to keep; remove 'keepPrefix'"
+            )
+    elif text == "bool" and "marker" in members:
+        parsed = _marker(members)
+    else:
+        parsed = _element(members, text, nested)
+    _refuse_strangers(members, parsed)
+    return parsed
+
+
+def _element(members: Members, text: str, nested: Callable[[str], Struct]) -> Element:
+    if text in SCALARS:
+        return SCALARS[text]
+    if text in TEXTS:
+        return TEXTS[text]
+    if text == "varint":
+        return Varint()
+    if names.FIELD_NAME.fullmatch(text) and "fields" in members:
+        return nested(text)
+    if names.FIELD_NAME.fullmatch(text):
+        raise members.error("type", f"the struct '{text}' has no fields; add 'fields'")
+    raise members.error("type", f"unknown type '{text}'; known are {_KNOWN}")
+
+
+def _extent(members: Members, key: str, from_key: str, scope: Scope, *, may_take_rest: bool) -> Extent:
+    if (key in members) == (from_key in members):
+        raise members.error(key, f"say either '{key}' or '{from_key}'")
+    if from_key in members:
+        name = members.text(from_key)
+        field = scope.find(name)
+        unsigned = field is not None and (field.type in WIDTHS.values() or isinstance(field.type, Varint))
+        if field is None or not unsigned:
+            what = f"'{name}' is no earlier uint8, uint16, uint32 or varint of this or an enclosing struct; name one"
+            raise members.error(from_key, what)
+        return FromField(field)
+    text = members.text(key)
+    if text == "varint":
+        return Varint()
+    if text == "rest":
+        if not may_take_rest:
+            raise members.error(
+                key, f"'{key}' is 'rest', but only the message's last field can take the rest"
+            )
+        return Rest()
+    if text not in WIDTHS:
+        raise members.error(key, f"'{key}' is '{text}'; use one of {', '.join(WIDTHS)}, varint, rest")
+    return WIDTHS[text]
+
+
+def _length(members: Members, scope: Scope, *, may_take_rest: bool) -> Extent:
+    if "length" not in members or isinstance(members.node("length").value, str):
+        return _extent(members, "length", "lengthFrom", scope, may_take_rest=may_take_rest)
+    size = members.whole_number("length")
+    if not 1 <= size <= MAX_FIXED_BYTES:
+        raise members.error(
+            "length", f"a fixed length of {size} bytes is not possible; use 1..{MAX_FIXED_BYTES}"
+        )
+    return Fixed(size)
+
+
+def _marker(members: Members) -> Marker:
+    inner = Members(members.node("marker"), members.subject, ("type", "value"))
+    type_name = inner.text("type")
+    if type_name not in INTEGERS:
+        raise inner.error("type", f"a marker's type is '{type_name}'; use one of {', '.join(INTEGERS)}")
+    scalar = INTEGERS[type_name]
+    try:
+        value = int(inner.text("value"), 0)
+    except ValueError:
+        raise inner.error("value", f"'{inner.text('value')}' is no number; write it like 0xffff") from None
+    if not scalar.low <= value <= scalar.high:
+        raise inner.error("value", f"{value} does not fit into {type_name} ({scalar.low}..{scalar.high})")
+    return Marker(scalar, value)
+
+
+def _refuse_strangers(members: Members, parsed: Type) -> None:
+    """Keys that mean nothing for this type are mistakes, not decoration."""
+    element = parsed.element if isinstance(parsed, Array) else parsed
+    belongs = {
+        "fields": isinstance(element, Struct),
+        "length": isinstance(parsed, Bytes),
+        "lengthFrom": isinstance(parsed, Bytes),
+        "keepPrefix": isinstance(parsed, Bytes),
+        "count": isinstance(parsed, Array),
+        "countFrom": isinstance(parsed, Array),
+        "marker": isinstance(parsed, Marker),
+        "measures": isinstance(parsed, Scalar) and parsed in WIDTHS.values(),
+    }
+    for key, fits in belongs.items():
+        if key in members and not fits:
+            raise members.error(
+                key, f"'{key}' has no meaning for the type '{members.text('type')}'; remove it"
+            )

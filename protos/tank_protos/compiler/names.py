@@ -1,0 +1,39 @@
+"""Names: from the definitions' CamelCase to Python's."""
+
+import builtins
+import keyword
+import re
+from typing import Final
+
+FIELD_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+RESERVED: Final = frozenset({"decode", "read", "encode", "ID", "VERSIONS"})
+"""Names that every generated message has already."""
+
+_TAKEN_LOCALS: Final = frozenset(
+    {"self", "cls", "payload", "offset", "version", "size", "at", "end", "out", "head", "message", "struct"}
+)
+
+
+def snake_case(name: str) -> str:
+    """`ClientVersion` -> `client_version`, `IPv4Address` -> `i_pv4_address` (so better written `Ipv4Address`)."""
+    return _WORD_START.sub("_", name).lower()
+
+
+def is_python_keyword(name: str) -> bool:
+    return keyword.iskeyword(name)
+
+
+class Locals:
+    """Hands out the names of a generated function's variables, each once."""
+
+    def __init__(self) -> None:
+        self._taken = set(_TAKEN_LOCALS) | set(dir(builtins))
+
+    def take(self, wanted: str) -> str:
+        name = wanted
+        while name in self._taken or keyword.iskeyword(name):
+            name += "_"
+        self._taken.add(name)
+        return name

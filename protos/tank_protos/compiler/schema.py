@@ -1,0 +1,220 @@
+"""What a definition means, after it was read and checked: messages, structs, fields and their types."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, TypeAlias
+
+from tank_protos.compiler.errors import Place
+
+
+class Kind(Enum):
+    """What a message is for. A request and its response share an id; so each kind numbers for itself."""
+
+    REQUEST = "request"
+    RESPONSE = "response"
+    DATA = "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A range of versions, both ends in it; `high` None: open."""
+
+    low: int
+    high: int | None
+
+    def within(self, other: "Versions") -> "Versions | None":
+        """The versions in both, or None."""
+        low = max(self.low, other.low)
+        highs = [high for high in (self.high, other.high) if high is not None]
+        if highs and min(highs) < low:
+            return None
+        return Versions(low, min(highs, default=None))
+
+    @property
+    def high_end(self) -> int:
+        """The highest version; for a range that is not open."""
+        assert self.high is not None, "a message's versions have an end: the loader checks it"
+        return self.high
+
+    def __contains__(self, version: int) -> bool:
+        return self.low <= version and (self.high is None or version <= self.high)
+
+    def __str__(self) -> str:
+        if self.high is None:
+            return f"{self.low}+"
+        return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A value of fixed size. `code` is its letter in the struct module; low and high bound integers."""
+
+    name: str
+    code: str
+    size: int
+    low: int = 0
+    high: int = 0
+
+
+def _integers() -> dict[str, Scalar]:
+    found = {}
+    for size, signed, unsigned in ((1, "b", "B"), (2, "h", "H"), (4, "i", "I"), (8, "q", "Q")):
+        bits = size * 8
+        found[f"int{bits}"] = Scalar(f"int{bits}", signed, size, -(1 << bits - 1), (1 << bits - 1) - 1)
+        found[f"uint{bits}"] = Scalar(f"uint{bits}", unsigned, size, 0, (1 << bits) - 1)
+    return found
+
+
+INTEGERS: Final = _integers()
+FLOAT64: Final = Scalar("float64", "d", 8)
+BOOL: Final = Scalar("bool", "?", 1)
+SCALARS: Final = INTEGERS | {"float64": FLOAT64, "bool": BOOL}
+
+VARINT_MAX: Final = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Varint:
+    """An unsigned 32-bit LEB128 number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A length or count that nobody states: what is left of the payload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A length that the definition states, in bytes."""
+
+    size: int
+
+
+@dataclass(slots=True)
+class FromField:
+    """A length or count that an earlier integer field of the same or an enclosing struct holds."""
+
+    field: "Field"
+
+
+Extent: TypeAlias = Scalar | Varint | Rest | Fixed | FromField
+"""How the reader knows a length or a count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """UTF-8 behind its length; bytes that are not UTF-8 survive as surrogates."""
+
+    length: Scalar
+
+
+@dataclass(slots=True)
+class Bytes:
+    """Bytes, decoded as a slice of the payload. keep_prefix: the slice includes the length before them."""
+
+    length: Extent
+    keep_prefix: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A bool that is true when `value` stands next on the wire, which is then consumed."""
+
+    scalar: Scalar
+    value: int
+
+
+@dataclass(slots=True)
+class Array:
+    """Elements behind their count."""
+
+    element: "Element"
+    count: Extent
+
+
+@dataclass(slots=True)
+class Struct:
+    """A group of fields that becomes one dataclass."""
+
+    name: str
+    about: str
+    place: Place
+    versions: Versions
+    """The versions of the message in which it can occur; within the message's own."""
+    fields: list["Field"] = field(default_factory=list)
+
+
+Element: TypeAlias = Scalar | Varint | Text | Struct
+
+Type: TypeAlias = Scalar | Varint | Text | Bytes | Marker | Array | Struct
+
+DefaultValue: TypeAlias = int | float | str | bool | None
+
+
+@dataclass(slots=True)
+class Field:
+    """A field of a struct.
+
+    `default` is None for null and for types whose default is "empty"; `python_name` is unique in its struct.
+    """
+
+    name: str
+    python_name: str
+    type: Type
+    about: str
+    place: Place
+    versions: Versions | None = None
+    """None: it is there in every version in which its struct is."""
+    nullable: Versions | None = None
+    default: DefaultValue = None
+    when: "Condition | None" = None
+    measures: list["Field"] = field(default_factory=list)
+
+
+class Operator(Enum):
+    EQUAL = "=="
+    UNEQUAL = "!="
+    LESS = "<"
+    LESS_OR_EQUAL = "<="
+    GREATER = ">"
+    GREATER_OR_EQUAL = ">="
+    BITS = "&"
+
+
+@dataclass(slots=True)
+class Comparison:
+    """`field operator number`; for BITS: at least one of the number's bits is set in the field."""
+
+    field: Field
+    operator: Operator
+    number: int
+
+
+@dataclass(slots=True)
+class Condition:
+    """Alternatives, each a list of comparisons that hold together: `and` binds tighter than `or`."""
+
+    text: str
+    alternatives: list[list[Comparison]]
+
+
+@dataclass(slots=True)
+class Message:
+    """A message: the root struct and what its frame and versions are."""
+
+    id: int
+    kind: Kind
+    little_endian: bool
+    versions: Versions
+    version_field: Field | None
+    root: Struct
+    structs: list[Struct]
+    """All structs of the message, inner ones first, the root last."""
+
+
+@dataclass(slots=True)
+class Protocol:
+    """All messages of a folder, by id, requests before responses."""
+
+    name: str
+    messages: list[Message]
