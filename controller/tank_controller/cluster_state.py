@@ -1,7 +1,7 @@
 """The cluster's state: what the controller's log adds up to. Pure, and the same on every controller.
 
-Invariant: the state after entry n depends on the entries up to n alone; its snapshot is the same bytes wherever
-and however (replayed, or loaded from an older snapshot and the rest replayed) it was reached.
+Invariant: the state after entry n depends on the entries up to n alone; its snapshot is the same bytes
+however it was reached (replayed, or loaded from an older snapshot and the rest replayed).
 """
 
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ class PositionState:
     """How far a group has read a partition."""
 
     sequence_number: int
-    metadata: str
+    metadata: bytes
     committed_ms: int
 
 
@@ -133,7 +133,7 @@ class ClusterState:
             raise SnapshotError("this is not a snapshot") from error
         if snapshot.format != SNAPSHOT_FORMAT:
             raise SnapshotError(
-                f"the snapshot has format {snapshot.format}, this version reads {SNAPSHOT_FORMAT}: use a newer one"
+                f"the snapshot has format {snapshot.format}, this version reads {SNAPSHOT_FORMAT}"
             )
         state = ClusterState(index=snapshot.index)
         for broker in snapshot.brokers:
@@ -153,7 +153,7 @@ class ClusterState:
                     position.sequence_number, position.metadata, position.committed_ms
                 )
                 state.position_count += 1
-                state.metadata_bytes += len(position.metadata.encode())
+                state.metadata_bytes += len(position.metadata)
         return state
 
 

@@ -63,7 +63,7 @@ def apply(state: ClusterState, index: int, command: pb.Command) -> Outcome:
 
 
 def check(state: ClusterState, command: pb.Command) -> Rejected | None:
-    """Whether the command would be rejected now: nothing is changed. Spares the log what is refused anyway."""
+    """Whether the command would be rejected now. It spares the log what is refused anyway."""
     try:
         _check(state, command)
     except Rejected as rejection:
@@ -172,6 +172,8 @@ def _check_alter_topic(state: ClusterState, command: pb.Command) -> None:
         raise Rejected(ErrorCode.UNKNOWN_TOPIC, "there is no such topic")
     if alter.partitions:
         _check_partitions(state, alter.partitions, len(topic.partitions))
+    if unknown := [key for key in alter.unset if key not in topic_settings.setting_keys()]:
+        raise Rejected(ErrorCode.INVALID_SETTING, f"there is no setting {unknown[0]}")
     _check_settings(_altered(topic, alter), topic.replication_factor)
 
 
@@ -200,7 +202,7 @@ def _delete_topic(state: ClusterState, command: pb.Command, outcome: Outcome) ->
     for name, topics in list(state.groups.items()):
         for position in topics.pop(topic.topic_id, {}).values():
             state.position_count -= 1
-            state.metadata_bytes -= len(position.metadata.encode())
+            state.metadata_bytes -= len(position.metadata)
         if not topics:
             del state.groups[name]
     outcome.topic_id = topic.topic_id
@@ -315,13 +317,11 @@ def _check_commit_positions(state: ClusterState, command: pb.Command) -> None:
         raise Rejected(ErrorCode.TOO_LARGE, message)
     if commit.group not in state.groups and len(state.groups) >= limits.MAX_GROUPS:
         raise Rejected(ErrorCode.OVERLOADED, f"there are {limits.MAX_GROUPS} groups: use fewer")
-    if state.position_count + len(commit.positions) > limits.MAX_POSITIONS:
+    if state.position_count + _new_positions(state, commit) > limits.MAX_POSITIONS:
         raise Rejected(ErrorCode.OVERLOADED, f"more than {limits.MAX_POSITIONS} positions would be kept")
-    added = sum(len(position.metadata.encode()) for position in commit.positions)
+    added = sum(len(position.metadata) for position in commit.positions)
     if state.metadata_bytes + added > limits.MAX_METADATA_BYTES:
-        message = (
-            f"positions' notes would have more than {limits.MAX_METADATA_BYTES} bytes: write shorter ones"
-        )
+        message = f"positions' notes would have more than {limits.MAX_METADATA_BYTES} bytes: write less"
         raise Rejected(ErrorCode.OVERLOADED, message)
 
 
@@ -337,13 +337,18 @@ def _commit_positions(state: ClusterState, command: pb.Command, outcome: Outcome
         if before is None:
             state.position_count += 1
         else:
-            state.metadata_bytes -= len(before.metadata.encode())
-        state.metadata_bytes += len(position.metadata.encode())
+            state.metadata_bytes -= len(before.metadata)
+        state.metadata_bytes += len(position.metadata)
         partitions[position.partition] = PositionState(
             position.sequence_number, position.metadata, command.now_ms
         )
     if group:
         state.groups[command.commit_positions.group] = group
+
+
+def _new_positions(state: ClusterState, commit: pb.CommitPositions) -> int:
+    group = state.groups.get(commit.group, {})
+    return sum(position.partition not in group.get(position.topic_id, ()) for position in commit.positions)
 
 
 def _position_error(state: ClusterState, position: pb.Position) -> ErrorCode:
@@ -352,7 +357,7 @@ def _position_error(state: ClusterState, position: pb.Position) -> ErrorCode:
         return ErrorCode.UNKNOWN_TOPIC
     if position.partition >= len(topic.partitions):
         return ErrorCode.UNKNOWN_PARTITION
-    if len(position.metadata.encode()) > limits.MAX_POSITION_METADATA_BYTES:
+    if len(position.metadata) > limits.MAX_POSITION_METADATA_BYTES:
         return ErrorCode.TOO_LARGE
     return ErrorCode.NONE
 

@@ -34,8 +34,8 @@ def place(
 ) -> list[tuple[int, ...]]:
     """Replicas for each new partition, the preferred leader first. The candidates' loads grow with it.
 
-    The least loaded brokers come first, but a rack that has a replica of the partition only when no other rack
-    is left. The leader is the one that leads least. Asks for at least `replication_factor` brokers.
+    The least loaded brokers come first, but a rack that has a replica of the partition only when no other is
+    left. The leader is the one that leads least. There must be `replication_factor` brokers.
     """
     assert 1 <= replication_factor <= len(brokers)
     heap = [(broker.replicas, broker.broker_id) for broker in brokers.values()]

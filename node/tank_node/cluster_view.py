@@ -96,7 +96,7 @@ class ClusterView:
         return self._by_id.values()
 
     def producer_ended(self, producer_id: int) -> bool:
-        """Whether a higher generation of the producer's name ended this id: nothing is taken from it any more."""
+        """Whether a higher generation of the producer's name ended this id: it may write no more."""
         return producer_id in self._ended_producers
 
     def apply(self, delta: pb.Delta) -> list[TopicChange]:

@@ -103,7 +103,7 @@ class ControllerLink(Protocol):
         """Calls `listener` for every topic that is created, altered or deleted from now on."""
 
     def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
-        """Errors: TOPIC_EXISTS, INVALID_NAME, INVALID_PARTITIONS, INVALID_SETTING, INVALID_REPLICATION_FACTOR.
+        """Errors: TOPIC_EXISTS, INVALID_ (NAME, PARTITIONS, SETTING, REPLICATION_FACTOR).
 
         Every change may also end with OVERLOADED (too much waits, or is kept) or STORAGE.
         """
