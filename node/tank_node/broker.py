@@ -1,0 +1,237 @@
+"""Which topics and partitions live on this node, the tick that they share, and everybody's deadlines.
+
+The server calls `begin_tick`, hands frames to sessions, and calls `end_tick`: then each partition that was appended to is written
+once, high-water marks move, long polls wake, and producers are answered. Single-threaded; no I/O but through the log.
+"""
+
+import heapq
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+
+from tank_node.clock import Clock
+from tank_node.cluster_view import ChangeKind, TopicChange, TopicView
+from tank_node.controller_link import ControllerLink
+from tank_node.limits import Limits
+from tank_node.log.data_folder import DataFolder
+from tank_node.log.errors import StorageError
+from tank_node.log.flusher import Flusher
+from tank_node.log.log import PartitionLog
+from tank_node.log.settings import LogSettings
+from tank_node.metrics import Metrics
+from tank_node.partition import Partition, Tick, Waiter
+from tank_protos.topic_settings import FlushPolicy
+
+logger = logging.getLogger(__name__)
+
+
+class Topic:
+    """A topic as it lives here."""
+
+    __slots__ = ("broken", "name", "partitions", "view")
+
+    def __init__(self, view: TopicView) -> None:
+        self.name = view.name
+        self.view = view
+        self.partitions: dict[int, Partition] = {}
+        self.broken: dict[int, str] = {}
+        """Partitions whose log could not be opened, with the reason."""
+
+
+class Broker:
+    """All partitions of this node. Built by the composition root, before the server."""
+
+    def __init__(
+        self,
+        data_folder: DataFolder,
+        link: ControllerLink,
+        flusher: Flusher,
+        clock: Clock,
+        limits: Limits,
+        metrics: Metrics,
+        default_flush: FlushPolicy = FlushPolicy.DISK,
+    ) -> None:
+        self.data_folder = data_folder
+        self.link = link
+        self.flusher = flusher
+        self.clock = clock
+        self.limits = limits
+        self.metrics = metrics
+        self.default_flush = default_flush
+        self.tick = Tick()
+        self.topics: dict[str, Topic] = {}
+        self.started_ms = clock.now_ms()
+        self.opening_ms = 0
+        self.on_output: Callable[[], None] = _nothing
+        """Called when sessions were given answers outside of a tick: by an fsync, the controller or a deadline. The server's."""
+        self._by_log: dict[PartitionLog, Partition] = {}
+        self._deadlines: list[tuple[int, int, Waiter]] = []
+        self._order = itertools.count()
+
+    def open(self) -> None:
+        """Opens the logs of all topics in the view and follows its changes from now on. Call it once, before the server starts."""
+        began_ms = self.clock.monotonic_ms()
+        self.begin_tick()
+        for view in self.link.view.topics():
+            self._take_in(view)
+        self.link.on_change(self._on_change)
+        self.opening_ms = self.clock.monotonic_ms() - began_ms
+
+    def partitions(self) -> Iterator[Partition]:
+        """All partitions that are open here."""
+        for topic in self.topics.values():
+            yield from topic.partitions.values()
+
+    # --- ticks -----------------------------------------------------------------------------------
+
+    def begin_tick(self) -> None:
+        """Reads the clocks, once for all requests of the tick."""
+        self.tick.now_ms = self.clock.now_ms()
+        self.tick.monotonic_ms = self.clock.monotonic_ms()
+
+    def end_tick(self) -> None:
+        """Writes what was appended, moves the marks, wakes those who wait, then answers the producers."""
+        touched = self.tick.touched
+        if not touched:
+            return
+        self.tick.touched = []
+        for partition in touched:
+            if not partition.write():
+                continue
+            log = partition.log
+            if partition.flush_disk:
+                self.flusher.request(log, log.last)
+            else:
+                partition.advance(log.last)
+                if 0 < partition.flush_messages <= log.last - log.synced:
+                    self.flusher.request(log, log.last)
+        for partition in touched:
+            partition.acknowledge()
+
+    def on_synced(self, log: PartitionLog) -> None:
+        """An fsync of this log ended, well or not. The flusher's listener."""
+        partition = self._by_log.get(log)
+        if partition is None:
+            return
+        partition.note_state()
+        if partition.flush_disk:
+            partition.advance(log.synced)
+            partition.answer_waiting()
+        self.on_output()
+
+    # --- waits -----------------------------------------------------------------------------------
+
+    def wait(self, waiter: Waiter, partitions: tuple[Partition, ...], max_wait_ms: int) -> None:
+        """Registers a waiter until `forget`; it is told when a mark moves, and when `max_wait_ms` have passed."""
+        # One more, because the clock's milliseconds are cut off: nobody is sent away before the time.
+        waiter.deadline_ms = self.tick.monotonic_ms + max_wait_ms + 1
+        waiter.partitions = partitions
+        for partition in partitions:
+            partition.waiters[waiter] = None
+        heapq.heappush(self._deadlines, (waiter.deadline_ms, next(self._order), waiter))
+        self.metrics.waiting += 1
+        if len(self._deadlines) > 2 * self.metrics.waiting + 1024:
+            # Those who were woken leave their deadline behind; without this an hour's worth of them would pile up.
+            self._deadlines = [entry for entry in self._deadlines if not entry[2].done]
+            heapq.heapify(self._deadlines)
+
+    def forget(self, waiter: Waiter) -> None:
+        """Ends a wait. Harmless when it has ended."""
+        if waiter.done:
+            return
+        waiter.done = True
+        for partition in waiter.partitions:
+            partition.waiters.pop(waiter, None)
+        self.metrics.waiting -= 1
+
+    def next_deadline_ms(self) -> int | None:
+        """When `expire` has something to do, on the monotonic clock; None: not before somebody waits."""
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][2].done:
+            heapq.heappop(deadlines)
+        return deadlines[0][0] if deadlines else None
+
+    def expire(self) -> None:
+        """Tells all waiters whose deadline has passed. Call `begin_tick` first."""
+        now_ms = self.tick.monotonic_ms
+        while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
+            waiter = heapq.heappop(self._deadlines)[2]
+            waiter.expired()
+            assert waiter.done, "an expired waiter must be forgotten"
+
+    # --- topics ----------------------------------------------------------------------------------
+
+    def _on_change(self, change: TopicChange) -> None:
+        self.begin_tick()
+        if change.kind is ChangeKind.DELETED:
+            topic = self.topics.get(change.topic.name)
+            if topic is not None and topic.view.topic_id == change.topic.topic_id:
+                self._drop(topic)
+        else:
+            self._take_in(change.topic)
+        self.on_output()
+
+    def _take_in(self, view: TopicView) -> None:
+        """Opens what a topic has here and isn't open, and applies its settings to the rest."""
+        topic = self.topics.get(view.name)
+        if topic is not None and topic.view.topic_id != view.topic_id:
+            self._drop(topic)
+            topic = None
+        if topic is None:
+            topic = self.topics[view.name] = Topic(view)
+        topic.view = view
+        settings = LogSettings.from_topic(view.settings, view.replication_factor)
+        flush_disk = (view.settings.flush or self.default_flush) is FlushPolicy.DISK
+        broker_id = self.link.view.broker_id
+        for placed in view.partitions:
+            if broker_id not in placed.replicas:
+                continue
+            partition = topic.partitions.get(placed.partition)
+            if partition is None:
+                partition = self._open(topic, placed.partition, settings)
+                if partition is None:
+                    continue
+            else:
+                partition.log.apply_settings(settings)
+            partition.leader_epoch = placed.leader_epoch
+            partition.flush_messages = view.settings.flush_messages
+            partition.flush_ms = view.settings.flush_ms
+            partition.set_flush_disk(flush_disk)
+            partition.set_in_sync(len(placed.in_sync), view.settings.min_insync(view.replication_factor))
+
+    def _open(self, topic: Topic, number: int, settings: LogSettings) -> Partition | None:
+        try:
+            log = self.data_folder.open_log(topic.view.topic_id, number, settings)
+        except StorageError as error:
+            topic.broken[number] = str(error)
+            self.metrics.storage_errors += 1
+            logger.error("partition %s/%d can't be opened: %s", topic.name, number, error)
+            return None
+        partition = Partition(
+            topic.name,
+            number,
+            log,
+            tick=self.tick,
+            limits=self.limits,
+            metrics=self.metrics,
+            on_failure=_report,
+        )
+        topic.partitions[number] = partition
+        self._by_log[log] = partition
+        return partition
+
+    def _drop(self, topic: Topic) -> None:
+        """Forgets a deleted topic; its folders go too."""
+        del self.topics[topic.name]
+        for partition in topic.partitions.values():
+            partition.remove()
+            del self._by_log[partition.log]
+        self.data_folder.delete_topic(topic.view.topic_id)
+
+
+def _report(partition: Partition, error: StorageError) -> None:
+    logger.error("partition %s/%d: %s", partition.topic_name, partition.number, error)
+
+
+def _nothing() -> None:
+    """Until a server is there, nobody has to be told."""

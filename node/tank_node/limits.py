@@ -1,0 +1,143 @@
+"""Every bound of the node's network side, in one place, each with its reason.
+
+Whoever starts a node builds one `Limits` (configuration changes single fields) and gives it to the server, which shares it with
+its sessions and the broker. Sizes are bytes, times are milliseconds.
+"""
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+TANK_FRAME_BYTES = 256 * MIB
+"""A TANK broker drops a connection that announces more; no configuration goes beyond it."""
+
+MAX_SEQUENCE_NUMBER = 2**63 - 2
+"""The greatest number a client may choose for itself: offsets of Spark and of Kafka are signed 64-bit integers."""
+
+
+class LimitError(ValueError):
+    """A limit that makes no sense, alone or beside another one; the message says what to do."""
+
+
+@dataclass(slots=True, frozen=True)
+class Limits:
+    """What one node takes on. Raises `LimitError` when the values contradict each other."""
+
+    frame_bytes: int = 64 * MIB
+    """A frame's payload. Large enough for any sensible batch; one frame has to fit into memory as a whole."""
+
+    bundle_bytes: int = 32 * MIB
+    """One bundle. A consumer gets whole bundles, so every consumer has to be able to hold the largest one."""
+
+    decompressed_bytes: int = 64 * MIB
+    """What a compressed bundle may unfold to: no client shall make consumers allocate more than this."""
+
+    request_bytes: int = 2 * MIB
+    """A frame that carries no bundles. Decoding makes objects many times the size of their bytes."""
+
+    produce_entries: int = 255 * 255
+    """Bundles in one request of ours: what TANK's own produce can name by its one-byte counts."""
+
+    connections: int = 4096
+    """Open client connections. Above it the oldest that never sent anything is closed, else the new one is refused."""
+
+    files_kept_free: int = 256
+    """Descriptors left for the log, the flusher and the HTTP port when the process may open few files."""
+
+    in_flight: int = 4096
+    """Unanswered requests of one connection; above it the connection is not read until some are answered."""
+
+    waits_per_partition: int = 16_384
+    """Long polls on one partition; above it they are answered at once, empty, because each append visits all of them."""
+
+    client_memory_bytes: int = 80 * MIB
+    """Memory held for one connection: half a frame and unsent answers. At least one frame and its neighbours."""
+
+    memory_bytes: int = 160 * MIB
+    """Memory held for all connections; above it connections with large frames under way wait unread."""
+
+    unsent_bytes: int = 1 * MIB
+    """Unsent answers of one connection above which it is not read. Chunks do not count: they are sent from the file."""
+
+    receive_bytes: int = 256 * KIB
+    """What one connection is read in one tick, so that a busy one does not make the others wait."""
+
+    arena_bytes: int = 1 * MIB
+    """The buffer that all connections of a tick are read into; full: the tick ends early. About a processor's cache."""
+
+    send_once_bytes: int = 4 * MIB
+    """What one connection is sent in one go, so that a chunk of 64 MiB does not make the others wait."""
+
+    copied_chunk_bytes: int = 16 * KIB
+    """Chunks up to this size are read and sent with their header: one system call less than sendfile."""
+
+    socket_send_bytes: int = 0
+    """The kernel's send buffer for each connection; 0: the system's own tuning."""
+
+    fetch_bytes: int = 64 * MIB
+    """TANK's clamp of fetch_size and min_bytes."""
+
+    max_wait_ms: int = 3_600_000
+    """TANK's cap of a consumer's wait."""
+
+    ack_timeout_ms: int = 8_000
+    """TANK's default for a produce request that does not say how long it waits for replicas."""
+
+    unused_connection_ms: int = 16_000
+    """A connection that never sent anything is closed after this, as TANK does."""
+
+    stalled_frame_ms: int = 30_000
+    """Half a frame and no byte more for this long: the connection is closed."""
+
+    slowest_bytes_per_s: int = 64 * KIB
+    """A frame may take stalled_frame_ms plus its size at this rate; whoever sends a byte a second is closed in the end."""
+
+    stalled_send_ms: int = 300_000
+    """A client that takes nothing of what is being sent for this long is closed: it pins a segment's file."""
+
+    heartbeat_ms: int = 30_000
+    """How often every connection gets a ping."""
+
+    housekeeping_ms: int = 500
+    """How often deadlines of connections are looked at. None of them is a client's own deadline."""
+
+    maintenance_ms: int = 1_000
+    """How often partitions get a turn of retention, compaction, checkpoint and scrub."""
+
+    maintenance_slice_ms: int = 5
+    """What one turn of maintenance may keep the loop."""
+
+    accepts_per_tick: int = 128
+    """New connections taken in one tick."""
+
+    tick_events: int = 512
+    """Ready sockets handled in one tick."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.frame_bytes <= TANK_FRAME_BYTES:
+            raise LimitError(f"frame_bytes must be between 1 and {TANK_FRAME_BYTES}, not {self.frame_bytes}")
+        if self.bundle_bytes >= self.frame_bytes:
+            raise LimitError("bundle_bytes must be less than frame_bytes, which holds it")
+        if self.client_memory_bytes < self.frame_bytes + self.receive_bytes:
+            raise LimitError("client_memory_bytes must be at least frame_bytes plus receive_bytes")
+        if self.memory_bytes < self.client_memory_bytes:
+            raise LimitError("memory_bytes must be at least client_memory_bytes")
+        if self.arena_bytes < 2 * self.receive_bytes:
+            raise LimitError("arena_bytes must be at least twice receive_bytes")
+        if min(self.connections, self.in_flight, self.waits_per_partition, self.receive_bytes) < 1:
+            raise LimitError(
+                "connections, in_flight, waits_per_partition and receive_bytes must be at least 1"
+            )
+
+    def published(self) -> list[tuple[str, int]]:
+        """What a client should know, by name with its unit, for the features message."""
+        return [
+            ("frame_bytes", self.frame_bytes),
+            ("bundle_bytes", self.bundle_bytes),
+            ("decompressed_bytes", self.decompressed_bytes),
+            ("request_bytes", self.request_bytes),
+            ("fetch_bytes", self.fetch_bytes),
+            ("max_wait_ms", self.max_wait_ms),
+            ("in_flight", self.in_flight),
+        ]

@@ -1,0 +1,72 @@
+"""What the node counts: plain integers on the hot path, Prometheus families when somebody asks.
+
+The server, sessions and the broker add to `Metrics`; `tank_node.metrics_collector` turns it into families at scrape time, so
+counting costs an addition. Times are milliseconds unless a name says otherwise.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+
+LATENCY_BOUNDS_S = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+)  # fmt: skip
+
+
+class Histogram:
+    """Counts of seconds by upper bound; the last bucket has none."""
+
+    __slots__ = ("bounds", "counts", "sum_s")
+
+    def __init__(self, bounds: tuple[float, ...] = LATENCY_BOUNDS_S) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum_s = 0.0
+
+    def add(self, seconds: float, times: int = 1) -> None:
+        """Counts the same duration `times` times: requests of one tick share theirs."""
+        self.counts[bisect_left(self.bounds, seconds)] += times
+        self.sum_s += seconds * times
+
+
+def _zeros() -> list[int]:
+    return [0] * 256
+
+
+@dataclass(slots=True)
+class Metrics:
+    """One per node; everything only grows, except what is marked as a level."""
+
+    requests: list[int] = field(default_factory=_zeros)
+    """Frames taken, by message id."""
+    errors: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Error bytes answered, by (request kind, error name)."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """Input that was not taken, by reason: malformed frames, bad bundles, clients over a limit."""
+    closed: Counter[str] = field(default_factory=Counter)
+    """Connections that the broker closed, by reason."""
+
+    connections_opened: int = 0
+    connections: int = 0
+    """A level: open now."""
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    produced_batches: int = 0
+    produced_messages: int = 0
+    produced_bytes: int = 0
+    consumed_bytes: int = 0
+    ticks: int = 0
+    waiting: int = 0
+    """A level: long polls and appends that wait for something."""
+    held_bytes: int = 0
+    """A level: memory held for half frames and unsent answers."""
+    storage_errors: int = 0
+
+    produce_latency: Histogram = field(default_factory=Histogram)
+    """From the tick that read the request to its answer."""
+    consume_latency: Histogram = field(default_factory=Histogram)
+    """Of requests that found data at once."""
+    wait_latency: Histogram = field(default_factory=Histogram)
+    """How long woken long polls waited."""
+    tick_latency: Histogram = field(default_factory=Histogram)
+    """One tick, from the first byte read to the last answer."""

@@ -1,0 +1,401 @@
+"""One partition that this node leads: appends, the high-water mark, and everybody who waits for it.
+
+The broker owns the partitions and ends the ticks; sessions call `append` and `fetch`. Nothing here does I/O but through the log.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, Protocol, TypeAlias
+
+from tank_node.limits import MAX_SEQUENCE_NUMBER, Limits
+from tank_node.log.errors import DiskFull, StorageError, TooManyOpenFiles
+from tank_node.log.log import LogState, PartitionLog, Stretch
+from tank_node.log.producers import Outcome
+from tank_node.metrics import Metrics
+from tank_protos import bundle, varint
+from tank_protos.error_codes import ErrorCode
+from tank_protos.errors import InvalidBundle, OutOfRange
+
+FIRST_AVAILABLE = 0
+"""A consumer's number that means: the smallest that can be read."""
+END = 2**64 - 1
+"""A consumer's number that means: what comes next."""
+
+
+class Settler(Protocol):
+    """Who is told how an append ended."""
+
+    def settle(self, token: int, error: int, first: int, last: int) -> None:
+        """Called once for each append: `error` is an ErrorCode; 0: stored and past the high-water mark as first..last."""
+
+
+class Waiter:
+    """Somebody who waits for the high-water mark of some partitions; registered through `Broker.wait`."""
+
+    __slots__ = ("deadline_ms", "done", "partitions")
+
+    def __init__(self) -> None:
+        self.partitions: tuple[Partition, ...] = ()
+        self.deadline_ms = 0
+        self.done = False
+
+    def advanced(self, partition: "Partition", appended_bytes: int) -> None:
+        """The high-water mark of one of them moved, over that many bytes."""
+        raise NotImplementedError
+
+    def lost(self, partition: "Partition") -> None:
+        """One of them can no longer be read here: deleted, damaged or led by another node."""
+        raise NotImplementedError
+
+    def expired(self) -> None:
+        """The deadline has passed."""
+        raise NotImplementedError
+
+
+class Producer(NamedTuple):
+    """An idempotent producer's name for one bundle."""
+
+    producer_id: int
+    epoch: int
+    sequence: int
+
+
+class Reach(Enum):
+    """What a fetch found when it was no data."""
+
+    WAIT = "nothing yet: the number is the next one"
+    OUT_OF_BOUNDS = "below the first available number or beyond the end"
+    UNREADABLE = "the partition can't be read here"
+
+
+@dataclass(slots=True)
+class Tick:
+    """What all partitions of a node share: the time of this tick, and which of them were appended to."""
+
+    now_ms: int = 0
+    """Wall clock."""
+    monotonic_ms: int = 0
+    touched: "list[Partition]" = field(default_factory=list)
+
+
+Staged: TypeAlias = tuple[int, int, Settler, int, int]
+"""An append that is not answered yet: last, first, settler, token, deadline (monotonic, ms). A tuple for its price."""
+
+
+class Partition:
+    """A partition in the role of its leader. Single-threaded, like its log.
+
+    Invariants: `high_water_mark` never falls and is at most `log.written`; with `flush_disk` also at most `log.synced`; nothing in
+    `staged` outlives the tick; `unacked` is in the order of the appends.
+    """
+
+    __slots__ = (
+        "flush_disk", "flush_messages", "flush_ms", "high_water_mark", "in_sync", "leader_epoch", "limits", "log", "metrics", "number", "on_failure", "refusal",
+        "staged", "staged_bytes", "staged_messages", "tick", "topic_name", "unacked", "uncommitted", "unreadable", "waiters",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        topic_name: str,
+        number: int,
+        log: PartitionLog,
+        *,
+        tick: Tick,
+        limits: Limits,
+        metrics: Metrics,
+        on_failure: "Callable[[Partition, StorageError], None]",
+    ) -> None:
+        self.topic_name = topic_name
+        self.number = number
+        self.log = log
+        self.flush_disk = True
+        self.flush_messages = 0
+        self.flush_ms = 0
+        self.in_sync = True
+        """Whether as many replicas are in sync as the topic demands."""
+        self.leader_epoch = 0
+        self.high_water_mark = log.synced
+        self.tick = tick
+        self.limits = limits
+        self.metrics = metrics
+        self.on_failure = on_failure
+        self.refusal: ErrorCode = ErrorCode.NONE
+        """Why appends are refused now; NONE: they are taken."""
+        self.unreadable = False
+        self.staged: list[Staged] = []
+        self.staged_bytes = 0
+        self.staged_messages = 0
+        self.unacked: deque[Staged] = deque()
+        self.uncommitted: deque[tuple[int, int]] = deque()
+        """(last number, bytes) of each write that the mark has not passed."""
+        self.waiters: dict[Waiter, None] = {}
+        self.note_state()
+
+    # --- appends ---------------------------------------------------------------------------------
+
+    def append(
+        self,
+        batch: memoryview,
+        settler: Settler,
+        token: int,
+        *,
+        first: int | None = None,
+        max_timestamp_ms: int = 0,
+        producer: Producer | None = None,
+        timeout_ms: int = 0,
+    ) -> None:
+        """Stages one bundle (with its length before it), or settles at once with the error that keeps it out.
+
+        `first` is the number that the client wants for a dense bundle (id 5). `batch` must stay valid until the end of
+        the tick. `timeout_ms` bounds the wait for the high-water mark; 0: the default.
+        """
+        if self.refusal:
+            settler.settle(token, self.refusal, 0, 0)
+            return
+        if len(batch) > self.limits.bundle_bytes:
+            self._refuse(settler, token, ErrorCode.TOO_LARGE, "bundle_too_large")
+            return
+        try:
+            header = bundle.validate(batch)
+        except InvalidBundle as invalid:
+            self._refuse(settler, token, ErrorCode.INVALID_BUNDLE, invalid.reason)
+            return
+        span = header.messages - 1
+        max_timestamp_ms = max_timestamp_ms or bundle.first_timestamp_ms(batch, header) or self.tick.now_ms
+        if header.sparse or first is not None:
+            try:
+                batch, first, span = self._numbered(batch, header, first)
+            except OutOfRange:
+                self._refuse(settler, token, ErrorCode.SEQUENCE_NUMBER_NOT_ABOVE_END, "number_out_of_range")
+                return
+            except InvalidBundle as invalid:
+                self._refuse(settler, token, ErrorCode.INVALID_BUNDLE, invalid.reason)
+                return
+        deadline_ms = self.tick.monotonic_ms + (timeout_ms or self.limits.ack_timeout_ms)
+        producer_id = epoch = sequence = 0
+        if producer is not None:
+            if not self._is_next(producer, header.messages, settler, token, deadline_ms):
+                return
+            producer_id, epoch, sequence = producer
+        try:
+            first, last = self.log.stage(
+                batch,
+                messages=header.messages,
+                first=first,
+                span=span,
+                max_timestamp_ms=max_timestamp_ms,
+                leader_epoch=self.leader_epoch,
+                now_ms=self.tick.now_ms,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                producer_sequence=sequence,
+            )
+        except StorageError as error:
+            self._note_error(error)
+            settler.settle(token, ErrorCode.STORAGE, 0, 0)
+            return
+        if not self.staged:
+            self.tick.touched.append(self)
+        self.staged.append((last, first, settler, token, deadline_ms))
+        self.staged_bytes += len(batch)
+        self.staged_messages += header.messages
+
+    def _numbered(
+        self, batch: memoryview, header: bundle.BundleHeader, first: int | None
+    ) -> tuple[memoryview, int | None, int]:
+        """The batch as it is to be stored, its first number (None: the next one) and its span, for numbers that a client
+        chose: a sparse bundle's own, or `first`. Raises OutOfRange when they are not above the end, and InvalidBundle."""
+        end = self.log.last
+        if header.sparse:
+            if header.first <= end:
+                raise OutOfRange(f"number {header.first} is not above the end, {end}")
+            return batch, header.first, header.last - header.first
+        assert first is not None
+        span = header.messages - 1
+        if not end < first <= MAX_SEQUENCE_NUMBER - span:
+            raise OutOfRange(f"number {first} is not above the end, {end}, or too large")
+        if first == end + 1:
+            return batch, None, span
+        # A gap before a dense bundle: stored as it is it would have no numbers of its own, and readers who count from the
+        # chunk's base would give it and everything behind it the wrong ones.
+        _, start = varint.read(batch, 0)
+        return memoryview(bundle.as_batch(bundle.make_sparse(batch[start:], first))), first, span
+
+    def _is_next(
+        self, producer: Producer, messages: int, settler: Settler, token: int, deadline_ms: int
+    ) -> bool:
+        """Whether an idempotent producer's bundle is to be appended; if not, it is settled or waits for its first copy."""
+        verdict = self.log.check_producer(producer.producer_id, producer.epoch, producer.sequence, messages)
+        outcome = verdict.outcome
+        if outcome is Outcome.APPEND:
+            return True
+        if outcome is Outcome.REPEAT:
+            # Answered with the numbers it got first, and only when they can't be lost any more.
+            repeat = (verdict.last, verdict.first, settler, token, deadline_ms)
+            if verdict.last <= self.high_water_mark:
+                settler.settle(token, ErrorCode.NONE, verdict.first, verdict.last)
+            elif self.staged:
+                self.staged.append(repeat)
+            else:
+                self.unacked.append(repeat)
+        elif outcome is Outcome.OLD_REPEAT:
+            settler.settle(token, ErrorCode.NONE, 0, 0)
+        else:
+            self._refuse(settler, token, _VERDICT_ERRORS[outcome], outcome.value)
+        return False
+
+    def _refuse(self, settler: Settler, token: int, error: ErrorCode, reason: str) -> None:
+        self.metrics.refused[reason] += 1
+        settler.settle(token, error, 0, 0)
+
+    # --- the end of a tick -----------------------------------------------------------------------
+
+    def write(self) -> bool:
+        """Writes what was staged, once. When False, its producers have been told the error and nothing of it is stored."""
+        try:
+            self.log.write_staged()
+        except StorageError as error:
+            staged, self.staged = self.staged, []
+            self.staged_bytes = self.staged_messages = 0
+            for _, _, settler, token, _ in staged:
+                settler.settle(token, ErrorCode.STORAGE, 0, 0)
+            self._note_error(error)
+            return False
+        metrics = self.metrics
+        metrics.produced_batches += len(self.staged)
+        metrics.produced_bytes += self.staged_bytes
+        metrics.produced_messages += self.staged_messages
+        self.uncommitted.append((self.log.last, self.staged_bytes))
+        self.staged_bytes = self.staged_messages = 0
+        return True
+
+    def advance(self, mark: int) -> None:
+        """Raises the high-water mark to `mark` and wakes who waits for it. The answers of producers are `acknowledge`'s."""
+        if mark <= self.high_water_mark:
+            return
+        assert mark <= self.log.written, "a high-water mark beyond the log"
+        self.high_water_mark = mark
+        appended = 0
+        uncommitted = self.uncommitted
+        while uncommitted and uncommitted[0][0] <= mark:
+            appended += uncommitted.popleft()[1]
+        if self.waiters:
+            for waiter in tuple(self.waiters):
+                waiter.advanced(self, appended)
+
+    def acknowledge(self) -> None:
+        """At the end of a tick: answers the producers whose numbers the high-water mark has passed; the others wait on."""
+        staged = self.staged
+        if staged:
+            self.staged = []
+            if self.unacked or self.high_water_mark < self.log.last:
+                self.unacked.extend(staged)
+            else:
+                for last, first, settler, token, _ in staged:
+                    settler.settle(token, 0, first, last)
+        if self.unacked:
+            self.answer_waiting()
+
+    def answer_waiting(self) -> None:
+        """Answers the producers of earlier ticks whose numbers the high-water mark has passed."""
+        mark = self.high_water_mark
+        unacked = self.unacked
+        while unacked and unacked[0][0] <= mark:
+            last, first, settler, token, _ = unacked.popleft()
+            settler.settle(token, 0, first, last)
+
+    def give_up_late(self, now_ms: int) -> None:
+        """Tells producers whose time is over that their data may or may not stay. `now_ms` is monotonic."""
+        if any(entry[4] <= now_ms for entry in self.unacked):
+            late = [entry for entry in self.unacked if entry[4] <= now_ms]
+            self.unacked = deque(entry for entry in self.unacked if entry[4] > now_ms)
+            for _, _, settler, token, _ in late:
+                settler.settle(token, ErrorCode.NOT_ACKNOWLEDGED_IN_TIME, 0, 0)
+
+    # --- reads -----------------------------------------------------------------------------------
+
+    def fetch(self, number: int, max_bytes: int) -> "Stretch | Reach":
+        """The stored batches from `number` on, up to the high-water mark; or what stands in the way.
+
+        Release the stretch's file when it is sent. OUT_OF_BOUNDS is for numbers below the first available one and beyond
+        the log's end + 1: between the mark and the end one waits.
+        """
+        if self.unreadable:
+            return Reach.UNREADABLE
+        mark = self.high_water_mark
+        if number == END:
+            number = mark + 1
+        elif number == FIRST_AVAILABLE:
+            number = self.log.first_available or 1
+        if number > mark:
+            return Reach.WAIT if number <= self.log.last + 1 else Reach.OUT_OF_BOUNDS
+        if number < self.log.first_available:
+            return Reach.OUT_OF_BOUNDS
+        try:
+            stretch = self.log.read(number, max_bytes, mark)
+        except StorageError as error:
+            self._note_error(error)
+            return Reach.UNREADABLE
+        return Reach.WAIT if stretch is None else stretch
+
+    def next_number(self, number: int) -> int:
+        """The number that a consumer which found nothing waits for."""
+        if number == END:
+            return self.high_water_mark + 1
+        return (self.log.first_available or 1) if number == FIRST_AVAILABLE else number
+
+    # --- settings and trouble ---------------------------------------------------------------------------------
+
+    def set_flush_disk(self, flush_disk: bool) -> None:
+        """Whether an append must be fsynced before it counts. When it need not any more, those who wait are answered."""
+        self.flush_disk = flush_disk
+        if not flush_disk and not self.refusal:
+            self.advance(self.log.written)
+            self.answer_waiting()
+
+    def set_in_sync(self, in_sync: int, wanted: int) -> None:
+        """How many replicas are in sync, and how many must be for an append to be taken."""
+        self.in_sync = in_sync >= wanted
+        self.note_state()
+
+    def _note_error(self, error: StorageError) -> None:
+        self.metrics.storage_errors += 1
+        self.metrics.refused[error.reason] += 1
+        if not isinstance(error, DiskFull | TooManyOpenFiles):
+            self.note_state()
+        self.on_failure(self, error)
+
+    def note_state(self) -> None:
+        """Takes over the log's state: a failed one takes no appends, a damaged one isn't read either."""
+        state = self.log.state
+        if state is LogState.ACTIVE:
+            self.refusal = ErrorCode.NONE if self.in_sync else ErrorCode.NOT_ENOUGH_REPLICAS
+            self.unreadable = False
+        elif state is LogState.FAILED:
+            self._stop(ErrorCode.STORAGE, unreadable=False)
+        else:
+            self._stop(ErrorCode.DAMAGED, unreadable=True)
+
+    def remove(self) -> None:
+        """The topic was deleted: everybody who waits is told."""
+        self._stop(ErrorCode.UNKNOWN_PARTITION, unreadable=True)
+
+    def _stop(self, refusal: ErrorCode, *, unreadable: bool) -> None:
+        self.refusal = refusal
+        self.unreadable = unreadable
+        # What was written and never synced may be gone after a restart: no acknowledgement can be given for it.
+        unacked, self.unacked = self.unacked, deque()
+        for _, _, settler, token, _ in unacked:
+            settler.settle(token, refusal, 0, 0)
+        if unreadable:
+            for waiter in tuple(self.waiters):
+                waiter.lost(self)
+
+
+_VERDICT_ERRORS = {
+    Outcome.GAP: ErrorCode.OUT_OF_ORDER_SEQUENCE,
+    Outcome.STALE_EPOCH: ErrorCode.STALE_PRODUCER_EPOCH,
+    Outcome.UNKNOWN: ErrorCode.UNKNOWN_PRODUCER,
+}
