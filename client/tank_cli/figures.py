@@ -1,0 +1,126 @@
+"""Numbers, sizes, times and bytes as people read them; and the same as they type them."""
+
+import re
+from datetime import UTC, datetime
+
+SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+DURATION_UNITS_MS = {
+    "ms": 1,
+    "s": 1_000,
+    "sec": 1_000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 604_800_000,
+}
+# What a terminal obeys instead of showing: C0 (but tab), DEL, C1, and the signs that turn the writing's
+# direction.
+OBEYED = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+NAMED = {"\n": "\\n", "\r": "\\r"}
+
+
+def count_text(number: int) -> str:
+    """12345 as 12,345."""
+    return f"{number:,}"
+
+
+def bytes_text(size: float) -> str:
+    """A size in bytes as 1.5 MiB."""
+    if size < 1024:
+        return f"{size:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if size < 1024:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1024:.1f} TiB"
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration as 850 ms, 4.2 s, 3 min 20 s, 2 h 5 min or 3 d 4 h."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = int(seconds)
+    for unit, size, lesser, lesser_size in (
+        ("d", 86_400, "h", 3_600),
+        ("h", 3_600, "min", 60),
+        ("min", 60, "s", 1),
+    ):
+        if whole >= size:
+            rest = whole % size // lesser_size
+            return f"{whole // size} {unit} {rest} {lesser}" if rest else f"{whole // size} {unit}"
+    raise AssertionError("a duration of a minute or more has a unit")
+
+
+def micros_text(seconds: float) -> str:
+    """A latency as 85 µs, 1.24 ms or 2.10 s."""
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def time_text(timestamp_ms: int) -> str:
+    """Milliseconds of the epoch as 2013-01-01T05:17:00.000Z; the bare number where a calendar ends."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp_ms)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03d}Z"
+
+
+def safe_text(content: bytes) -> str:
+    """Bytes as a terminal may show them: UTF-8 where it is, \\xNN where it is not or where a terminal
+    would obey.
+    """
+    return OBEYED.sub(escaped, content.decode("utf-8", "backslashreplace"))
+
+
+def escaped(match: re.Match[str]) -> str:
+    """A sign that a terminal would obey, as signs that it shows."""
+    sign = match.group()
+    if sign in NAMED:
+        return NAMED[sign]
+    return f"\\x{ord(sign):02x}" if ord(sign) < 0x100 else f"\\u{ord(sign):04x}"
+
+
+def parse_size(text: str) -> int:
+    """64k, 1m, 1MiB or 65536 in bytes. ValueError when it is none of them."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
+    if found is None:
+        raise ValueError(f"{text!r} is no size; write bytes, or 64k, 1m, 1g")
+    return int(float(found[1]) * SIZE_UNITS[found[2]])
+
+
+def parse_duration_ms(text: str) -> int:
+    """250ms, 10s, 5min, 2h, 7d or 1w in milliseconds. ValueError when it is none of them."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.strip().lower())
+    if found is None or found[2] not in DURATION_UNITS_MS:
+        raise ValueError(f"{text!r} is no duration; write 250ms, 10s, 5min, 2h or 7d")
+    return int(float(found[1]) * DURATION_UNITS_MS[found[2]])
+
+
+def parse_time_ms(text: str, now_ms: int) -> int:
+    """A moment in milliseconds of the epoch: ISO 8601 (UTC where no zone is said), @SECONDS, now,
+    now-10min.
+    """
+    text = text.strip()
+    if text.startswith("@"):
+        try:
+            return int(float(text[1:]) * 1000)
+        except ValueError:
+            raise ValueError(f"{text!r} is no time; behind @ stand seconds of the epoch") from None
+    if text == "now":
+        return now_ms
+    if text.startswith("now-"):
+        return max(0, now_ms - parse_duration_ms(text[4:]))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no time; write 2013-01-01, 2013-01-01T05:00, now-10min or @SECONDS"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0, int(moment.timestamp() * 1000))

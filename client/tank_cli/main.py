@@ -1,0 +1,44 @@
+"""The `tank` command: the group and its table of commands. It imports click and nothing heavier."""
+
+import click
+
+from tank_cli.exit_codes import MEANINGS
+from tank_cli.lazy import LazyCommand, LazyGroup
+from tank_cli.session import Session, root_options
+
+COMMANDS: dict[str, LazyCommand] = {
+    "demo": LazyCommand("tank_cli.demo:demo", "Show what a broker does, in 30 seconds."),
+    "serve": LazyCommand("tank_cli.serve:serve", "Run a broker."),
+    "topic": LazyCommand("tank_cli.topic:topic", "Create, list, describe, alter and delete topics."),
+    "produce": LazyCommand("tank_cli.produce:produce", "Write messages to a topic."),
+    "consume": LazyCommand("tank_cli.consume:consume", "Read messages of a topic."),
+    "lag": LazyCommand("tank_cli.lag:lag", "Show how far consumer groups are behind."),
+    "status": LazyCommand("tank_cli.status:status", "Show what the broker is and holds."),
+    "bench": LazyCommand("tank_cli.bench:bench", "Measure a broker through this client."),
+    "log": LazyCommand("tank_cli.log_files:log", "Look into a data folder without a broker."),
+    "completion": LazyCommand("tank_cli.completion:completion", "Print the completion script of a shell."),
+}
+
+EPILOG = (
+    "\b\nExit codes:\n"
+    + "\n".join(f"  {int(code):>3}  {meaning}" for code, meaning in MEANINGS.items())
+    + "\n\n\b\nFirst steps:\n  tank demo\n  tank serve\n  tank topic create greetings\n"
+    "  echo hello | tank produce greetings\n  tank consume greetings"
+)
+
+
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="tank-cluster", prog_name="tank", message="%(prog)s %(version)s")
+@root_options
+@click.pass_context
+def main(ctx: click.Context, session: Session) -> None:
+    """Tank Cluster: an ordered log of messages, in topics and partitions.
+
+    Every command takes --servers, --output text|json and --debug, before or after its name.
+    """
+    ctx.obj = session

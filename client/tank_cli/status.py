@@ -1,0 +1,175 @@
+"""`tank status`: what the broker is and what it holds."""
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from tank_cli.figures import bytes_text, count_text, seconds_text, time_text
+from tank_cli.output import Json, print_facts, print_json, print_table
+from tank_cli.session import Session, shared_options
+from tank_cli.topic import total_bytes, total_messages
+
+if TYPE_CHECKING:
+    from tank_client.model import BrokerDescription, Features, ServerStatus, TopicDescription
+    from tank_client.sync import Client
+
+OUR_FIRST_VERSION = 1000
+SIZE_LIMITS = "_bytes"
+
+
+@dataclass(slots=True, frozen=True)
+class Overview:
+    """Everything that was asked for; `round_trip_s`: the fastest of three Status requests."""
+
+    servers: str
+    status: "ServerStatus | None"
+    features: "Features"
+    topics: "list[TopicDescription]"
+    brokers: "list[BrokerDescription]"
+    round_trip_s: float | None
+
+
+@click.command()
+@click.option("--limits", is_flag=True, help="Show the broker's features and limits, too.")
+@shared_options
+def status(session: Session, limits: bool) -> None:
+    """Show what the broker is and what it holds."""
+    with session.client() as client:
+        overview = ask(client, session.servers)
+    if session.as_json:
+        print_json(overview_json(overview))
+        return
+    print_facts(facts(overview))
+    if len(overview.brokers) > 1:
+        click.echo()
+        rows = [[str(each.broker_id), str(each.address), each.rack or "-"] for each in overview.brokers]
+        print_table([">Broker", "Address", "Rack"], rows)
+    if limits:
+        click.echo()
+        versions = [
+            (name, f"{low} to {high}" if low != high else str(low))
+            for name, (low, high) in sorted(overview.features.features.items())
+        ]
+        print_table(["Feature", ">Version"], [list(row) for row in versions])
+        click.echo()
+        print_table(
+            ["Limit", ">Value"], [[n, limit_text(n, v)] for n, v in sorted(overview.features.limits.items())]
+        )
+
+
+def ask(client: "Client", servers: str) -> Overview:
+    """Collects it. What an older broker lacks is left out, not an error."""
+    from tank_client import errors
+
+    features = client.admin.features()
+    status, round_trip_s = None, None
+    topics: list[TopicDescription] = []
+    brokers: list[BrokerDescription] = []
+    try:
+        times = []
+        for _ in range(3):
+            began = time.perf_counter()
+            status = client.admin.status()
+            times.append(time.perf_counter() - began)
+        round_trip_s = min(times)
+        topics = client.admin.describe_topics()
+        if features.version >= OUR_FIRST_VERSION:
+            brokers = client.admin.brokers()
+    except errors.FeatureMissing:
+        pass
+    return Overview(servers, status, features, topics, brokers, round_trip_s)
+
+
+def facts(overview: Overview) -> list[tuple[str, str]]:
+    """The lines for a person."""
+    features, status = overview.features, overview.status
+    rows = [("servers", overview.servers), ("broker", kind(features.version))]
+    if features.version >= OUR_FIRST_VERSION:
+        rows += [("broker id", str(features.broker_id)), ("cluster", features.cluster_id)]
+    if status is not None:
+        up = time.time() - status.start_time_s
+        if status.start_time_s:
+            rows.append(
+                ("up", f"{seconds_text(max(up, 0))}, since {time_text(status.start_time_s * 1000)[:-5]}Z")
+            )
+        rows.append(("topics", count_text(status.topics)))
+        rows.append(
+            (
+                "partitions",
+                f"{count_text(status.partitions)}, {count_text(status.open_partitions)} of them open",
+            )
+        )
+    messages, size = sums(overview.topics)
+    if messages is not None:
+        rows.append(("messages", count_text(messages)))
+    if size is not None:
+        rows.append(("size", bytes_text(size)))
+    leaderless = without_leader(overview.topics)
+    if leaderless:
+        rows.append(("without leader", ", ".join(leaderless)))
+    if overview.round_trip_s is not None:
+        rows.append(("round trip", f"{overview.round_trip_s * 1000:.2f} ms"))
+    return rows
+
+
+def kind(version: int) -> str:
+    """What the version number says."""
+    if version >= OUR_FIRST_VERSION:
+        return f"Tank Cluster (protocol version {version})"
+    return f"the C++ broker (protocol version {version})" if version else "a broker of the old TANK document"
+
+
+def sums(topics: "list[TopicDescription]") -> tuple[int | None, int | None]:
+    """Messages and bytes over all topics; None where one isn't known."""
+    messages = [total_messages(topic) for topic in topics]
+    sizes = [total_bytes(topic) for topic in topics]
+    return (
+        None if None in messages else sum(count for count in messages if count is not None),
+        None if None in sizes else sum(size for size in sizes if size is not None),
+    )
+
+
+def without_leader(topics: "list[TopicDescription]") -> list[str]:
+    """The partitions that nobody leads, as topic/partition. Brokers that tell no leaders have no topic
+    ids either.
+    """
+    return [f"{t.name}/{p.partition}" for t in topics if t.topic_id for p in t.partitions if p.leader is None]
+
+
+def limit_text(name: str, value: int) -> str:
+    """A limit as people read it, by the unit in its name."""
+    return bytes_text(value) if name.endswith(SIZE_LIMITS) else count_text(value)
+
+
+def overview_json(overview: Overview) -> dict[str, Json]:
+    """The shape of `tank status --output json`; null where the broker can't say."""
+    features, status = overview.features, overview.status
+    messages, size = sums(overview.topics)
+    ours = features.version >= OUR_FIRST_VERSION
+    return {
+        "servers": overview.servers,
+        "version": features.version,
+        "cluster_id": features.cluster_id if ours else None,
+        "broker_id": features.broker_id if ours else None,
+        "start_time_s": status.start_time_s if status else None,
+        "topics": status.topics if status else None,
+        "partitions": status.partitions if status else None,
+        "open_partitions": status.open_partitions if status else None,
+        "messages": messages if status else None,
+        "size_bytes": size if status else None,
+        "without_leader": list(without_leader(overview.topics)),
+        "brokers": [
+            {
+                "broker_id": each.broker_id,
+                "host": each.address.host,
+                "port": each.address.port,
+                "rack": each.rack,
+            }
+            for each in overview.brokers
+        ],
+        "features": {name: list(versions) for name, versions in sorted(features.features.items())},
+        "limits": dict(sorted(features.limits.items())),
+        "round_trip_ms": None if overview.round_trip_s is None else round(overview.round_trip_s * 1000, 3),
+    }
