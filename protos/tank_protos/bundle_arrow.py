@@ -54,18 +54,18 @@ def decode_arrow(
     builder = _Builder(batch_bytes)
     for chunk in chunks:
         base = chunk.base
-        for bundle in bundles(chunk.data):
-            try:
+        try:
+            for bundle in bundles(chunk.data):
                 messages, numbers = read_messages(bundle, base, max_bytes)
                 if numbers[-1] > MAX_SEQUENCE_NUMBER:
                     raise InvalidBundle(f"sequence number {numbers[-1]} is above {MAX_SEQUENCE_NUMBER}")
-            except InvalidBundle:
-                yield from builder.finish()
-                raise
-            base = numbers[-1] + 1
-            builder.add(messages, numbers, chunk.lower, chunk.upper)
-            if builder.size >= batch_bytes:
-                yield from builder.finish()
+                base = numbers[-1] + 1
+                builder.add(messages, numbers, chunk.lower, chunk.upper)
+                if builder.size >= batch_bytes:
+                    yield from builder.finish()
+        except InvalidBundle:
+            yield from builder.finish()
+            raise
     yield from builder.finish()
 
 
