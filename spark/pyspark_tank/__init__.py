@@ -1,1 +1,37 @@
-"""Tank as a Spark data source."""
+"""Tank as a Spark data source: `spark.read.format("tank")`, `df.writeStream.format("tank")` and their likes.
+
+PySpark 4.2 and newer find it by the name of this package and `DefaultSource`. Where they don't (a session
+that was started before the package was installed, Spark Connect), call `pyspark_tank.register(spark)`.
+Options, columns and what the sink promises: docs/spark.md.
+
+Spark imports every package called `pyspark_*` to look for sources, and when one of them fails it finds none.
+So this module imports `pyspark.sql.datasource` and the standard library only; pyarrow and the client are
+imported where data is read and written.
+"""
+
+from pyspark_tank.errors import (
+    DataLossError,
+    JavaError,
+    OptionError,
+    RegistrationError,
+    SchemaError,
+    SinkError,
+    TankSourceError,
+)
+from pyspark_tank.registration import register
+from pyspark_tank.source import TankSource
+
+DefaultSource = TankSource
+
+__all__ = [
+    "DataLossError",
+    "DefaultSource",
+    "JavaError",
+    "OptionError",
+    "RegistrationError",
+    "SchemaError",
+    "SinkError",
+    "TankSource",
+    "TankSourceError",
+    "register",
+]

@@ -1,0 +1,243 @@
+"""Rows to bundles: where each row goes and where each bundle ends.
+
+Both follow from the rows alone: not from time, nor from how Spark cuts them into Arrow batches. So a task
+that runs again on the same rows makes the same bundles.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark_tank.errors import SinkError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+# Topics that one task may write to: each costs a question to the broker and a bundle in memory.
+MAX_TOPICS = 10_000
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+
+class Rows(NamedTuple):
+    """The messages of one bundle; `keys` is None when none has one."""
+
+    values: list[bytes]
+    keys: list[bytes | None] | None
+    timestamp_ms: int
+
+
+class KeyPartitioner:
+    """Chooses the partition of rows that name none.
+
+    A row with a key goes where the client's default partitioner sends it (CRC-32C of the key). Rows without a
+    key go round the partitions in runs of `run` rows, beginning at the task's own number.
+    """
+
+    def __init__(self, partitions_of: Callable[[str], int], task: int, run: int) -> None:
+        self._partitions_of = partitions_of
+        self._task = task
+        self._run = run
+        self._counts: dict[str, int] = {}
+        self._keyless: dict[str, int] = {}
+
+    def count(self, topic: str) -> int:
+        """How many partitions the topic has; asked once. Raises the client's UnknownTopic."""
+        if topic not in self._counts:
+            if len(self._counts) >= MAX_TOPICS:
+                raise SinkError(
+                    f"one task writes to more than {MAX_TOPICS} topics; is the topic column right?"
+                )
+            self._counts[topic] = self._partitions_of(topic)
+        return self._counts[topic]
+
+    def choose(self, topic: str, keys: pa.Array | None, rows: int) -> np.ndarray[Any, Any]:
+        """A partition for each of the rows, which are all of one topic."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        from tank_client.partitioner import crc32c
+
+        count = self.count(topic)
+        if keys is None or keys.null_count == rows:
+            return self._round(topic, rows, count)
+        encoded = keys.dictionary_encode()
+        distinct = [key or None for key in encoded.dictionary.to_pylist()]
+        by_key = np.array([-1 if key is None else crc32c(key) % count for key in distinct], dtype=np.int64)
+        chosen = by_key[pc.fill_null(encoded.indices, 0).to_numpy()]
+        keyless = chosen < 0
+        if encoded.indices.null_count:
+            keyless |= encoded.indices.is_null().to_numpy(zero_copy_only=False)
+        if keyless.any():
+            chosen[keyless] = self._round(topic, int(keyless.sum()), count)
+        return chosen
+
+    def _round(self, topic: str, rows: int, count: int) -> np.ndarray[Any, Any]:
+        import numpy as np
+
+        seen = self._keyless.get(topic, 0)
+        self._keyless[topic] = seen + rows
+        return (self._task + np.arange(seen, seen + rows) // self._run) % count
+
+
+class _Pending:
+    """Rows of one partition that make no full bundle yet."""
+
+    __slots__ = ("keyed", "keys", "size", "values")
+
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+        self.keys: list[bytes | None] = []
+        self.keyed = False
+        self.size = 0
+
+
+class Bundler:
+    """Gathers rows by partition; gives a bundle as soon as the next row would take it over its bounds.
+
+    A bundle has at most `max_rows` rows and `max_bytes` of keys and values, and at least one row.
+    """
+
+    def __init__(
+        self,
+        partitioner: KeyPartitioner,
+        topic: str | None,
+        *,
+        max_rows: int,
+        max_bytes: int,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._partitioner = partitioner
+        self._topic = topic
+        self._max_rows = max_rows
+        self._max_bytes = max_bytes
+        self._now_ms = now_ms
+        self._pending: dict[TopicPartition, _Pending] = {}
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, Rows]]:
+        """Takes the rows of a batch with columns `value` and perhaps `key`, `topic`, `partition`."""
+        import pyarrow as pa
+
+        if batch.num_rows == 0:
+            return
+        values = _binary(batch, "value")
+        assert values is not None
+        values = values.fill_null(b"")  # the format has no null
+        keys = _binary(batch, "key")
+        for topic, rows in self._by_topic(batch):
+            part = batch if rows is None else batch.take(pa.array(rows))
+            topic_values = values if rows is None else values.take(pa.array(rows))
+            topic_keys = keys if rows is None or keys is None else keys.take(pa.array(rows))
+            partitions = self._partitions(topic, part, topic_keys)
+            yield from self._share_out(topic, partitions, topic_values, topic_keys)
+
+    def finish(self) -> Iterator[tuple[TopicPartition, Rows]]:
+        """What is left, one bundle a partition, in the order of their names."""
+        for where in sorted(self._pending):
+            pending = self._pending[where]
+            if pending.values:
+                yield where, self._rows(pending)
+
+    def _by_topic(self, batch: pa.RecordBatch) -> list[tuple[str, np.ndarray[Any, Any] | None]]:
+        """The topics of the batch with their rows; None: all of them. The option goes before the column."""
+        import numpy as np
+
+        if self._topic is not None:
+            return [(self._topic, None)]
+        column = batch.column("topic")
+        if column.null_count:
+            raise SinkError(
+                "a row's column `topic` is null: fill it, or name one topic by .option('topic', 'name')"
+            )
+        encoded = column.dictionary_encode()
+        names = encoded.dictionary.to_pylist()
+        if len(names) == 1:
+            return [(names[0], None)]
+        indices = encoded.indices.to_numpy()
+        return [(name, np.flatnonzero(indices == index)) for index, name in enumerate(names)]
+
+    def _partitions(self, topic: str, batch: pa.RecordBatch, keys: pa.Array | None) -> np.ndarray[Any, Any]:
+        import numpy as np
+        import pyarrow.compute as pc
+
+        if "partition" not in batch.schema.names:
+            return self._partitioner.choose(topic, keys, batch.num_rows)
+        column = batch.column("partition")
+        count = self._partitioner.count(topic)
+        bounds = pc.min_max(column).as_py()
+        if bounds["min"] is not None and (bounds["min"] < 0 or bounds["max"] >= count):
+            wrong = bounds["min"] if bounds["min"] < 0 else bounds["max"]
+            raise SinkError(
+                f"a row's column `partition` is {wrong}; topic {topic!r} has the partitions 0 to {count - 1}"
+            )
+        if not column.null_count:
+            return np.asarray(column.to_numpy(), dtype=np.int64)
+        chosen = self._partitioner.choose(topic, keys, batch.num_rows)
+        given = column.is_valid().to_numpy(zero_copy_only=False)
+        chosen[given] = pc.fill_null(column, 0).to_numpy()[given]
+        return chosen
+
+    def _share_out(
+        self, topic: str, partitions: np.ndarray[Any, Any], values: pa.Array, keys: pa.Array | None
+    ) -> Iterator[tuple[TopicPartition, Rows]]:
+        import numpy as np
+        import pyarrow as pa
+
+        for partition in np.unique(partitions).tolist():
+            rows = pa.array(np.flatnonzero(partitions == partition))
+            where = TopicPartition(topic, partition)
+            yield from self._fill(where, values.take(rows), None if keys is None else keys.take(rows))
+
+    def _fill(
+        self, where: TopicPartition, values: pa.Array, keys: pa.Array | None
+    ) -> Iterator[tuple[TopicPartition, Rows]]:
+        import numpy as np
+        import pyarrow.compute as pc
+
+        pending = self._pending.setdefault(where, _Pending())
+        sizes = pc.binary_length(values).to_numpy().astype(np.int64)
+        names: list[bytes | None] = [None] * len(values)
+        keyed = False
+        if keys is not None and keys.null_count < len(keys):
+            sizes += pc.fill_null(pc.binary_length(keys), 0).to_numpy()
+            names = [key or None for key in keys.to_pylist()]
+            keyed = True
+        ends = np.cumsum(sizes)
+        contents = values.to_pylist()
+        begin = 0
+        while begin < len(contents):
+            before = int(ends[begin - 1]) if begin else 0
+            fit = int(np.searchsorted(ends, before + self._max_bytes - pending.size, side="right"))
+            stop = min(fit, begin + self._max_rows - len(pending.values))
+            if not pending.values:
+                stop = max(stop, begin + 1)
+            if stop > begin:
+                pending.values += contents[begin:stop]
+                pending.keys += names[begin:stop]
+                pending.keyed |= keyed
+                pending.size += int(ends[stop - 1]) - before
+                begin = stop
+            if begin < len(contents):
+                yield where, self._rows(pending)
+                pending = self._pending[where] = _Pending()
+
+    def _rows(self, pending: _Pending) -> Rows:
+        return Rows(pending.values, pending.keys if pending.keyed else None, self._now_ms())
+
+
+def _binary(batch: pa.RecordBatch, name: str) -> pa.Array | None:
+    """A column of strings or bytes as bytes, or None when there is none of that name."""
+    import pyarrow as pa
+
+    if name not in batch.schema.names:
+        return None
+    column = batch.column(name)
+    if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
+        return column.cast(pa.large_binary())
+    return column.cast(pa.binary())

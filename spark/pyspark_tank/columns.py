@@ -1,0 +1,69 @@
+"""The columns of a read, as Spark's Kafka source has them, and which of them a query gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark_tank.errors import SchemaError
+from pyspark_tank.options import SourceOptions, ValueFormat
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
+CREATE_TIME = 0  # timestampType: the time is the producer's, as Kafka's CreateTime
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the reader makes of each message, settled once in the driver and sent to the tasks.
+
+    `names`: the output's columns in order. `json_column`: the column that holds the decoded content; None
+    with `flat` set when the content's own fields are the columns, None without it when nothing is decoded.
+    """
+
+    names: tuple[str, ...]
+    json_column: str | None = None
+    flat: bool = False
+
+
+def default_schema(options: SourceOptions) -> str:
+    """The schema as DDL when the query names none: all columns; `value` is a struct with `valueSchema`."""
+    types = dict(COLUMNS)
+    if options.value_format is ValueFormat.JSON:
+        if options.value_schema is None:
+            raise SchemaError(
+                "valueFormat=json needs the fields of the JSON objects: give them by "
+                ".option('valueSchema', 'a INT, b STRING') (value becomes a struct, the other columns stay) "
+                "or by .schema('a INT, b STRING') (they become the columns)"
+            )
+        types["value"] = f"struct<{options.value_schema}>"
+    return ", ".join(f"`{name}` {kind}" for name, kind in types.items())
+
+
+def layout_of(schema: StructType, options: SourceOptions) -> Layout:
+    """How to fill `schema`. Raises SchemaError when it has columns that Tank hasn't."""
+    names = tuple(str(name) for name in schema.fieldNames())
+    kinds = {str(field.name): str(field.dataType.simpleString()) for field in schema.fields}
+    as_json = options.value_format is ValueFormat.JSON
+    if as_json and not (kinds.get("value", "").startswith("struct<") and set(names) <= set(COLUMNS)):
+        return Layout(names, flat=True)
+    for name, kind in kinds.items():
+        if name == "value" and as_json:
+            continue
+        if COLUMNS.get(name) != kind:
+            wanted = ", ".join(f"{column} {wanted_kind}" for column, wanted_kind in COLUMNS.items())
+            raise SchemaError(
+                f"tank has no column `{name} {kind}`; it has {wanted}: leave out .schema(...), "
+                "or add .option('valueFormat', 'json') to have the content decoded into your columns"
+            )
+    return Layout(names, json_column="value" if as_json else None)

@@ -1,0 +1,198 @@
+"""What the driver asks the broker: which partitions there are, how far they reach, where a time begins."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark_tank.errors import DataLossError, OptionError
+from pyspark_tank.offsets import FIRST_OFFSET
+from pyspark_tank.options import SourceOptions, Subscription
+from pyspark_tank.positions import (
+    EARLIEST,
+    LATEST,
+    AtOffsets,
+    AtTime,
+    AtTimes,
+    End,
+    EndingPosition,
+    Offsets,
+    StartingPosition,
+    WhenNothingIsLater,
+)
+
+if TYPE_CHECKING:
+    from tank_client.model import Ends
+    from tank_client.sync import Client
+
+logger = logging.getLogger("pyspark_tank")
+
+TopicPartition = tuple[str, int]
+
+# How much of the batch that a time falls into is fetched at once, to find the very message.
+TIME_SEARCH_BYTES = 1024 * 1024
+
+
+def data_loss(fail: bool, what: str) -> None:
+    """Raises DataLossError, or only warns under failOnDataLoss=false."""
+    if fail:
+        raise DataLossError(
+            f"{what}. The query stops here so that nobody misses it; to go on without those messages, "
+            "start it again with .option('failOnDataLoss', 'false')"
+        )
+    logger.warning("%s; going on without those messages (failOnDataLoss=false)", what)
+
+
+def subscribed_partitions(client: Client, subscription: Subscription) -> dict[str, tuple[int, ...]]:
+    """The partitions that a subscription means now. Raises OptionError or the client's UnknownTopic."""
+    if subscription.pattern:
+        wanted = re.compile(subscription.pattern)
+        topics = [topic for topic in client.admin.describe_topics() if wanted.fullmatch(topic.name)]
+    else:
+        topics = client.admin.describe_topics(list(subscription.assigned or subscription.topics))
+    partitions = {
+        topic.name: tuple(sorted(part.partition for part in topic.partitions))
+        for topic in sorted(topics, key=lambda topic: topic.name)
+    }
+    for topic, assigned in subscription.assigned.items():
+        missing = set(assigned) - set(partitions.get(topic, ()))
+        if missing:
+            raise OptionError(
+                f"assign names partition {min(missing)} of topic {topic!r}, which has "
+                f"{len(partitions.get(topic, ()))}: they are numbered from 0"
+            )
+        partitions[topic] = assigned
+    return partitions
+
+
+def ends_of(
+    client: Client,
+    partitions: Mapping[str, Iterable[int]],
+    known: Mapping[str, Mapping[int, int]] | None = None,
+    max_wait_ms: int = 0,
+) -> dict[TopicPartition, Ends]:
+    """How far each partition reaches. With `known` offsets, waits in the broker for news of one of them."""
+    asked: dict[TopicPartition, int | None] = {}
+    for topic, numbers in partitions.items():
+        for partition in numbers:
+            offset = None if known is None else known.get(topic, {}).get(partition, FIRST_OFFSET)
+            asked[topic, partition] = None if offset is None else offset - 1
+    if not asked:
+        return {}
+    return dict(client.admin.await_ends(asked, max_wait_ms))
+
+
+def latest(ends: Mapping[TopicPartition, Ends]) -> Offsets:
+    """The offset behind the last message of every partition."""
+    offsets: Offsets = {}
+    for (topic, partition), reached in sorted(ends.items()):
+        offsets.setdefault(topic, {})[partition] = reached.high_water_mark + 1
+    return offsets
+
+
+def earliest(ends: Mapping[TopicPartition, Ends]) -> Offsets:
+    """The offset of the first message that every partition still has."""
+    offsets: Offsets = {}
+    for (topic, partition), reached in sorted(ends.items()):
+        offsets.setdefault(topic, {})[partition] = max(FIRST_OFFSET, reached.first_available)
+    return offsets
+
+
+def resolve(
+    client: Client,
+    position: StartingPosition | EndingPosition,
+    partitions: Mapping[str, tuple[int, ...]],
+    options: SourceOptions,
+    *,
+    starting: bool,
+) -> Offsets:
+    """A position as one offset for every partition. Raises OptionError when it can't be."""
+    name = "startingOffsets" if starting else "endingOffsets"
+    ends = ends_of(client, partitions)
+    first, behind = earliest(ends), latest(ends)
+    if position is End.EARLIEST:
+        return first
+    if position is End.LATEST:
+        return behind
+    if isinstance(position, AtOffsets):
+        given = _for_all(name, position.offsets, partitions)
+        stands_for = {EARLIEST: first, LATEST: behind}
+        return {
+            topic: {
+                partition: stands_for[offset][topic][partition] if offset in stands_for else offset
+                for partition, offset in offsets.items()
+            }
+            for topic, offsets in given.items()
+        }
+    if isinstance(position, AtTime):
+        times: Offsets = {
+            topic: dict.fromkeys(numbers, position.time_ms) for topic, numbers in partitions.items()
+        }
+    else:
+        assert isinstance(position, AtTimes)
+        times = _for_all(f"{name}ByTimestamp", position.times_ms, partitions)
+    fail = starting and options.when_nothing_is_later is WhenNothingIsLater.ERROR
+    return {
+        topic: _first_at(client, topic, of_topic, behind[topic], fail) for topic, of_topic in times.items()
+    }
+
+
+def _for_all(
+    name: str, given: Mapping[str, Mapping[int, int]], partitions: Mapping[str, tuple[int, ...]]
+) -> Offsets:
+    """`given`, which has to name exactly the partitions that are read, as in the Kafka source."""
+    wanted = {(topic, number) for topic, numbers in partitions.items() for number in numbers}
+    named = {(topic, number) for topic, numbers in given.items() for number in numbers}
+    if wanted != named:
+        missing = ", ".join(f"{topic}/{number}" for topic, number in sorted(wanted - named))
+        extra = ", ".join(f"{topic}/{number}" for topic, number in sorted(named - wanted))
+        raise OptionError(
+            f"{name} has to name every partition that is read, and no other"
+            + (
+                f"; it lacks {missing} (-2 stands for the earliest offset, -1 for the latest)"
+                if missing
+                else ""
+            )
+            + (f"; it has {extra}, which is not read" if extra else "")
+        )
+    return {topic: dict(numbers) for topic, numbers in given.items()}
+
+
+def _first_at(
+    client: Client, topic: str, times: Mapping[int, int], behind: Mapping[int, int], fail: bool
+) -> dict[int, int]:
+    """The offset of the first message at or after a time, by partition; the end where there is none."""
+    offsets = {}
+    for partition, found in client.admin.find_by_time(topic, times).items():
+        offset = behind[partition]
+        if found.number < offset:
+            offset = _search(client, topic, partition, found.number, offset, times[partition])
+        if offset == behind[partition] and fail:
+            raise OptionError(
+                f"{topic}/{partition} has no message at or after {times[partition]} ms; to begin at its end "
+                "in that case add .option('startingOffsetsByTimestampStrategy', 'latest')"
+            )
+        offsets[partition] = offset
+    return offsets
+
+
+def _search(client: Client, topic: str, partition: int, offset: int, behind: int, time_ms: int) -> int:
+    """The very message: the broker knows times batch by batch, the batch says them message by message."""
+    import numpy as np
+
+    from tank_protos.bundle_arrow import Chunk, decode_arrow
+
+    while offset < behind:
+        fetched = client.fetch(topic, partition, offset, TIME_SEARCH_BYTES, 0)
+        last = offset
+        for batch in decode_arrow([Chunk(fetched.base, fetched.chunk, offset, behind - 1)]):
+            at_or_after = np.flatnonzero(batch.column("timestamp").to_numpy() >= time_ms)
+            if len(at_or_after):
+                return int(batch.column("offset")[int(at_or_after[0])].as_py())
+            last = int(batch.column("offset")[batch.num_rows - 1].as_py()) + 1
+        if last == offset:
+            return behind
+        offset = last
+    return behind

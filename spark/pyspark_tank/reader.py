@@ -1,0 +1,231 @@
+"""Reads ranges of messages, in Spark's tasks, as Arrow record batches. No Python object per message."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pyspark_tank.columns import CREATE_TIME, Layout
+from pyspark_tank.driver import data_loss, resolve, subscribed_partitions
+from pyspark_tank.offsets import OffsetRange, ranges_between, split
+from pyspark_tank.options import SourceOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from tank_client.model import FetchedChunk
+    from tank_client.sync import Client
+
+logger = logging.getLogger("pyspark_tank")
+
+# One fetch waits so long in the broker for messages that it should have (a new leader finding its end).
+FETCH_WAIT_MS = 1000
+
+
+class TankPartition(InputPartition):  # type: ignore[misc]
+    """The range of one task. Pickled by Spark."""
+
+    def __init__(self, messages: OffsetRange) -> None:
+        super().__init__(messages)
+        self.messages = messages
+
+
+class RangeReader:
+    """Reads ranges; the same for batches and streams. Pickled from the driver to the tasks."""
+
+    def __init__(self, options: SourceOptions, schema: StructType, layout: Layout) -> None:
+        self.options = options
+        self.schema = schema
+        self.layout = layout
+
+    def read(self, messages: OffsetRange) -> Iterator[pa.RecordBatch]:
+        """The range's messages, in order, in batches of about 1 MB. Closes its connection at its end.
+
+        Raises DataLossError (see `failOnDataLoss`), or what the client raises when no broker answers.
+        """
+        from tank_client.sync import Client
+
+        fill = _Filler(self.schema, self.layout, self.options, messages)
+        with Client(self.options.servers) as client, ThreadPoolExecutor(1, "tank-fetch") as ahead:
+            yield from _Fetcher(client, ahead, self.options, messages).batches(fill)
+
+
+class TankReader(DataSourceReader):  # type: ignore[misc]
+    """`spark.read.format("tank")`."""
+
+    def __init__(self, options: SourceOptions, schema: StructType, layout: Layout) -> None:
+        self._options = options
+        self._ranges = RangeReader(options, schema, layout)
+
+    def partitions(self) -> list[TankPartition]:
+        """Asks the broker what there is, once, in the driver."""
+        from tank_client.sync import Client
+
+        options = self._options
+        with Client(options.servers) as client:
+            partitions = subscribed_partitions(client, options.subscription)
+            start = resolve(client, options.starting, partitions, options, starting=True)
+            end = resolve(client, options.ending, partitions, options, starting=False)
+        ranges = ranges_between(start, end)
+        shared = split(ranges, options.min_partitions, options.max_records_per_partition)
+        # Spark makes one odd partition out of an empty list; an empty range reads nothing.
+        return [TankPartition(part) for part in shared] or [TankPartition(OffsetRange("", 0, 1, 1))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, TankPartition)
+        if partition.messages.size == 0:
+            return iter(())
+        return self._ranges.read(partition.messages)
+
+
+class _Fetcher:
+    """Fetches a range's chunks, each while Spark works on the one before."""
+
+    def __init__(
+        self, client: Client, ahead: ThreadPoolExecutor, options: SourceOptions, messages: OffsetRange
+    ) -> None:
+        self._client = client
+        self._ahead = ahead
+        self._options = options
+        self._messages = messages
+
+    def batches(self, fill: _Filler) -> Iterator[pa.RecordBatch]:
+        from tank_protos.bundle_arrow import Chunk, decode_arrow
+
+        end = self._messages.end
+        offset = self._messages.start
+        deadline = self._deadline()
+        coming = self._ahead.submit(self._fetch, offset)
+        while True:
+            fetched = coming.result()
+            found: list[pa.RecordBatch] = []
+            if isinstance(fetched, int):  # the messages up to there are gone
+                offset = fetched
+            else:
+                found = list(decode_arrow([Chunk(fetched.base, fetched.chunk, offset, end - 1)]))
+                reached = self._reached(fetched, found, offset)
+                if reached > offset:
+                    offset = reached
+                    deadline = self._deadline()
+                elif time.monotonic() > deadline:
+                    offset = self._nothing_came(offset, fetched)
+            if offset < end:
+                coming = self._ahead.submit(self._fetch, offset)
+            yield from map(fill.batch, found)
+            if offset >= end:
+                return
+
+    def _fetch(self, offset: int) -> FetchedChunk | int:
+        """A chunk; or the offset to go on from where the broker has not got this one any more."""
+        from tank_client.errors import OutOfBounds, UnknownPartition, UnknownTopic
+
+        part = self._messages
+        try:
+            return self._client.fetch(
+                part.topic, part.partition, offset, self._options.fetch_bytes, FETCH_WAIT_MS
+            )
+        except OutOfBounds as bounds:
+            first, last = bounds.first_available, bounds.high_water_mark
+            data_loss(
+                self._options.fail_on_data_loss,
+                f"{part.topic}/{part.partition}: the query needs the messages {offset} to {part.end - 1}, "
+                f"and the broker has {first} to {last}: they expired, or the topic was made anew",
+            )
+            return min(first, part.end) if first > offset else part.end
+        except (UnknownTopic, UnknownPartition) as gone:
+            data_loss(self._options.fail_on_data_loss, f"{part.topic}/{part.partition} is gone: {gone}")
+            return part.end
+
+    def _reached(self, fetched: FetchedChunk, found: list[pa.RecordBatch], offset: int) -> int:
+        """Where to go on. Equal to `offset` when nothing came and something is still to come."""
+        from tank_protos.bundle import bundles, read_header
+
+        end = self._messages.end
+        if found:
+            return int(found[-1].column("offset")[found[-1].num_rows - 1].as_py()) + 1
+        # Bundles without a wanted message: all of them end below the offset, or begin behind the range.
+        number = fetched.base
+        for bundle in bundles(fetched.chunk):
+            header = read_header(bundle)
+            first, last = (
+                (header.first, header.last) if header.sparse else (number, number + header.messages - 1)
+            )
+            if first >= end:
+                return end
+            number = last + 1
+        return max(offset, min(number, end)) if len(fetched.chunk) else offset
+
+    def _nothing_came(self, offset: int, fetched: FetchedChunk) -> int:
+        """The end of the range: nothing came for `fetchTimeoutMs` (or an error)."""
+        part = self._messages
+        if fetched.high_water_mark >= part.end - 1:
+            return part.end  # the rest was compacted away, or the numbers belong to no message
+        data_loss(
+            self._options.fail_on_data_loss,
+            f"{part.topic}/{part.partition}: the messages {offset} to {part.end - 1} did not come within "
+            f"{self._options.fetch_timeout_ms} ms (fetchTimeoutMs); "
+            f"the broker's end is {fetched.high_water_mark}",
+        )
+        return part.end
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._options.fetch_timeout_ms / 1000
+
+
+class _Filler:
+    """Makes the query's columns out of a decoded batch."""
+
+    def __init__(
+        self, schema: StructType, layout: Layout, options: SourceOptions, messages: OffsetRange
+    ) -> None:
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from pyspark_tank.json_values import JsonDecoder
+
+        self._layout = layout
+        self._messages = messages
+        self._arrow_schema = to_arrow_schema(schema, timezone="UTC")
+        self._json: JsonDecoder | None = None
+        if layout.flat:
+            self._json = JsonDecoder(self._arrow_schema, options.parse_mode)
+        elif layout.json_column is not None:
+            kind = self._arrow_schema.field(layout.json_column).type
+            import pyarrow as pa
+
+            self._json = JsonDecoder(pa.schema(list(kind)), options.parse_mode)
+
+    def batch(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
+        """`decoded` has key, value, offset, timestamp (milliseconds); what comes out has Spark's schema."""
+        import pyarrow as pa
+
+        if self._layout.flat:
+            assert self._json is not None
+            content = self._json.decode(decoded.column("value"))
+            columns = content.flatten()
+        else:
+            columns = [self._column(name, decoded) for name in self._layout.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self._arrow_schema)
+
+    def _column(self, name: str, decoded: pa.RecordBatch) -> pa.Array:
+        import pyarrow as pa
+
+        rows = decoded.num_rows
+        kind = self._arrow_schema.field(name).type
+        if name == "topic":
+            return pa.repeat(pa.scalar(self._messages.topic, kind), rows)
+        if name == "partition":
+            return pa.repeat(pa.scalar(self._messages.partition, kind), rows)
+        if name == "timestampType":
+            return pa.repeat(pa.scalar(CREATE_TIME, kind), rows)
+        if name == "value" and self._json is not None:
+            return self._json.decode(decoded.column("value"))
+        column = decoded.column(name)
+        if name == "timestamp":
+            column = column.cast(pa.timestamp("ms", tz="UTC"))
+        return column.cast(kind)

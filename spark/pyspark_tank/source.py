@@ -1,0 +1,82 @@
+"""The data source that Spark knows as `tank`: checks the options and makes readers and writers."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from pyspark_tank.columns import default_schema, layout_of
+from pyspark_tank.options import parse_sink_options, parse_source_options
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from pyspark_tank.reader import TankReader
+    from pyspark_tank.stream_reader import TankStreamReader
+    from pyspark_tank.writer import TankStreamWriter, TankWriter
+
+logger = logging.getLogger("pyspark_tank")
+
+# Spark makes a new source for every plan; what was warned about once in a process is not warned about again.
+_warned: set[tuple[str, ...]] = set()
+
+
+class TankSource(DataSource):  # type: ignore[misc]
+    """`format("tank")`. Made by Spark with the options of the read or write; see docs/spark.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "tank"
+
+    def schema(self) -> str:
+        """The columns when the query names none. Raises OptionError, SchemaError."""
+        # Batch or stream is not known yet: what differs between them is checked by the reader.
+        options = parse_source_options(_without_batch_only(self.options), streaming=True)
+        return default_schema(options)
+
+    def reader(self, schema: StructType) -> TankReader:
+        """For `spark.read`. Raises OptionError, SchemaError."""
+        from pyspark_tank.reader import TankReader
+
+        options = parse_source_options(self.options, streaming=False)
+        _warn_once(options.without_meaning)
+        return TankReader(options, schema, layout_of(schema, options))
+
+    def streamReader(self, schema: StructType) -> TankStreamReader:
+        """For `spark.readStream`. Raises OptionError, SchemaError."""
+        from pyspark_tank.stream_reader import TankStreamReader
+
+        options = parse_source_options(self.options, streaming=True)
+        _warn_once(options.without_meaning)
+        return TankStreamReader(options, schema, layout_of(schema, options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> TankWriter:
+        """For `df.write`. Raises OptionError, SchemaError."""
+        from pyspark_tank.writer import TankWriter
+
+        options = parse_sink_options(self.options)
+        _warn_once(options.without_meaning)
+        return TankWriter(options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> TankStreamWriter:
+        """For `df.writeStream`. Raises OptionError, SchemaError."""
+        from pyspark_tank.writer import TankStreamWriter
+
+        options = parse_sink_options(self.options)
+        _warn_once(options.without_meaning)
+        return TankStreamWriter(options, schema)
+
+
+def _without_batch_only(options: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in options.items() if not key.lower().startswith("ending")}
+
+
+def _warn_once(without_meaning: tuple[str, ...]) -> None:
+    """One warning for all options that have a meaning elsewhere and none here."""
+    if without_meaning and without_meaning not in _warned:
+        _warned.add(without_meaning)
+        logger.warning(
+            "these options have no meaning to tank and are ignored: %s", ", ".join(without_meaning)
+        )

@@ -1,0 +1,172 @@
+"""Streaming reads: the driver's side, which says how far each batch goes. Its tasks read as batches do."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from pyspark_tank.columns import Layout
+from pyspark_tank.driver import data_loss, earliest, ends_of, latest, resolve, subscribed_partitions
+from pyspark_tank.offsets import advance, limit_rows, ranges_between, split
+from pyspark_tank.options import SourceOptions
+from pyspark_tank.positions import Offsets, offsets_from_json, offsets_to_json
+from pyspark_tank.reader import RangeReader, TankPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from tank_client.sync import Client
+
+JsonOffset = dict[str, Any]
+
+
+class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """`spark.readStream.format("tank")`. An offset is `{"topic": {"0": next sequence number}}`.
+
+    Spark makes one for the life of a query and further ones for every plan, and stops none of the latter: so
+    making one opens nothing, the connection is opened by the first question to the broker and closed with
+    the object or its process, and `stop()` only closes it sooner.
+    """
+
+    def __init__(self, options: SourceOptions, schema: StructType, layout: Layout) -> None:
+        self._options = options
+        self._ranges = RangeReader(options, schema, layout)
+        self._connection: Client | None = None
+        self._connected_in = 0  # the process: a fork must not use its parent's connection
+        self._target: Offsets | None = None  # set: trigger(availableNow=True), nothing above is read
+        self._reported: Offsets | None = None
+        self._last_batch_s = time.monotonic()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_connection": None}
+
+    def initialOffset(self) -> JsonOffset:
+        """Where a query without a checkpoint begins."""
+        client = self._client()
+        partitions = subscribed_partitions(client, self._options.subscription)
+        start = resolve(client, self._options.starting, partitions, self._options, starting=True)
+        return offsets_to_json(start)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """What the options say; `minOffsetsPerTrigger` beside a maximum is looked after by latestOffset."""
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self._options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: JsonOffset, limit: ReadLimit) -> JsonOffset:
+        """How far the next batch goes. Without news it waits in the broker for `latestOffsetWaitMs`."""
+        begin = offsets_from_json(start)
+        end = self._target if self._target is not None else self._news(begin)
+        end = {
+            topic: {
+                partition: offset
+                if self._target is None
+                else max(offset, begin.get(topic, {}).get(partition, 0))
+                for partition, offset in partitions.items()
+            }
+            for topic, partitions in end.items()
+        }
+        ranges = ranges_between(begin, end)
+        if not isinstance(limit, ReadAllAvailable) and self._too_few(sum(part.size for part in ranges)):
+            ranges = []
+        if isinstance(limit, ReadMaxRows):
+            ranges = limit_rows(ranges, limit.max_rows)
+        if ranges:
+            self._last_batch_s = time.monotonic()
+        return offsets_to_json(advance(begin, end, ranges))
+
+    def reportLatestOffset(self) -> JsonOffset | None:
+        """The ends that latestOffset saw last, for the query's progress."""
+        return None if self._reported is None else offsets_to_json(self._reported)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Notes the ends of now: the query goes no further."""
+        client = self._client()
+        self._target = latest(ends_of(client, subscribed_partitions(client, self._options.subscription)))
+        self._reported = self._target
+
+    def partitions(self, start: JsonOffset, end: JsonOffset) -> list[TankPartition]:
+        """The batch's tasks. The same offsets are always shared out in the same way."""
+        ranges = ranges_between(offsets_from_json(start), offsets_from_json(end))
+        shared = split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
+        return [TankPartition(part) for part in shared]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, TankPartition)
+        return self._ranges.read(partition.messages)
+
+    def commit(self, end: JsonOffset) -> None:
+        """Nothing to do: the positions are in Spark's checkpoint."""
+
+    def stop(self) -> None:
+        """Closes the connection if there is one."""
+        connection, self._connection = self._connection, None
+        if connection is not None and self._connected_in == os.getpid():
+            connection.close()
+
+    def _news(self, begin: Offsets) -> Offsets:
+        """How far the partitions reach, after waiting for one of them to reach further than `begin`."""
+        client = self._client()
+        partitions = subscribed_partitions(client, self._options.subscription)
+        lost = sorted(
+            f"{topic}/{number}"
+            for topic, numbers in begin.items()
+            for number in numbers
+            if number not in partitions.get(topic, ())
+        )
+        fail = self._options.fail_on_data_loss
+        if lost:
+            data_loss(fail, f"the query reads {', '.join(lost)}, gone from the broker")
+        ends = ends_of(client, partitions, begin, self._options.latest_offset_wait_ms)
+        reached = self._reported = latest(ends)
+        if not fail:
+            _skip_expired(begin, earliest(ends))
+        for topic, numbers in begin.items():
+            for number, offset in numbers.items():
+                end = reached.get(topic, {}).get(number, offset)
+                if end < offset:
+                    data_loss(
+                        fail,
+                        f"{topic}/{number}: the query has read up to {offset - 1}, and the broker ends at "
+                        f"{end - 1}: the topic was made anew, or lost its end",
+                    )
+        return reached
+
+    def _too_few(self, waiting: int) -> bool:
+        """Whether to wait for minOffsetsPerTrigger: at most maxTriggerDelay, and not under availableNow."""
+        least = self._options.min_offsets_per_trigger
+        if least is None or waiting >= least or self._target is not None:
+            return False
+        return (time.monotonic() - self._last_batch_s) * 1000 < self._options.max_trigger_delay_ms
+
+    def _client(self) -> Client:
+        from tank_client.sync import Client
+
+        if self._connection is None or self._connected_in != os.getpid():
+            self._connection = Client(self._options.servers)
+            self._connected_in = os.getpid()
+        return self._connection
+
+
+def _skip_expired(begin: Offsets, first: Offsets) -> None:
+    """Moves the starts of expired stretches up, so that they don't eat the batch's limit."""
+    for topic, numbers in begin.items():
+        for number, offset in numbers.items():
+            available = first.get(topic, {}).get(number, offset)
+            if offset < available:
+                data_loss(False, f"{topic}/{number}: the messages {offset} to {available - 1} expired")
+                numbers[number] = available

@@ -1,0 +1,143 @@
+"""Writes: the sink of streams and of batches. What it promises is said in docs/spark.md.
+
+A task numbers what it writes: producer `spark/<query>/<task's partition>`, epoch = batch, sequences from 0 in
+every partition it writes to. A task that Spark runs again sends the same bundles under the same numbers, and
+the broker acknowledges those that it has without storing them again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from pyspark_tank.errors import SchemaError, SinkError
+from pyspark_tank.options import SinkOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+# Local properties that Spark gives to the tasks of a streaming query: StreamExecution.QUERY_ID_KEY (the id of
+# the checkpoint, the same after a restart) and MicroBatchExecution.BATCH_ID_KEY.
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+
+EPOCHS = 65_536  # a producer's epoch has 16 bits; after that many batches the producer's id is renewed
+
+
+class WriteIdentity(NamedTuple):
+    """Who writes, so that the broker recognizes a repeat."""
+
+    query: str
+    batch: int
+    task: int
+
+    @property
+    def producer(self) -> str:
+        return f"spark/{self.query}/{self.task}"
+
+    @property
+    def generation(self) -> int:
+        """How often the producer's epochs have gone round."""
+        return self.batch // EPOCHS
+
+    @property
+    def epoch(self) -> int:
+        return self.batch % EPOCHS
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):  # type: ignore[misc]
+    """What a task has written and the broker acknowledged."""
+
+    rows: int
+    bundles: int
+
+
+class TankStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """`df.writeStream.format("tank")`."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        check_columns(schema, options)
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        from pyspark_tank.delivery import deliver
+
+        return deliver(iterator, self._options, stream_identity())
+
+
+class TankWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """`df.write.format("tank").mode("append")`. Made once in the driver, which draws the write's id."""
+
+    def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise SchemaError(
+                "mode('overwrite') is not possible: a topic is a log, which only grows; "
+                "use mode('append'), or delete the topic and create it again"
+            )
+        check_columns(schema, options)
+        self._options = options
+        self._write_id = str(uuid.uuid4())
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        from pyspark import TaskContext
+
+        from pyspark_tank.delivery import deliver
+
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        return deliver(iterator, self._options, WriteIdentity(self._write_id, 0, task))
+
+
+def stream_identity() -> WriteIdentity:
+    """The task that this process runs. SinkError outside of a streaming query's task."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    query = None if context is None else context.getLocalProperty(QUERY_ID)
+    batch = None if context is None else context.getLocalProperty(BATCH_ID)
+    if context is None or not query or batch is None:
+        raise SinkError(
+            "Spark did not tell the task its query and batch, so a repeat could not be recognized; "
+            "this version of Spark is not supported"
+        )
+    return WriteIdentity(query, int(batch), context.partitionId())
+
+
+_WRITABLE = {
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "topic": ("string",),
+    "partition": ("int",),
+}
+
+
+def check_columns(schema: StructType, options: SinkOptions) -> None:
+    """Refuses rows that can't be written, before anything runs. Raises SchemaError. As Spark's Kafka sink,
+    it takes no notice of columns with other names.
+    """
+    kinds = {str(field.name): str(field.dataType.simpleString()) for field in schema.fields}
+    if "value" not in kinds:
+        raise SchemaError(
+            f"the rows have no column `value` (they have {', '.join(kinds) or 'none'}): make one, "
+            "for instance by df.selectExpr('to_json(struct(*)) AS value')"
+        )
+    if "headers" in kinds:
+        raise SchemaError(
+            "a Tank message has no headers: drop the column `headers`, or put it into the value"
+        )
+    for name, wanted in _WRITABLE.items():
+        if name in kinds and kinds[name] not in wanted:
+            raise SchemaError(
+                f"column `{name}` is {kinds[name]}, not {' or '.join(wanted)}: cast it"
+                + (", or use to_json" if name == "value" else "")
+            )
+    if options.topic is None and "topic" not in kinds:
+        raise SchemaError(
+            "nothing says where to write: add .option('topic', 'name') or a column `topic` with the name"
+        )
