@@ -124,7 +124,7 @@ class _Delivery:
             self._drop()
             raise SinkError(
                 f"the broker has lost part of what task {self._identity.task} of batch "
-                f"{self._identity.batch} wrote before, so a repeat could not be told from new messages [{gap}]"
+                f"{self._identity.batch} wrote before, so repeats can't be told from new messages [{gap}]"
             ) from gap
         except BaseException:
             self._drop()

