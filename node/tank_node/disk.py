@@ -1,0 +1,222 @@
+"""The disk, as the log sees it: an interface, and the operating system behind it.
+
+The log does every access through a `Disk`, so that tests can put one there that loses what was not synced, tears
+writes, fills up, fails an fsync or runs out of descriptors. All methods raise `OSError` as the system does.
+"""
+
+import ctypes
+import errno
+import os
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_KEEP_SIZE = 0x01  # FALLOC_FL_KEEP_SIZE of linux/falloc.h
+
+
+class Entry(NamedTuple):
+    """One name in a folder."""
+
+    name: str
+    is_folder: bool
+    size_bytes: int
+
+
+class Disk(Protocol):
+    """Files and folders. Descriptors are plain numbers, because `sendfile` takes one."""
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        """A descriptor to read and write; with `create` the file is made when it is not there."""
+        ...
+
+    def close(self, fd: int) -> None: ...
+
+    def size(self, fd: int) -> int:
+        """The file's length in bytes."""
+        ...
+
+    def read_at(self, fd: int, length: int, position: int) -> bytes:
+        """Up to `length` bytes; fewer only at the file's end."""
+        ...
+
+    def write_at(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        """One system call; the number of bytes written, which may be fewer than given."""
+        ...
+
+    def truncate(self, fd: int, length: int) -> None:
+        """Cuts the file, and gives back what was allocated behind its end."""
+        ...
+
+    def allocate(self, fd: int, position: int, length: int) -> bool:
+        """Reserves space without changing the file's length; False where the file system cannot."""
+        ...
+
+    def sync(self, fd: int) -> None:
+        """The file's bytes and length are on the disk when this returns."""
+        ...
+
+    def sync_folder(self, path: str) -> None:
+        """The folder's names are on the disk when this returns."""
+        ...
+
+    def sync_file_system(self, fd: int) -> None:
+        """Writes back everything of the file system that holds the file. Says nothing about single files' errors."""
+        ...
+
+    def entries(self, path: str) -> list[Entry]:
+        """What the folder holds, in no order; FileNotFoundError when there is none."""
+        ...
+
+    def make_folders(self, path: str) -> None: ...
+
+    def rename(self, path: str, new_path: str) -> None:
+        """Atomic; replaces a file that is there."""
+        ...
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def lock(self, path: str) -> int | None:
+        """Takes the file's lock for this process: a descriptor to keep open; None when another holds it."""
+        ...
+
+
+def read_file(disk: Disk, path: str) -> bytes:
+    """The whole file; FileNotFoundError when there is none."""
+    fd = disk.open(path)
+    try:
+        return disk.read_at(fd, disk.size(fd), 0)
+    finally:
+        disk.close(fd)
+
+
+def write_file(disk: Disk, path: str, content: bytes, *, sync: bool = True) -> None:
+    """Writes (and syncs) a file under its final name (not atomic: see `replace_file`)."""
+    fd = disk.open(path, create=True)
+    try:
+        disk.truncate(fd, 0)
+        position = 0
+        view = memoryview(content)
+        while position < len(content):
+            position += disk.write_at(fd, [view[position:]], position)
+        if sync:
+            disk.sync(fd)
+    finally:
+        disk.close(fd)
+
+
+def replace_file(disk: Disk, path: str, content: bytes, *, keep_previous: str | None = None) -> None:
+    """Puts `content` in the file's place so that, whenever the power fails, the old or the new one is whole.
+
+    Write, fsync, rename, fsync the folder. With `keep_previous` the old file gets that name first.
+    """
+    write_file(disk, path + ".new", content)
+    if keep_previous is not None and disk.exists(path):
+        disk.rename(path, keep_previous)
+    disk.rename(path + ".new", path)
+    disk.sync_folder(os.path.dirname(path))
+
+
+class OsDisk:
+    """The operating system's files (Linux)."""
+
+    __slots__ = ("_libc",)
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return os.open(path, flags, 0o640)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def size(self, fd: int) -> int:
+        return os.fstat(fd).st_size
+
+    def read_at(self, fd: int, length: int, position: int) -> bytes:
+        data = os.pread(fd, length, position)
+        if len(data) == length or not data:
+            return data
+        parts = [data]
+        done = len(data)
+        while done < length and (data := os.pread(fd, length - done, position + done)):
+            parts.append(data)
+            done += len(data)
+        return b"".join(parts)
+
+    def write_at(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        return os.pwritev(fd, buffers, position)
+
+    def truncate(self, fd: int, length: int) -> None:
+        os.ftruncate(fd, length)
+
+    def allocate(self, fd: int, position: int, length: int) -> bool:
+        # `os.posix_fallocate` would make the file longer, and write zeros where the file system cannot reserve.
+        done: int = self._libc.fallocate(
+            fd, _KEEP_SIZE, ctypes.c_longlong(position), ctypes.c_longlong(length)
+        )
+        return done == 0
+
+    def sync(self, fd: int) -> None:
+        os.fdatasync(fd)
+
+    def sync_folder(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def sync_file_system(self, fd: int) -> None:
+        if self._libc.syncfs(fd):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    def entries(self, path: str) -> list[Entry]:
+        found = []
+        with os.scandir(path) as names:
+            for item in names:
+                folder = item.is_dir(follow_symlinks=False)
+                size = 0 if folder else item.stat(follow_symlinks=False).st_size
+                found.append(Entry(item.name, folder, size))
+        return found
+
+    def make_folders(self, path: str) -> None:
+        os.makedirs(path, mode=0o750, exist_ok=True)
+
+    def rename(self, path: str, new_path: str) -> None:
+        os.rename(path, new_path)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        for entry in self.entries(path):
+            inner = os.path.join(path, entry.name)
+            if entry.is_folder:
+                self.remove_tree(inner)
+            else:
+                os.unlink(inner)
+        os.rmdir(path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(path)
+
+    def lock(self, path: str) -> int | None:
+        import fcntl
+
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                return None
+            raise
+        return fd

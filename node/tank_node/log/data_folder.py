@@ -1,0 +1,341 @@
+"""The data folder of a node: who owns it, its checkpoint, its partitions' logs, its open files.
+
+```
+<data>/meta.json                      format version, cluster id, broker id, disk UUID
+<data>/lock                           held by the process that uses the folder
+<data>/checkpoint[.previous]          see `checkpoint`
+<data>/topics/<topic id>/<partition>/ the segments of one log
+<data>/topics/.stray-<topic id>-<n>   folders of topics that the cluster does not know: set aside, never appended to
+```
+"""
+
+import logging
+import os
+import random
+import uuid
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from tank_node.clock import Clock
+from tank_node.disk import Disk, read_file, replace_file
+from tank_node.log import checkpoint, recovery
+from tank_node.log.checkpoint import Checkpoint, Entry
+from tank_node.log.errors import DataFolderError, DataFolderInUse, StorageError
+from tank_node.log.flusher import Flusher
+from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.meta import FORMAT, Meta, MetaFile
+from tank_node.log.open_files import OpenFiles
+from tank_node.log.settings import LogSettings
+
+logger = logging.getLogger(__name__)
+
+OPEN_FILES = 2048
+"""Files of the log that stay open, unless told otherwise: 1,024 partitions in use at once."""
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_CHECKPOINT = "checkpoint"
+_PREVIOUS = "checkpoint.previous"
+_STRAY = ".stray-"
+
+
+def machine_boot_id() -> str:
+    """Changes with every start of the machine; empty where the system does not tell."""
+    try:
+        with open(_BOOT_ID) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What opening the logs found, for the line that the node prints at its start."""
+
+    clean: bool = True
+    """The last process stopped in order: nothing had to be read."""
+    tail_sure: bool = True
+    """Nothing that was written can have been lost: a clean stop, or the machine was not restarted since."""
+    partitions: int = 0
+    messages_checked: int = 0
+    bytes_checked: int = 0
+    bytes_cut: int = 0
+    """Bytes at the ends that belonged to no whole batch; nobody was ever told that they were stored."""
+    damaged: list[str] = field(default_factory=list)
+    """One sentence for each partition that is damaged, or was and had to be mended with loss."""
+
+
+class DataFolder:
+    """All logs of a node. Used from the event loop's thread alone."""
+
+    def __init__(
+        self, path: str, disk: Disk, clock: Clock, meta_file: MetaFile, lock: int, open_files: int
+    ) -> None:
+        self.path = path
+        self.disk = disk
+        self.clock = clock
+        self.files = OpenFiles(disk, open_files)
+        self.logs: dict[tuple[int, int], PartitionLog] = {}
+        """By (topic id, partition)."""
+        self.recovered = Recovered()
+        self._meta_file = meta_file
+        self._lock = lock
+        self._checkpoint = Checkpoint(False, {})
+        self._checkpoint_changed = False
+        self._writing = False
+        self._random = random.Random(meta_file.meta.disk_uuid)
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        disk: Disk,
+        clock: Clock,
+        *,
+        cluster_id: str = "",
+        broker_id: int | None = None,
+        open_files: int = OPEN_FILES,
+        new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
+        boot_id: Callable[[], str] = machine_boot_id,
+    ) -> "DataFolder":
+        """Takes the folder for this process; makes it when it is not there.
+
+        cluster_id, broker_id: what the folder must be of (empty, None: whatever it is; a new folder takes them).
+        Raises DataFolderInUse, NewerFormat or DataFolderError, each with a sentence for the user.
+        """
+        path = os.path.abspath(path)
+        try:
+            disk.make_folders(os.path.join(path, "topics"))
+            lock = disk.lock(os.path.join(path, "lock"))
+        except OSError as error:
+            raise DataFolderError(f"cannot use the data folder {path}: {error.strerror}") from error
+        if lock is None:
+            raise DataFolderInUse(
+                f"another process uses the data folder {path}: stop it, or choose another folder with --data"
+            )
+        try:
+            meta_file = _open_meta(disk, path, cluster_id, broker_id, new_uuid)
+            folder = cls(path, disk, clock, meta_file, lock, open_files)
+            folder._take_over(boot_id())
+        except OSError as error:
+            disk.close(lock)
+            raise DataFolderError(f"cannot use the data folder {path}: {error.strerror}") from error
+        except BaseException:
+            disk.close(lock)
+            raise
+        return folder
+
+    @property
+    def meta(self) -> Meta:
+        return self._meta_file.meta
+
+    def _take_over(self, boot_id: str) -> None:
+        """Reads the checkpoint, and says on disk that the folder is in use."""
+        stored, main = self._read_checkpoint()
+        held = self.meta.boot_id
+        clean = stored.clean and main and not held
+        self._checkpoint = Checkpoint(clean, stored.entries)
+        self.recovered.clean = clean
+        self.recovered.tail_sure = clean or (held != "" and held == boot_id)
+        self._meta_file.store(boot_id=boot_id or "unknown")
+
+    def _read_checkpoint(self) -> tuple[Checkpoint, bool]:
+        """The newest checkpoint that can be read, and whether it is the last one written."""
+        for name in (_CHECKPOINT, _PREVIOUS):
+            path = os.path.join(self.path, name)
+            try:
+                return checkpoint.decode(read_file(self.disk, path)), name == _CHECKPOINT
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError) as error:
+                logger.error("%s cannot be used (%s): recovery reads more instead", path, error)
+        return Checkpoint(False, {}), False
+
+    # ---- logs ----
+
+    def folder_of(self, topic_id: int, partition: int) -> str:
+        return os.path.join(self.path, "topics", str(topic_id), str(partition))
+
+    def open_log(self, topic_id: int, partition: int, settings: LogSettings) -> PartitionLog:
+        """The partition's log: the one that is open, or what the disk has, or a new one.
+
+        After an unclean stop what lies behind the recovery point is checked, cut and made durable here. Never
+        raises because of what the disk holds: see the log's `state`. Raises StorageError when it can't be read.
+        """
+        key = (topic_id, partition)
+        log = self.logs.get(key)
+        if log is not None:
+            return log
+        log = PartitionLog(self.files, self.folder_of(topic_id, partition), topic_id, partition, settings)
+        log.jitter_ms = self._random.randint(0, settings.roll_jitter_ms) if settings.roll_jitter_ms else 0
+        entry = self._checkpoint.entries.get(key)
+        found = recovery.open_files_of(log, entry, self._checkpoint.clean, self.clock.now_ms())
+        self.recovered.partitions += 1
+        self.recovered.messages_checked += found.messages
+        self.recovered.bytes_checked += found.bytes
+        self.recovered.bytes_cut += found.cut
+        if found.sentence:
+            name = f"topic {topic_id} partition {partition}"
+            logger.error("%s: %s", name, found.sentence)
+            self.recovered.damaged.append(f"{name}: {found.sentence}")
+        self.logs[key] = log
+        return log
+
+    def delete_topic(self, topic_id: int) -> None:
+        """Deletes all of a topic's data. Only for topics that the cluster says are gone."""
+        for key in [key for key in self.logs if key[0] == topic_id]:
+            self.logs.pop(key).abandon()
+        for key in [key for key in self._checkpoint.entries if key[0] == topic_id]:
+            del self._checkpoint.entries[key]
+        self._checkpoint_changed = True
+        path = os.path.join(self.path, "topics", str(topic_id))
+        gone = os.path.join(self.path, "topics", f".deleted-{topic_id}")
+        try:
+            if self.disk.exists(path):
+                self.disk.rename(path, gone)  # at once: half a topic must never be found under its id
+                self.disk.remove_tree(gone)
+        except OSError as error:
+            logger.error("cannot delete %s: %s", gone, error.strerror)
+
+    def set_aside_unknown(self, known: Collection[int]) -> list[str]:
+        """Renames the folders of topics that are not `known` to `.stray-…`; returns all that are set aside.
+
+        Never deletes: only the cluster's word that a topic was deleted does that.
+        """
+        topics = os.path.join(self.path, "topics")
+        strays = []
+        for entry in self.disk.entries(topics):
+            name = entry.name
+            if name.startswith(".deleted-"):
+                self.disk.remove_tree(os.path.join(topics, name))
+            elif name.startswith(_STRAY):
+                strays.append(name)
+            elif entry.is_folder and not (name.isdigit() and int(name) in known):
+                aside = next(
+                    free
+                    for n in range(1, 1_000_000)
+                    if not self.disk.exists(os.path.join(topics, free := f"{_STRAY}{name}-{n}"))
+                )
+                self.disk.rename(os.path.join(topics, name), os.path.join(topics, aside))
+                logger.error("%s belongs to no topic of this cluster: set aside as %s", name, aside)
+                strays.append(aside)
+        return sorted(strays)
+
+    # ---- checkpoint ----
+
+    def _content(self, clean: bool) -> bytes:
+        for key, log in self.logs.items():
+            known = key in self._checkpoint.entries
+            # Of a damaged log the checkpoint keeps what was known before: it is what the damage is judged by.
+            if not known or (log.changed and log.state is not LogState.DAMAGED):
+                self._checkpoint.entries[key] = entry_of(log)
+                log.changed = False
+        # Partitions that this process never opened keep their entries.
+        packed = [entry.pack() for entry in self._checkpoint.entries.values()]
+        self._checkpoint_changed = False
+        return checkpoint.encode(clean, packed)
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Whether anything changed since the checkpoint was written."""
+        return self._checkpoint_changed or any(log.changed for log in self.logs.values())
+
+    def write_checkpoint(self, *, clean: bool = False) -> None:
+        """Replaces the checkpoint, here and now. Raises StorageError; the old one is then still there."""
+        content = self._content(clean)
+        try:
+            self._replace(content)
+        except OSError as error:
+            self._checkpoint_changed = True
+            raise StorageError(f"cannot write the checkpoint of {self.path}: {error.strerror}") from error
+
+    def write_checkpoint_with(self, flusher: Flusher) -> None:
+        """The same in a thread, if anything changed and no other is being written. Errors are logged."""
+        if self._writing or not self.checkpoint_due:
+            return
+        content = self._content(False)
+        failed: list[OSError] = []
+        self._writing = True
+
+        def write() -> None:
+            try:
+                self._replace(content)
+            except OSError as error:
+                failed.append(error)
+
+        def done() -> None:
+            self._writing = False
+            if failed:
+                self._checkpoint_changed = True
+                logger.error("cannot write the checkpoint of %s: %s", self.path, failed[0].strerror)
+
+        flusher.run(write, done)
+
+    def _replace(self, content: bytes) -> None:
+        path = os.path.join(self.path, _CHECKPOINT)
+        replace_file(self.disk, path, content, keep_previous=os.path.join(self.path, _PREVIOUS))
+
+    # ---- the end ----
+
+    def close(self) -> None:
+        """An orderly stop: syncs every log, snapshots the producers, writes the clean checkpoint, unlocks.
+
+        The flusher must be closed before. A log whose disk fails is left for the next start's recovery; the stop
+        is then not a clean one.
+        """
+        clean = True
+        for log in self.logs.values():
+            try:
+                log.close()
+            except StorageError as error:
+                clean = False
+                logger.error("topic %d partition %d: %s", log.topic_id, log.partition, error)
+        try:
+            self.write_checkpoint(clean=clean)
+            if clean:
+                self._meta_file.store(boot_id="")
+        except (OSError, StorageError) as error:
+            logger.error("the data folder %s was not closed in order: %s", self.path, error)
+        self.files.close_all()
+        self.disk.close(self._lock)
+
+
+def entry_of(log: PartitionLog) -> Entry:
+    """What the checkpoint remembers of a log."""
+    if log.state is LogState.DAMAGED:
+        return Entry(log.topic_id, log.partition)
+    active = log.segments[-1] if log.segments else None
+    return Entry(
+        log.topic_id,
+        log.partition,
+        min(log.high_water_mark, log.synced),
+        log.synced,
+        log.log_start,
+        log.compacted_through,
+        active.base if active else 0,
+        active.size_bytes if active else 0,
+        active.count if active else 0,
+        tuple(log.epochs),
+    )
+
+
+def _open_meta(
+    disk: Disk, path: str, cluster_id: str, broker_id: int | None, new_uuid: Callable[[], str]
+) -> MetaFile:
+    meta_path = os.path.join(path, "meta.json")
+    meta_file = MetaFile.load(disk, meta_path)
+    if meta_file is None:
+        if disk.entries(os.path.join(path, "topics")):
+            raise DataFolderError(f"{meta_path} is missing though there are topics: restore it from a backup")
+        meta = Meta(FORMAT, cluster_id or new_uuid(), broker_id or 0, new_uuid())
+        meta_file = MetaFile(disk, meta_path, meta)
+        meta_file.store()
+    meta = meta_file.meta
+    if cluster_id and meta.cluster_id != cluster_id:
+        raise DataFolderError(
+            f"the data folder {path} belongs to cluster {meta.cluster_id}, not {cluster_id}: choose another folder"
+        )
+    if broker_id is not None and meta.broker_id != broker_id:
+        raise DataFolderError(
+            f"the data folder {path} belongs to broker {meta.broker_id}, not {broker_id}: choose another folder"
+        )
+    return meta_file

@@ -1,0 +1,66 @@
+"""What one fsync round does for one log: made on the event loop, run in a thread, finished on the loop."""
+
+from typing import TYPE_CHECKING
+
+from tank_node.disk import Disk
+from tank_node.log.open_files import OpenFile
+from tank_node.log.segment import Segment
+
+if TYPE_CHECKING:
+    from tank_node.log.log import PartitionLog
+
+
+class FlushWork:
+    """The files of one log that were written since their last fsync. They are pinned until `PartitionLog.end_flush`."""
+
+    __slots__ = ("error", "files", "folders", "log", "segments", "through", "writes")
+
+    def __init__(
+        self, log: "PartitionLog", through: int, segments: list[Segment], folders: tuple[str, ...]
+    ) -> None:
+        self.log = log
+        self.through = through
+        """What will be durable: the last number written when the work was made. A truncation lowers it."""
+        self.segments = segments
+        self.folders = folders
+        """Folders whose names changed, the deepest first."""
+        self.files: list[OpenFile] = []
+        self.writes: list[int] = []
+        self.error: OSError | None = None
+        """What went wrong; fatal for the log."""
+
+    def pin(self) -> None:
+        """Opens and pins the dirty files. Raises StorageError, with nothing pinned."""
+        try:
+            for segment in self.segments:
+                for file in segment.files():
+                    if file.dirty:
+                        file.pin()
+                        self.files.append(file)
+                        self.writes.append(file.writes)
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        for file in self.files:
+            file.release()
+        self.files = []
+
+    def run(self, disk: Disk) -> None:
+        """The fsyncs, in any thread. Never raises: `error` says what went wrong."""
+        try:
+            for file in self.files:
+                disk.sync(file.fd)
+            for folder in self.folders:
+                disk.sync_folder(folder)
+        except OSError as error:
+            self.error = error
+
+    def succeeded(self) -> None:
+        """Marks as clean what was not written again meanwhile."""
+        for file, writes in zip(self.files, self.writes, strict=True):
+            if file.writes == writes:
+                file.dirty = False
+        for segment in self.segments:
+            segment.synced = not any(file.dirty for file in segment.files())

@@ -1,0 +1,184 @@
+"""The index of one segment: its 64-byte records, searched by number, position and time.
+
+Searched by reading blocks of the file, not by mapping it: an mmap that meets a bad sector or a file cut by
+somebody else ends the process (SIGBUS), and a growing file would be mapped again and again. The newest records
+stay in memory, so a consumer near the end touches no file. (docs/decisions says what was measured.)
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+
+from tank_node.disk import Buffer
+from tank_node.log.errors import DiskFailed, LogDamaged
+from tank_node.log.open_files import OpenFile
+from tank_node.log.record import (
+    BREAK,
+    FIRST_AT,
+    FLAGS_AT,
+    HEAD,
+    MAX_TIMESTAMP_AT,
+    POSITION_AT,
+    RECORD_BYTES,
+    Record,
+    read_record,
+)
+
+BLOCK_RECORDS = 64
+"""One read of the index: a page of the page cache."""
+TAIL_RECORDS = 512
+"""At least so many of the newest records are kept in memory (twice as many at most: 64 KiB)."""
+SCAN_RECORDS = 4096
+"""Records read at once when all are wanted."""
+
+_U32 = Struct("<I")
+_U64 = Struct("<Q")
+_HAS_BREAK = bytes(1 if flags & BREAK else 0 for flags in range(256))
+
+
+class Index:
+    """The records of one segment, in order. `count` are written; appended ones are taken over by `append`."""
+
+    __slots__ = ("_block", "_block_start", "_tail", "_tail_start", "count", "file")
+
+    def __init__(self, file: OpenFile, count: int) -> None:
+        self.file = file
+        self.count = count
+        """Records that exist (written, not only staged)."""
+        self._tail = bytearray()
+        self._tail_start = count
+        """The tail holds the records from this one to `count`."""
+        self._block = b""
+        self._block_start = 0
+
+    def append(self, records: bytes) -> None:
+        """Takes over records that were written at the end of the file."""
+        self._tail += records
+        self.count += len(records) // RECORD_BYTES
+        held = self.count - self._tail_start
+        if held > 2 * TAIL_RECORDS:
+            del self._tail[: (held - TAIL_RECORDS) * RECORD_BYTES]
+            self._tail_start = self.count - TAIL_RECORDS
+
+    def cut(self, count: int) -> None:
+        """Forgets the records from `count` on (the file is the caller's)."""
+        self.count = count
+        if count <= self._tail_start:
+            self._tail.clear()
+            self._tail_start = count
+        else:
+            del self._tail[(count - self._tail_start) * RECORD_BYTES :]
+        self._block = b""
+
+    def drop_memory(self) -> None:
+        """Gives back what is held in memory; it is read again when asked for."""
+        self.cut(self.count)
+        self._tail.clear()
+        self._tail_start = self.count
+
+    def _holder(self, i: int) -> tuple[Buffer, int]:
+        """A buffer that holds record `i`, and the number of its first record."""
+        if i >= self._tail_start:
+            return self._tail, self._tail_start
+        block = self._block
+        start = self._block_start
+        if not start <= i < start + len(block) // RECORD_BYTES:
+            start = i - i % BLOCK_RECORDS
+            wanted = min(BLOCK_RECORDS, self._tail_start - start)
+            block = self.read(start, wanted)
+            self._block = block
+            self._block_start = start
+        return block, start
+
+    def read(self, start: int, count: int) -> bytes:
+        """The bytes of `count` records of the file. Raises StorageError when they are not there."""
+        file = self.file
+        try:
+            data = file.files.disk.read_at(file.files.use(file), count * RECORD_BYTES, start * RECORD_BYTES)
+        except OSError as error:
+            raise DiskFailed(f"cannot read {file.path}: {error.strerror}") from error
+        if len(data) != count * RECORD_BYTES:
+            raise LogDamaged(f"{file.path} is shorter than it was")
+        return data
+
+    def record(self, i: int) -> Record:
+        holder, start = self._holder(i)
+        return read_record(holder, (i - start) * RECORD_BYTES)
+
+    def head(self, i: int) -> tuple[int, int, int, int, int]:
+        """first, span, position, length and flags of a record: what a read needs, without a `Record`."""
+        holder, start = self._holder(i)
+        at = (i - start) * RECORD_BYTES
+        first, span, position, length = HEAD.unpack_from(holder, at)
+        return first, span, position, length, holder[at + FLAGS_AT]
+
+    def records(self, start: int = 0, end: int | None = None) -> Iterator[Record]:
+        """The records from `start` on, up to `end`."""
+        end = self.count if end is None else min(end, self.count)
+        while start < end:
+            piece = self.raw(start, min(start + SCAN_RECORDS, end))
+            for at in range(0, len(piece), RECORD_BYTES):
+                yield read_record(piece, at)
+            start += len(piece) // RECORD_BYTES
+
+    def raw(self, start: int, end: int) -> bytes:
+        """The bytes of the records from `start` up to `end`."""
+        if start >= self._tail_start:
+            from_ = (start - self._tail_start) * RECORD_BYTES
+            return bytes(self._tail[from_ : (end - self._tail_start) * RECORD_BYTES])
+        if end <= self._tail_start:
+            return self.read(start, end - start)
+        return self.read(start, self._tail_start - start) + self.raw(self._tail_start, end)
+
+    def containing(self, number: int) -> int:
+        """The first record whose batch ends at or behind `number`; `count` when there is none."""
+        i = self._last_not_above(_U64, FIRST_AT, number, 0)
+        if i < 0:
+            return 0
+        first, span, *_ = self.head(i)
+        return i if first + span >= number else i + 1
+
+    def last_ending_by(self, position: int, low: int) -> int:
+        """The last record from `low` on whose batch ends at or before the position; `low` itself at least."""
+        return max(self._last_not_above(_U32, POSITION_AT, position, low, True) - 1, low)
+
+    def last_beginning_by(self, number: int, low: int) -> int:
+        """The last record from `low` on whose batch begins at or below `number`; `low` itself at least."""
+        return max(self._last_not_above(_U64, FIRST_AT, number, low, True), low)
+
+    def first_at_time(self, timestamp_ms: int) -> int:
+        """The first record whose greatest time so far is at or after the given one; `count` if none."""
+        return self._last_not_above(_U64, MAX_TIMESTAMP_AT, timestamp_ms - 1, 0) + 1
+
+    def first_break(self, low: int, high: int) -> int:
+        """The first record of `low`..`high` at which a chunk must begin; high + 1 if none."""
+        at = self.raw(low, high + 1)[FLAGS_AT::RECORD_BYTES].translate(_HAS_BREAK).find(1)
+        return low + at if at >= 0 else high + 1
+
+    def _last_not_above(self, field: Struct, offset: int, value: int, low: int, near: bool = False) -> int:
+        """The last record from `low` on whose field (which never falls) is <= value; low - 1 when none is.
+
+        Halves what is left, block by block; with `near` it looks around `low` first, in growing steps.
+        """
+        read = field.unpack_from
+        high = self.count  # the answer is in low - 1 .. high - 1
+        reach = BLOCK_RECORDS // 2 if near else high
+        while low < high:
+            holder, start = self._holder(min(low + reach, (low + high) // 2))
+            reach *= 4
+            end = min(start + len(holder) // RECORD_BYTES, high)
+            start_in = max(start, low)
+            base = offset - start * RECORD_BYTES
+            if read(holder, base + start_in * RECORD_BYTES)[0] > value:
+                high = start_in
+            elif read(holder, base + (end - 1) * RECORD_BYTES)[0] <= value:
+                low = end
+            else:  # the answer is in this block
+                low, high = start_in + 1, end - 1
+                while low < high:
+                    middle = (low + high) // 2
+                    if read(holder, base + middle * RECORD_BYTES)[0] <= value:
+                        low = middle + 1
+                    else:
+                        high = middle
+                return low - 1
+        return low - 1

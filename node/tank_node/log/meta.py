@@ -1,0 +1,74 @@
+"""`meta.json`: whose data folder this is. Pure but for `MetaFile`'s reading and writing."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+
+from tank_node.disk import Disk, read_file, replace_file
+from tank_node.log.errors import DataFolderError, NewerFormat
+
+FORMAT = 1
+"""The newest layout of a data folder that this version reads and writes."""
+
+
+@dataclass(slots=True, frozen=True)
+class Meta:
+    """Who this folder belongs to. `boot_id` is the machine's while a process uses the folder, else empty."""
+
+    format: int
+    cluster_id: str
+    broker_id: int
+    disk_uuid: str
+    boot_id: str = ""
+
+
+def encode_meta(meta: Meta) -> bytes:
+    return (json.dumps(asdict(meta), indent=2) + "\n").encode()
+
+
+def decode_meta(content: bytes, path: str) -> Meta:
+    """What the file says. Raises NewerFormat or DataFolderError, with one sentence."""
+    try:
+        fields = json.loads(content)
+        format_ = fields["format"]
+        if not isinstance(format_, int):
+            raise TypeError("format")
+        if format_ > FORMAT:
+            raise NewerFormat(
+                f"{path} has format {format_}, written by a newer version, and this one knows {FORMAT}: "
+                "start the newer version, or choose another data folder"
+            )
+        return Meta(
+            format_,
+            str(fields["cluster_id"]),
+            int(fields["broker_id"]),
+            str(fields["disk_uuid"]),
+            str(fields.get("boot_id", "")),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataFolderError(
+            f"{path} cannot be read ({error!r}): restore it, or choose another data folder"
+        ) from error
+
+
+class MetaFile:
+    """The file itself, replaced atomically."""
+
+    __slots__ = ("_disk", "meta", "path")
+
+    def __init__(self, disk: Disk, path: str, meta: Meta) -> None:
+        self._disk = disk
+        self.path = path
+        self.meta = meta
+
+    @classmethod
+    def load(cls, disk: Disk, path: str) -> "MetaFile | None":
+        """None when there is no such file. Raises NewerFormat or DataFolderError."""
+        try:
+            return cls(disk, path, decode_meta(read_file(disk, path), path))
+        except FileNotFoundError:
+            return None
+
+    def store(self, **changes: object) -> None:
+        """Writes the file with some fields changed. Raises OSError."""
+        self.meta = replace(self.meta, **changes)  # type: ignore[arg-type]
+        replace_file(self._disk, self.path, encode_meta(self.meta))

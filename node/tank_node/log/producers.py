@@ -1,0 +1,174 @@
+"""The memory of idempotent producers: what each wrote last in one partition. Pure.
+
+Rebuilt from a snapshot and the index records behind it, so every replica comes to the same memory. States are
+tuples and never changed in place: undoing an append is putting the old tuple back.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from struct import Struct, error
+from typing import NamedTuple
+
+from fastcrc.crc32 import iscsi as crc32c
+
+from tank_node.log.record import MARKER, Record
+
+REMEMBERED_BATCHES = 5
+"""As many as a producer may have in flight (Kafka's limit)."""
+FORGOTTEN_AFTER_MS = 7 * 86_400_000
+"""A producer that was silent for so long by the log's own append times is forgotten."""
+MAX_PRODUCERS = 100_000
+"""Per partition, about 100 MiB: beyond it the one that was silent longest is forgotten."""
+
+_WRAP = 2**31
+_HEAD = Struct("<8sQI")
+_PRODUCER = Struct("<QHQB")
+_BATCH = Struct("<IIQI")
+_MAGIC = b"TANKPRO1"
+
+
+class Outcome(Enum):
+    """What a log does with a batch of an idempotent producer."""
+
+    APPEND = "append"
+    REPEAT = "repeat"
+    """Stored before; the verdict has the numbers it got."""
+    OLD_REPEAT = "old_repeat"
+    """Stored before, so long ago that its numbers are not known any more."""
+    GAP = "gap"
+    """Batches before this one are missing."""
+    STALE_EPOCH = "stale_epoch"
+    """A newer incarnation of the producer has written."""
+    UNKNOWN = "unknown"
+    """Not the first batch of a producer that is not remembered here."""
+
+
+class ProducerVerdict(NamedTuple):
+    """`first` and `last` are the numbers that a REPEAT got the first time, else 0."""
+
+    outcome: Outcome
+    first: int = 0
+    last: int = 0
+
+
+class ProducedBatch(NamedTuple):
+    """Numbers are the log's; `sequence` and `messages` count as the producer does (modulo 2^31)."""
+
+    sequence: int
+    messages: int
+    first: int
+    span: int
+
+
+class ProducerState(NamedTuple):
+    """One producer's last batches, oldest first; never empty."""
+
+    epoch: int
+    append_ms: int
+    batches: tuple[ProducedBatch, ...]
+
+
+_APPEND = ProducerVerdict(Outcome.APPEND)
+
+
+class Producers:
+    """The producers of one partition, the longest silent first."""
+
+    __slots__ = ("_states", "last_append_ms")
+
+    def __init__(self) -> None:
+        self._states: dict[int, ProducerState] = {}
+        self.last_append_ms = 0
+        """The newest append time of the whole partition: the clock by which producers are forgotten."""
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def check(self, producer_id: int, epoch: int, sequence: int, messages: int) -> ProducerVerdict:
+        """What to do with a batch; changes nothing."""
+        state = self._states.get(producer_id)
+        if state is None or self.last_append_ms - state.append_ms > FORGOTTEN_AFTER_MS:
+            return _APPEND if sequence == 0 else ProducerVerdict(Outcome.UNKNOWN)
+        if epoch != state.epoch:
+            if epoch < state.epoch:
+                return ProducerVerdict(Outcome.STALE_EPOCH)
+            return _APPEND if sequence == 0 else ProducerVerdict(Outcome.GAP)
+        newest = state.batches[-1]
+        expected = (newest.sequence + newest.messages) % _WRAP
+        if sequence == expected:
+            return _APPEND
+        for batch in reversed(state.batches):
+            if batch.sequence == sequence and batch.messages == messages:
+                return ProducerVerdict(Outcome.REPEAT, batch.first, batch.first + batch.span)
+        behind = (expected - (sequence + messages)) % _WRAP
+        return ProducerVerdict(Outcome.OLD_REPEAT if behind < _WRAP // 2 else Outcome.GAP)
+
+    def append(
+        self, producer_id: int, epoch: int, batch: ProducedBatch, append_ms: int
+    ) -> ProducerState | None:
+        """Remembers a batch that was appended; returns the state before it, for `undo`."""
+        before = self._states.pop(producer_id, None)
+        forgotten = before is None or append_ms - before.append_ms > FORGOTTEN_AFTER_MS
+        if before is None or forgotten or before.epoch != epoch:
+            batches: tuple[ProducedBatch, ...] = (batch,)
+        else:
+            batches = (*before.batches[1 - REMEMBERED_BATCHES :], batch)
+        self._states[producer_id] = ProducerState(epoch, append_ms, batches)
+        if append_ms > self.last_append_ms:
+            self.last_append_ms = append_ms
+        if len(self._states) > MAX_PRODUCERS:
+            del self._states[next(iter(self._states))]
+        return before
+
+    def undo(self, producer_id: int, before: ProducerState | None) -> None:
+        """Takes back the newest `append` of this producer."""
+        self._states.pop(producer_id, None)
+        if before is not None:
+            self._states[producer_id] = before
+
+    def replay(self, records: Iterable[Record]) -> None:
+        """Remembers what index records say, in their order."""
+        for record in records:
+            if record.append_ms > self.last_append_ms:
+                self.last_append_ms = record.append_ms
+            if record.producer_id and not record.flags & MARKER:
+                batch = ProducedBatch(record.producer_sequence, record.messages, record.first, record.span)
+                self.append(record.producer_id, record.producer_epoch, batch, record.append_ms)
+
+    def snapshot(self) -> bytes:
+        """All that is remembered, with a checksum: the content of `<first>.producers`."""
+        parts = []
+        kept = 0
+        for producer_id, state in self._states.items():
+            if self.last_append_ms - state.append_ms > FORGOTTEN_AFTER_MS:
+                continue
+            kept += 1
+            parts.append(_PRODUCER.pack(producer_id, state.epoch, state.append_ms, len(state.batches)))
+            parts += [_BATCH.pack(b.sequence, b.messages, b.first, b.span) for b in state.batches]
+        body = _HEAD.pack(_MAGIC, self.last_append_ms, kept) + b"".join(parts)
+        return body + crc32c(body).to_bytes(4, "little")
+
+    @classmethod
+    def restore(cls, content: bytes) -> "Producers":
+        """What a snapshot holds. Raises ValueError when it is torn, damaged or something else."""
+        body = content[:-4]
+        if len(content) < _HEAD.size + 4 or crc32c(body) != int.from_bytes(content[-4:], "little"):
+            raise ValueError("the snapshot of the producers does not match its checksum")
+        try:
+            magic, last_append_ms, count = _HEAD.unpack_from(body, 0)
+            if magic != _MAGIC:
+                raise ValueError("not a snapshot of producers that this version knows")
+            producers = cls()
+            producers.last_append_ms = last_append_ms
+            at = _HEAD.size
+            for _ in range(count):
+                producer_id, epoch, append_ms, batches = _PRODUCER.unpack_from(body, at)
+                at += _PRODUCER.size
+                stored = [
+                    ProducedBatch(*_BATCH.unpack_from(body, at + i * _BATCH.size)) for i in range(batches)
+                ]
+                at += batches * _BATCH.size
+                producers._states[producer_id] = ProducerState(epoch, append_ms, tuple(stored))
+        except error as broken:
+            raise ValueError("the snapshot of the producers is shorter than it says") from broken
+        return producers

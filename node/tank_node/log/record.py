@@ -1,0 +1,93 @@
+"""The 64-byte record that the index holds for every batch. Pure.
+
+Little-endian: `u64 first, u32 span` (last - first), `u32 position, u32 length` (with its length prefix),
+`u32 crc32c, u64 append_ms, u64 max_timestamp_ms, u64 producer_id, u32 producer_sequence, u32 leader_epoch,
+u16 producer_epoch, u8 format, u8 flags, u32 messages`. The CRC covers the batch's bytes, then the record with
+position and crc as zero: the same on every replica, wherever the batch lies in its file.
+"""
+
+from struct import Struct
+from typing import NamedTuple
+
+from fastcrc.crc32 import iscsi as crc32c
+
+from tank_node.disk import Buffer
+
+RECORD_BYTES = 64
+RECORD = Struct("<QIIIIQQQIIHBBI")
+assert RECORD.size == RECORD_BYTES
+
+HEAD = Struct("<QIII")
+"""first, span, position, length: what a read needs."""
+
+FIRST_AT = 0
+POSITION_AT = 12
+MAX_TIMESTAMP_AT = 32
+FLAGS_AT = 59
+
+TRANSACTIONAL = 1
+MARKER = 2
+SPARSE = 4
+"""The batch carries its own numbers."""
+BREAK = 8
+"""A chunk must begin here: the batch is dense and does not follow on the one before it in the file."""
+REWRITTEN = 16
+"""Batches or messages were taken out of this segment: some of its records may have BREAK."""
+
+FORMAT_TANK = 0
+_BUNDLE_SPARSE = 0x40
+
+
+class Record(NamedTuple):
+    """One index record: a batch's numbers, place, checksum, times and producer."""
+
+    first: int
+    span: int
+    position: int
+    length: int
+    crc: int
+    append_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_sequence: int
+    leader_epoch: int
+    producer_epoch: int
+    format: int
+    flags: int
+    messages: int
+
+    @property
+    def last(self) -> int:
+        return self.first + self.span
+
+    @property
+    def end(self) -> int:
+        """Where the next batch begins in the log file."""
+        return self.position + self.length
+
+    def pack(self) -> bytes:
+        return RECORD.pack(*self)
+
+
+def read_record(buffer: Buffer, offset: int) -> Record:
+    """The record at an offset of a buffer that is long enough."""
+    return Record._make(RECORD.unpack_from(buffer, offset))
+
+
+def checksum(batch: Buffer, record: Record) -> int:
+    """What `record.crc` must be for these bytes."""
+    value: int = crc32c(record._replace(position=0, crc=0).pack(), crc32c(batch))
+    return value
+
+
+def sealed(batch: Buffer, record: Record) -> Record:
+    """The record with the checksum for these bytes."""
+    return record._replace(crc=checksum(batch, record))
+
+
+def is_sparse_bundle(batch: Buffer) -> bool:
+    """Whether a stored TANK batch (length prefix, bundle) carries its own numbers."""
+    at = 0
+    while batch[at] & 0x80:
+        at += 1
+    return bool(batch[at + 1] & _BUNDLE_SPARSE)

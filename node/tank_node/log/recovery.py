@@ -1,0 +1,334 @@
+"""Opening a log: what the files hold, checked where a crash may have left it in pieces.
+
+Up to the recovery point everything was synced and is believed. Behind it every record is checked against the one
+before it and against its bytes; both files are cut at the first mismatch that has no good record behind it. What
+is kept is written again and synced, because after a crash the page cache may hold what the disk never got.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tank_node.log.checkpoint import Entry
+from tank_node.log.errors import DiskFailed
+from tank_node.log.record import RECORD_BYTES, Record, checksum
+from tank_node.log.segment import INDEX, LOG, Appender, Segment
+from tank_node.log.swap import finish_swaps
+
+if TYPE_CHECKING:
+    from tank_node.log.log import PartitionLog
+
+READ_BYTES = 4 * 1024 * 1024
+"""Read from a log file at once while checking."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What opening one log came across."""
+
+    messages: int = 0
+    bytes: int = 0
+    """Checked against their checksums."""
+    cut: int = 0
+    """Bytes at the end that belonged to no whole batch."""
+    sentence: str = ""
+    """What is damaged, or was mended with loss; empty when nothing."""
+
+
+class _Damage(Exception):
+    """Stored batches are missing or wrong. `segments` of the log hold what comes before."""
+
+
+@dataclass(slots=True)
+class FolderScan:
+    """The segments' files by base, with their sizes."""
+
+    logs: dict[int, int]
+    indexes: dict[int, int]
+
+    @property
+    def bases(self) -> list[int]:
+        return sorted(self.logs.keys() | self.indexes.keys())
+
+
+def scan(log: PartitionLog) -> FolderScan:
+    """Which segments the folder holds, after unfinished compactions were ended. Raises StorageError."""
+    found = FolderScan({}, {})
+    try:
+        entries = log.disk.entries(log.folder)
+        if finish_swaps(log.disk, log.folder, entries):
+            entries = log.disk.entries(log.folder)
+    except FileNotFoundError:
+        return found
+    except OSError as error:
+        raise DiskFailed(f"cannot read {log.folder}: {error.strerror}") from error
+    for entry in entries:
+        stem, suffix = os.path.splitext(entry.name)
+        if len(stem) == 20 and stem.isdigit():
+            if suffix == LOG:
+                found.logs[int(stem)] = entry.size_bytes
+            elif suffix == INDEX:
+                found.indexes[int(stem)] = entry.size_bytes
+    return found
+
+
+def open_files_of(log: PartitionLog, entry: Entry | None, clean: bool, now_ms: int) -> Found:
+    """Fills a new log with what its folder holds.
+
+    entry: what the checkpoint says of it; clean: whether it was written at an orderly stop. Damage ends in the
+    state DAMAGED, or, with replication factor 1, in a mended log. Raises StorageError when nothing can be read.
+    """
+    files = scan(log)
+    found = Found()
+    entry = entry or Entry(log.topic_id, log.partition)
+    log.high_water_mark = entry.high_water_mark
+    log.log_start = entry.log_start
+    log.compacted_through = entry.compacted_through
+    if clean and _matches(files, entry):
+        _believe(log, files, entry)
+        return found
+    try:
+        _check(log, files, entry, found)
+    except _Damage as damage:
+        found.sentence = str(damage)
+        log.damage(found.sentence)
+    return found
+
+
+def _matches(files: FolderScan, entry: Entry) -> bool:
+    """Whether the files are those of the clean checkpoint, as far as names and sizes tell."""
+    if not files.logs and not files.indexes:
+        return entry.recovery_point == 0
+    base = entry.end_base
+    return (
+        files.logs.keys() == files.indexes.keys()
+        and max(files.logs) == base
+        and files.logs[base] == entry.end_log_bytes
+        and files.indexes[base] == entry.end_records * RECORD_BYTES
+    )
+
+
+def _believe(log: PartitionLog, files: FolderScan, entry: Entry) -> None:
+    for base in files.bases:
+        _add_segment(log, base, files.logs[base], files.indexes[base] // RECORD_BYTES)
+    log.last = log.written = log.synced = entry.recovery_point
+    log.epochs = list(entry.epochs)
+    log.changed = False
+
+
+def _add_segment(log: PartitionLog, base: int, log_bytes: int, records: int) -> Segment:
+    segment = Segment(log.files, log.folder, base, log_bytes, records)
+    log.segments.append(segment)
+    log.size_bytes += log_bytes
+    return segment
+
+
+def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> None:
+    """Takes over the segments and checks those behind the recovery point. Raises _Damage."""
+    point = entry.recovery_point
+    bases = files.bases
+    if not bases:
+        if point:
+            raise _Damage(f"the folder {log.folder} is empty, though messages up to {point} were stored")
+        return
+    # Segments wholly below the recovery point are believed; the last one that may hold it is looked into.
+    first_checked = max((i for i, base in enumerate(bases) if base <= point), default=0)
+    for base in bases[:first_checked]:
+        if base not in files.logs or base not in files.indexes:
+            raise _Damage(_missing(log, base, files))
+        _add_segment(log, base, files.logs[base], files.indexes[base] // RECORD_BYTES)
+    last = log.segments[-1].last if log.segments else 0
+    kept: list[tuple[Segment, int]] = []
+    for at in range(first_checked, len(bases)):
+        base = bases[at]
+        if base not in files.indexes or base not in files.logs:
+            if files.logs.get(base, 0) or files.indexes.get(base, 0) or at < len(bases) - 1 or last < point:
+                raise _Damage(_missing(log, base, files))
+            _remove_rest(log, files, bases[at:], found)
+            break
+        log_bytes = files.logs[base]
+        segment = Segment(log.files, log.folder, base, log_bytes, files.indexes[base] // RECORD_BYTES)
+        start = segment.index.containing(point + 1)
+        good, last = _good_records(segment, start, max(last, base - 1), log_bytes, found)
+        if good < segment.count and (
+            _good_behind(segment, good, log_bytes) or _any_good(log, files, bases[at + 1 :])
+        ):
+            segment.index.cut(good)
+            segment.log_end.length = _end(segment, good)
+            log.segments.append(segment)
+            log.size_bytes += segment.size_bytes
+            raise _Damage(f"the batch behind number {last} does not match its checksum, and good ones follow")
+        end = _end(segment, good)
+        kept.append((segment, start))
+        log.segments.append(segment)
+        log.size_bytes += end
+        whole = good == segment.count and end == log_bytes and files.indexes[base] % RECORD_BYTES == 0
+        if not whole:
+            is_end = at == len(bases) - 1 or not _any_good(log, files, bases[at + 1 :])
+            if last < point or not is_end:
+                segment.index.cut(good)
+                segment.log_end.length = end
+                raise _Damage(
+                    f"the log ends at {last}, though messages up to {point} were stored"
+                    if is_end
+                    else f"bytes of {segment.path(LOG)} behind number {last} are missing or have no record"
+                )
+            found.cut += log_bytes - end
+            _cut(segment, good, end)
+            _remove_rest(log, files, bases[at + 1 :], found)
+            break
+    if last < point:
+        raise _Damage(f"the log ends at {last}, though messages up to {point} were stored")
+    _rewrite(kept)
+    _take_over(log, last, entry)
+
+
+def _missing(log: PartitionLog, base: int, files: FolderScan) -> str:
+    lost = INDEX if base not in files.indexes else LOG
+    return f"the file {os.path.join(log.folder, f'{base:020d}{lost}')} is missing"
+
+
+def _end(segment: Segment, count: int) -> int:
+    """Where the bytes of the first `count` batches end."""
+    return segment.index.record(count - 1).end if count else 0
+
+
+def batches(segment: Segment, start: int, log_bytes: int) -> Iterator[tuple[int, Record, bytes | memoryview]]:
+    """Each record from `start` on with the bytes it points to (fewer where the file ends before)."""
+    disk = segment.log_end.file.files.disk
+    file = segment.log_end.file
+    window, begin = memoryview(b""), 0
+    for i, record in enumerate(segment.index.records(start), start):
+        if record.position < begin or record.end > begin + len(window):
+            begin = record.position
+            wanted = min(max(READ_BYTES, record.length), max(log_bytes - begin, 0))
+            try:
+                window = memoryview(disk.read_at(file.files.use(file), wanted, begin))
+            except OSError as error:
+                raise DiskFailed(f"cannot read {file.path}: {error.strerror}") from error
+        at = record.position - begin
+        yield i, record, window[at : at + record.length]
+
+
+def matches(record: Record, batch: bytes | memoryview) -> bool:
+    """Whether a record and the bytes it points to belong together."""
+    return len(batch) == record.length > 0 and checksum(batch, record) == record.crc
+
+
+def _good_records(segment: Segment, start: int, last: int, log_bytes: int, found: Found) -> tuple[int, int]:
+    """How many records are good in one row from `start` on (those before it included), and their last number.
+
+    last: the number that the first of them must be above.
+    """
+    good = start
+    if start:
+        last = segment.index.record(start - 1).last
+    position = _end(segment, start)
+    for i, record, batch in batches(segment, start, log_bytes):
+        if record.first <= last or record.position != position or not matches(record, batch):
+            break
+        found.messages += record.messages
+        found.bytes += record.length
+        good, last, position = i + 1, record.last, record.end
+    return good, last
+
+
+def _good_behind(segment: Segment, bad: int, log_bytes: int) -> bool:
+    """Whether a record behind the bad one matches its bytes."""
+    return any(matches(record, batch) for _, record, batch in batches(segment, bad + 1, log_bytes))
+
+
+def _any_good(log: PartitionLog, files: FolderScan, bases: list[int]) -> bool:
+    """Whether one of these segments holds a record that matches its bytes."""
+    for base in bases:
+        records = files.indexes.get(base, 0) // RECORD_BYTES
+        log_bytes = files.logs.get(base, 0)
+        if (
+            records
+            and log_bytes
+            and _good_behind(Segment(log.files, log.folder, base, log_bytes, records), -1, log_bytes)
+        ):
+            return True
+    return False
+
+
+def _cut(segment: Segment, count: int, end: int) -> None:
+    """Cuts both files behind the good batches: index first, and synced."""
+    try:
+        segment.index.cut(count)
+        segment.index_end.cut_back(count * RECORD_BYTES)
+        segment.index_end.file.sync()
+        segment.log_end.cut_back(end)
+    except OSError as error:
+        raise DiskFailed(f"cannot cut {segment.path(LOG)}: {error.strerror}") from error
+
+
+def _remove_rest(log: PartitionLog, files: FolderScan, bases: list[int], found: Found) -> None:
+    """Removes segments that hold nothing good; the last first, so that a crash leaves no gap."""
+    for base in reversed(bases):
+        found.cut += files.logs.get(base, 0)
+        for suffix, sizes in ((INDEX, files.indexes), (LOG, files.logs)):
+            if base in sizes:
+                try:
+                    log.disk.remove(os.path.join(log.folder, f"{base:020d}{suffix}"))
+                except OSError as error:
+                    raise DiskFailed(f"cannot remove segment {base} of {log.folder}: {error}") from error
+        log.folder_dirty = True
+
+
+def _rewrite(kept: list[tuple[Segment, int]]) -> None:
+    """Writes again what is kept behind the recovery point, and syncs it.
+
+    After a crash of the machine's disk, or a process that died between a failed fsync and its report, pages may
+    be marked clean that never reached the disk: only writing them again makes an fsync cover them.
+    """
+    for segment, start in kept:
+        try:
+            _rewrite_file(segment.log_end, _end(segment, start))
+            _rewrite_file(segment.index_end, start * RECORD_BYTES)
+        except OSError as error:
+            raise DiskFailed(f"cannot make {segment.path(LOG)} durable: {error.strerror}") from error
+
+
+def _rewrite_file(end: Appender, start: int) -> None:
+    file = end.file
+    disk = file.files.disk
+    fd = file.files.use(file)
+    position = start
+    file.dirty = True
+    while position < end.length:
+        data = disk.read_at(fd, min(READ_BYTES, end.length - position), position)
+        if not data:
+            raise OSError(5, f"{file.path} is shorter than it was")
+        done = 0
+        while done < len(data):
+            done += disk.write_at(fd, [memoryview(data)[done : done + 64 * 1024]], position + done)
+        position += len(data)
+    file.sync()
+
+
+def _take_over(log: PartitionLog, last: int, entry: Entry) -> None:
+    """The log's numbers and epochs, after its files were found good."""
+    log.last = log.written = last
+    log.high_water_mark = min(log.high_water_mark, last)
+    if not entry.epochs or log.segments[0].base > entry.recovery_point:
+        log.epochs, start = [], 0
+    else:
+        log.epochs = [epoch for epoch in entry.epochs if epoch[1] <= entry.recovery_point]
+        start = entry.recovery_point + 1
+    for segment in log.segments:
+        if segment.last >= start:
+            for record in segment.index.records(segment.index.containing(start)):
+                if not log.epochs or log.epochs[-1][0] != record.leader_epoch:
+                    log.epochs.append((record.leader_epoch, record.first))
+    try:
+        if log.folder_dirty or log.segments:
+            log.disk.sync_folder(log.folder)
+            log.folder_dirty = False
+    except OSError as error:
+        raise DiskFailed(f"cannot make {log.folder} durable: {error.strerror}") from error
+    log.synced = last
+    log.changed = True

@@ -1,0 +1,268 @@
+"""One segment of a log: `<first>.log` with the batches, `<first>.index` with their records."""
+
+import contextlib
+import errno
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tank_node.disk import Buffer
+from tank_node.log.errors import DiskFailed, DiskFull, StorageError
+from tank_node.log.index import Index
+from tank_node.log.open_files import OpenFile, OpenFiles
+from tank_node.log.record import RECORD_BYTES, REWRITTEN, SPARSE
+
+LOG = ".log"
+INDEX = ".index"
+PRODUCERS = ".producers"
+
+MAX_WRITE_BYTES = 64 * 1024
+"""One append call. Larger ones allocate cold pages on virtual machines and take two to four times as long; and a
+call that ends at a multiple of this in the file leaves the page cache whole 64 KiB pieces."""
+MAX_BUFFERS = 1024
+"""IOV_MAX of Linux."""
+MAX_AHEAD_BYTES = 16 * 1024 * 1024
+"""Space is allocated ahead of the end in steps that grow with the file, up to this."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def file_name(first: int, suffix: str) -> str:
+    """`<first sequence number, 20 digits><suffix>`."""
+    return f"{first:020d}{suffix}"
+
+
+class Stretch(NamedTuple):
+    """Whole batches, back to back in one file, ready to be sent: bytes `position` to `position + length`."""
+
+    file: OpenFile
+    """Pinned: `file.fd` stays open until `file.release()`, which must be called exactly once."""
+    position: int
+    length: int
+    first: int
+    """The number of the first message of the first batch; it may be lower than the number asked for."""
+    last: int
+    """The last number of the last batch; the next read goes on at last + 1."""
+    sparse_first: bool
+    """Whether the first batch carries its own numbers (flag 0xfe of a consume answer)."""
+
+
+class Appender:
+    """The end of one file: writes there in the pieces that are fast, and allocates space ahead."""
+
+    __slots__ = ("_allocated", "file", "length")
+
+    def __init__(self, file: OpenFile, length: int) -> None:
+        self.file = file
+        self.length = length
+        """Where the next byte goes. Bytes of the file behind it, if any, do not exist."""
+        self._allocated = 0
+
+    def append(self, buffers: Sequence[Buffer], total: int) -> None:
+        """Writes all buffers (`total` bytes) at the end. On an OSError `length` is what it was: `cut_back`."""
+        file = self.file
+        if file.error is not None:
+            raise file.error
+        fd = file.files.use(file)
+        disk = file.files.disk
+        position = self.length
+        if position + total > self._allocated and position + total > MAX_WRITE_BYTES:
+            self._allocate(fd, position, total)
+        file.dirty = True
+        file.writes += 1
+        if (
+            total <= MAX_WRITE_BYTES - position % MAX_WRITE_BYTES
+            and len(buffers) <= MAX_BUFFERS
+            and disk.write_at(fd, buffers, position) == total
+        ):
+            self.length = position + total
+            return
+        for piece in pieces(buffers, position):
+            part = sum(map(len, piece))
+            rest: Sequence[Buffer] = piece
+            while (written := disk.write_at(fd, rest, position)) != part:
+                # A short write: the disk is nearly full, the rest will say so.
+                if written == 0:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                rest = [memoryview(b"".join(rest))[written:]]
+                part -= written
+                position += written
+            position += part
+        self.length = position
+
+    def _allocate(self, fd: int, position: int, total: int) -> None:
+        start = max(self._allocated, position)
+        step = max(min(max(position, MAX_WRITE_BYTES), MAX_AHEAD_BYTES), total)
+        # Where it does not work (file system, full disk) the write itself tells what matters.
+        self.file.files.disk.allocate(fd, start, step)
+        self._allocated = start + step
+
+    def give_back(self) -> None:
+        """Frees space that was allocated ahead; what does not work is left as it is."""
+        if self._allocated:
+            file = self.file
+            with contextlib.suppress(OSError, StorageError):
+                file.files.disk.truncate(file.files.use(file), self.length)
+            self._allocated = 0
+
+    def cut_back(self, length: int) -> None:
+        """Cuts the file to `length`. Raises OSError."""
+        file = self.file
+        file.dirty = True
+        file.writes += 1
+        file.files.disk.truncate(file.files.use(file), length)
+        self.length = length
+        self._allocated = 0
+
+
+def pieces(buffers: Sequence[Buffer], position: int) -> list[list[Buffer]]:
+    """The buffers, cut and grouped into writes of at most 64 KiB that end at multiples of it. Pure."""
+    grouped: list[list[Buffer]] = []
+    current: list[Buffer] = []
+    room = MAX_WRITE_BYTES - position % MAX_WRITE_BYTES
+    for buffer in buffers:
+        view = memoryview(buffer)
+        while len(view) >= room:
+            current.append(view[:room])
+            grouped.append(current)
+            view = view[room:]
+            current, room = [], MAX_WRITE_BYTES
+        if view:
+            current.append(view)
+            room -= len(view)
+            if len(current) == MAX_BUFFERS:
+                grouped.append(current)
+                current = []
+    if current:
+        grouped.append(current)
+    return grouped
+
+
+class Segment:
+    """Two files and what is known of them. `base` is their name: no number below it is in here."""
+
+    __slots__ = ("base", "folder", "index", "index_end", "log_end", "synced")
+
+    def __init__(self, files: OpenFiles, folder: str, base: int, log_bytes: int, records: int) -> None:
+        self.folder = folder
+        self.base = base
+        self.log_end = Appender(files.file(os.path.join(folder, file_name(base, LOG))), log_bytes)
+        index_file = files.file(os.path.join(folder, file_name(base, INDEX)))
+        self.index_end = Appender(index_file, records * RECORD_BYTES)
+        self.index = Index(index_file, records)
+        self.synced = True
+        """Nothing was written since the last fsync of both files."""
+
+    @property
+    def count(self) -> int:
+        """How many batches it holds."""
+        return self.index.count
+
+    @property
+    def size_bytes(self) -> int:
+        return self.log_end.length
+
+    @property
+    def first_append_ms(self) -> int:
+        """When its oldest batch was appended; 0 when it is empty."""
+        return self.index.record(0).append_ms if self.index.count else 0
+
+    @property
+    def last_append_ms(self) -> int:
+        return self.index.record(self.index.count - 1).append_ms if self.index.count else 0
+
+    def path(self, suffix: str) -> str:
+        return os.path.join(self.folder, file_name(self.base, suffix))
+
+    @property
+    def last(self) -> int:
+        """Its last number; base - 1 while it is empty."""
+        return self.index.record(self.index.count - 1).last if self.index.count else self.base - 1
+
+    def files(self) -> tuple[OpenFile, OpenFile]:
+        return self.log_end.file, self.index_end.file
+
+    def create(self) -> None:
+        """Makes the two files, empty. Raises StorageError."""
+        for file in self.files():
+            fd = file.files.use(file, create=True)
+            file.dirty = True
+            file.writes += 1
+            try:
+                file.files.disk.truncate(fd, 0)
+            except OSError as error:
+                raise storage_error(error, file.path) from error
+
+    def append(self, batches: Sequence[Buffer], total: int, records: bytes) -> None:
+        """The log first, then the index: a batch exists when its record does. Raises StorageError.
+
+        After an error both files are cut back; when even that fails the error is `DiskFailed`.
+        """
+        log_bytes, index_bytes = self.log_end.length, self.index_end.length
+        self.synced = False
+        try:
+            self.log_end.append(batches, total)
+            self.index_end.append((records,), len(records))
+        except (OSError, StorageError) as error:
+            self._undo(index_bytes, log_bytes)
+            raise storage_error(error, self.log_end.file.path) from error
+        self.index.append(records)
+
+    def _undo(self, index_bytes: int, log_bytes: int) -> None:
+        try:
+            self.index_end.cut_back(index_bytes)
+            self.log_end.cut_back(log_bytes)
+        except (OSError, StorageError) as error:
+            raise DiskFailed(f"cannot undo a failed write to {self.log_end.file.path}: {error}") from error
+
+    def cut(self, count: int) -> None:
+        """Keeps the first `count` batches: the index is cut and synced, then the log. Raises StorageError."""
+        log_bytes = self.index.record(count).position if count < self.index.count else self.log_end.length
+        self.synced = False
+        try:
+            self.index_end.cut_back(count * RECORD_BYTES)
+            self.index.cut(count)
+            disk = self.index_end.file.files.disk
+            disk.sync(self.index_end.file.files.use(self.index_end.file))
+            self.log_end.cut_back(log_bytes)
+        except OSError as error:
+            raise DiskFailed(f"cannot cut {self.log_end.file.path}: {error.strerror}") from error
+
+    def seal(self) -> None:
+        """Gives back what was allocated ahead: nothing more is appended here."""
+        self.log_end.give_back()
+        self.index_end.give_back()
+
+    def read(self, i: int, max_bytes: int, through: int, last: int) -> tuple[Stretch, int] | None:
+        """Whole batches from record `i` on, and the record behind them: at least one, else at most `max_bytes`.
+
+        None begins above `through`; `last` is not below the last number in this segment. No chunk goes past a BREAK.
+        """
+        index = self.index
+        first, span, position, length, flags = index.head(i)
+        if first > through:
+            return None
+        stop = index.count - 1
+        if self.log_end.length - position > max_bytes:
+            stop = index.last_ending_by(position + max_bytes, i)
+        if through < last and stop > i:
+            stop = min(stop, index.last_beginning_by(through, i))
+        if stop > i and flags & REWRITTEN:
+            stop = index.first_break(i + 1, stop) - 1
+        last = first + span
+        if stop > i:
+            to_first, to_span, to_position, to_length, _ = index.head(stop)
+            last = to_first + to_span
+            length = to_position + to_length - position
+        file = self.log_end.file
+        file.pin()
+        return Stretch(file, position, length, first, last, flags & SPARSE != 0), stop + 1
+
+
+def storage_error(error: Exception, path: str) -> StorageError:
+    """The typed error for what a write to this file raised."""
+    if isinstance(error, StorageError):
+        return error
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return DiskFull(f"no space left for {path}; free some, writes go on by themselves")
+    return DiskFailed(f"cannot write {path}: {error}")

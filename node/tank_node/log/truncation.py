@@ -1,0 +1,114 @@
+"""Taking batches off the end of a log, and the producers' memory that goes with it."""
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from tank_node.disk import read_file, write_file
+from tank_node.log.errors import DiskFailed
+from tank_node.log.producers import Producers
+from tank_node.log.segment import INDEX, LOG, PRODUCERS, Segment
+
+if TYPE_CHECKING:
+    from tank_node.log.log import PartitionLog
+
+
+def truncate(log: "PartitionLog", last: int) -> None:
+    """See `PartitionLog.truncate_to`."""
+    log.drop_staged()
+    if last >= log.written:
+        return
+    while log.segments and log.segments[-1].base > last + 1 and len(log.segments) > 1:
+        remove_segment(log, log.segments[-1])
+    if log.segments:
+        segment = log.segments[-1]
+        keep = segment.index.containing(last + 1)
+        if keep < segment.count:
+            log.size_bytes -= segment.size_bytes
+            segment.cut(keep)
+            log.size_bytes += segment.size_bytes
+    _after(log, last)
+
+
+def _after(log: "PartitionLog", last: int) -> None:
+    """Brings what is in memory down to the log's new end."""
+    end = 0
+    for segment in reversed(log.segments):
+        end = segment.last
+        if segment.count:
+            break
+    end = min(max(end, 0), last)
+    log.last = log.written = end
+    log.synced = min(log.synced, end)
+    if log.flushing is not None:
+        log.flushing.through = min(log.flushing.through, end)
+    while log.epochs and log.epochs[-1][1] > end:
+        log.epochs.pop()
+    log.forget()
+    for base in snapshot_bases(log):
+        if base > end + 1:
+            with contextlib.suppress(OSError):
+                log.disk.remove(os.path.join(log.folder, f"{base:020d}{PRODUCERS}"))
+    log.changed = True
+
+
+def remove_segment(log: "PartitionLog", segment: Segment) -> None:
+    """Deletes a segment's files, the index first: without it no batch exists. Raises DiskFailed."""
+    log.segments.remove(segment)
+    log.size_bytes -= segment.size_bytes
+    log.folder_dirty = True
+    log.forget_cursors()
+    for suffix, file in ((INDEX, segment.index_end.file), (LOG, segment.log_end.file)):
+        log.files.forget(file)
+        _remove(log, segment.path(suffix))
+    _remove(log, segment.path(PRODUCERS))
+
+
+def _remove(log: "PartitionLog", path: str) -> None:
+    try:
+        log.disk.remove(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise DiskFailed(f"cannot delete {path}: {error.strerror}") from error
+
+
+def snapshot_bases(log: "PartitionLog") -> list[int]:
+    """The numbers of the snapshots of producers that the folder holds, rising."""
+    try:
+        names = [entry.name for entry in log.disk.entries(log.folder)]
+    except FileNotFoundError:
+        return []
+    return sorted(int(name[:20]) for name in names if name.endswith(PRODUCERS) and name[:20].isdigit())
+
+
+def snapshot_producers(log: "PartitionLog") -> None:
+    """Writes the producers' memory as it is at the log's end, if it was used. Raises DiskFailed."""
+    producers = log.producers_if_loaded
+    if producers is None or not len(producers):
+        return
+    path = os.path.join(log.folder, f"{log.written + 1:020d}{PRODUCERS}")
+    try:
+        write_file(log.disk, path, producers.snapshot())
+    except OSError as error:
+        raise DiskFailed(f"cannot write {path}: {error.strerror}") from error
+
+
+def restore_producers(log: "PartitionLog") -> Producers:
+    """The newest snapshot that can be read, and every record behind it."""
+    producers = Producers()
+    start = 0
+    for base in reversed(snapshot_bases(log)):
+        if base > log.written + 1:
+            continue
+        try:
+            content = read_file(log.disk, os.path.join(log.folder, f"{base:020d}{PRODUCERS}"))
+            producers = Producers.restore(content)
+        except (OSError, ValueError):
+            continue  # an older one, and more records, say the same
+        start = base
+        break
+    for segment in log.segments:
+        if segment.last >= start:
+            producers.replay(segment.index.records(segment.index.containing(start)))
+    return producers
