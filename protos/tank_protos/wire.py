@@ -1,5 +1,7 @@
 """What generated codecs share: the type of buffers, and the form of a message."""
 
+from collections.abc import Sized
+from dataclasses import fields, is_dataclass
 from typing import ClassVar, Literal, Protocol, Self, TypeAlias
 
 from tank_protos import varint
@@ -30,7 +32,7 @@ class Message(Protocol):
 
 
 def check_prefix(value: Buffer, width: int, order: Literal["little", "big"], name: str) -> None:
-    """Raises OutOfRange unless `value` begins with its own length: `width` bytes of it, or a varint when 0."""
+    """Raises OutOfRange unless `value` begins with its own length, of `width` bytes (0: a varint)."""
     try:
         length, start = (int.from_bytes(value[:width], order), width) if width else varint.read(value, 0)
     except WireError:
@@ -40,8 +42,31 @@ def check_prefix(value: Buffer, width: int, order: Literal["little", "big"], nam
 
 
 def unencodable(message: object, error: Exception) -> OutOfRange:
-    """What to raise when a field's value does not fit into its place."""
-    return OutOfRange(f"{type(message).__name__}: {error}")
+    """What to raise when a value of a generated message does not fit into its place: names the field."""
+    return OutOfRange(_misfit(message) or f"{type(message).__name__} cannot be encoded: {error}")
+
+
+def _misfit(struct: object) -> str | None:
+    """The first field of a generated struct, or of those inside it, that is outside of its LIMITS."""
+    name = type(struct).__name__
+    limits: dict[str, tuple[int, int]] = getattr(struct, "LIMITS", {})
+    for field in fields(struct) if is_dataclass(struct) else ():
+        value = getattr(struct, field.name)
+        low, high = limits.get(field.name, (0, 0))
+        if isinstance(value, str):
+            try:
+                value = value.encode("utf-8", "surrogateescape")
+            except UnicodeEncodeError:
+                return f"{name}.{field.name} holds a lone surrogate, which UTF-8 has no form for; remove it"
+        if field.name in limits and isinstance(value, int) and not low <= value <= high:
+            return f"{name}.{field.name} is {value}; its place holds {low} to {high}"
+        if field.name in limits and isinstance(value, Sized) and not low <= len(value) <= high:
+            return f"{name}.{field.name} has a length of {len(value)}; its place holds {low} to {high}"
+        for inner in value if isinstance(value, list) else (value,):
+            found = _misfit(inner) if is_dataclass(inner) else None
+            if found:
+                return found
+    return None
 
 
 def wrong_size(name: str, size: int, expected: int) -> OutOfRange:

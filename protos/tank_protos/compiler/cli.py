@@ -1,35 +1,124 @@
-"""The `tank-protos` command."""
+"""The `tank-protos` command: the compiler's only contact with files."""
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import click
 
-from tank_protos.compiler import emit_module
+from tank_protos.compiler import corpus, emit_module, reference
 from tank_protos.compiler.errors import DefinitionError
 from tank_protos.compiler.loading import load_protocol
+from tank_protos.compiler.schema import Protocol
+
+_GENERATED = Path("protos/tank_protos/generated")
+_REFERENCE = Path("docs/protocol")
+_CORPUS = Path("tests/corpus")
+
+_root_option = click.option(
+    "--root",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path(),
+    help="The repository's folder. Definitions are in protos/PROTOCOL/*.json below it.",
+)
 
 
 @click.group()
 def main() -> None:
-    """Compiles message definitions to Python codecs, a reference and a corpus."""
+    """Compile message definitions to Python codecs, a reference and a corpus for the fuzzer."""
 
 
 @main.command()
-def generate() -> None:
-    """Writes everything that is generated."""
-    root = Path.cwd()
-    definitions = root / "protos" / "tank"
-    files = [(f"protos/tank/{path.name}", path.read_text()) for path in definitions.glob("*.json")]
+@_root_option
+def generate(root: Path) -> None:
+    """Write everything that is made from the definitions, and remove what no definition asks for."""
+    wanted = _compile(root)
+    changed = 0
+    for path, text in wanted.items():
+        target = root / path
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+            changed += 1
+    left_over = _left_over(root, wanted)
+    for path in left_over:
+        (root / path).unlink()
+    click.echo(f"{len(wanted)} files: {changed} written, {len(left_over)} removed")
+
+
+@main.command()
+@_root_option
+def check(root: Path) -> None:
+    """Say what `generate` would change; exit code 1 when there is something."""
+    wanted = _compile(root)
+    stale = [
+        f"{path} is not made from its definition"
+        for path, text in wanted.items()
+        if not _holds(root / path, text)
+    ]
+    stale += [f"{path} has no definition" for path in _left_over(root, wanted)]
+    if stale:
+        shown = "\n".join(sorted(stale)[:20])
+        raise click.ClickException(f"{shown}\n{len(stale)} files are stale; run: tank-protos generate")
+    click.echo(f"{len(wanted)} files are fresh")
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text(encoding="utf-8") == text
+
+
+def _compile(root: Path) -> dict[Path, str]:
+    """The texts of all files, by path under the root."""
+    folders = sorted({path.parent for path in (root / "protos").glob("*/*.json")})
+    if not folders:
+        raise click.ClickException(
+            f"there are no definitions in {root / 'protos'}; give the repository with --root"
+        )
+    python: dict[Path, str] = {}
+    others: dict[Path, str] = {}
+    for folder in folders:
+        protocol = _load(folder, root)
+        for name, text in emit_module.package_files(protocol).items():
+            python[_GENERATED / protocol.name / name] = text
+        for name, text in reference.pages(protocol).items():
+            others[_REFERENCE / protocol.name / name] = text
+        for message in protocol.messages:
+            others[_CORPUS / protocol.name / f"{emit_module.module_name(message)}.txt"] = corpus.lines(
+                message
+            )
+    return _formatted(python) | others
+
+
+def _load(folder: Path, root: Path) -> Protocol:
+    files = sorted(folder.glob("*.json"))
     try:
-        protocol = load_protocol("tank", files)
+        texts = [(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")) for path in files]
+        return load_protocol(folder.name, texts)
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{folder}: a definition is not UTF-8: {error}") from None
     except DefinitionError as error:
         raise click.ClickException(str(error)) from None
-    folder = root / "protos/tank_protos/generated/tank"
-    folder.mkdir(parents=True, exist_ok=True)
-    for message in protocol.messages:
-        text = emit_module.module(message, message.root.place.file)
-        (folder / f"{emit_module.module_name(message)}.py").write_text(text)
-    (folder / "__init__.py").write_text(emit_module.package(protocol))
-    subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", str(folder)], check=True)
+
+
+def _formatted(texts: dict[Path, str]) -> dict[Path, str]:
+    """The texts as ruff writes them, with the line length of the repository."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for path, text in texts.items():
+            target = Path(scratch) / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+        options = ["--isolated", "--line-length", "110", "--target-version", "py311", "--quiet"]
+        command = [sys.executable, "-m", "ruff", "format", *options, scratch]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            hint = "it formats generated code; install it with: pip install 'tank-cluster[dev]'"
+            raise click.ClickException(f"ruff failed ({hint}):\n{done.stderr.strip()}")
+        return {path: (Path(scratch) / path).read_text(encoding="utf-8") for path in texts}
+
+
+def _left_over(root: Path, wanted: dict[Path, str]) -> list[Path]:
+    """Files in the generated folders that were made from a definition that is gone."""
+    folders = {path.parent for path in wanted}
+    present = [path.relative_to(root) for folder in folders for path in (root / folder).glob("*.*")]
+    return sorted(path for path in present if path not in wanted)

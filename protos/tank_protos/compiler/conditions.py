@@ -13,7 +13,7 @@ _HOW: Final = "write it as FIELD == NUMBER (or != < <= > >= &), joined by 'and' 
 
 
 class Scope:
-    """The fields that a name can mean: the earlier ones of the struct, then those of the enclosing structs."""
+    """The fields that a name can mean: earlier ones of the struct, then those of enclosing structs."""
 
     def __init__(self, outer: "Scope | None" = None) -> None:
         self._outer = outer

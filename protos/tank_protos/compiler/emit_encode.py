@@ -48,7 +48,7 @@ class EncodeEmitter:
             if self._message.version_field is not None:
                 self._version()
             _StructBody(self, root, "self").emit()
-        self._out.line("except (StructError, UnicodeEncodeError, TypeError) as error:")
+        self._out.line("except (StructError, UnicodeEncodeError) as error:")
         self._out.line("    raise unencodable(self, error) from None")
         self._out.line("if head:")
         self._out.line("    out.append(head)")
@@ -186,7 +186,8 @@ class _StructBody:
 
     def _nullable(self, field: Field, extent: Extent, variable: str, length: str) -> None:
         """Writes the length of a value that can be null."""
-        assert field.nullable is not None and isinstance(extent, Scalar)
+        assert field.nullable is not None
+        assert isinstance(extent, Scalar)
         present = field.versions or self._struct.versions
         name = f"{self._struct.name}.{field.name}"
         if field.nullable != present:
@@ -241,8 +242,7 @@ class _StructBody:
 
     def _marker(self, kind: Marker, value: str) -> None:
         self._flush()
-        order = "little" if self._message.little_endian else "big"
-        written = kind.value.to_bytes(kind.scalar.size, order, signed=kind.scalar.low < 0)
+        written = kind.wire_form(little_endian=self._message.little_endian)
         self._out.line(f"if {value}:")
         self._out.line(f"    head += {written!r}")
 

@@ -60,6 +60,15 @@ def module(message: Message, source_file: str) -> str:
     return "\n".join([*head.lines, "", *body.lines, ""])
 
 
+def package_files(protocol: Protocol) -> dict[str, str]:
+    """The texts of a protocol's package by file name, not yet formatted."""
+    files = {
+        f"{module_name(message)}.py": module(message, message.root.place.file)
+        for message in protocol.messages
+    }
+    return files | {"__init__.py": package(protocol)}
+
+
 def package(protocol: Protocol) -> str:
     """The package's `__init__`: every message and struct, and the messages by id."""
     out = Writer()
@@ -149,11 +158,16 @@ def _dataclass(out: Writer, struct: Struct, message: Message | None) -> None:
             out.line(
                 f"VERSIONS: ClassVar[tuple[int, int]] = ({message.versions.low}, {message.versions.high})"
             )
+        limits = python_types.limits(struct)
+        if limits:
+            out.line("LIMITS: ClassVar[dict[str, tuple[int, int]]] = {")
+            for name, (low, high) in limits.items():
+                out.line(f'    "{name}": ({low}, {high}),')
+            out.line("}")
         out.line()
         for field in struct.fields:
-            out.line(
-                f"{field.python_name}: {python_types.annotation(field)} = {python_types.dataclass_default(field)}"
-            )
+            default = python_types.dataclass_default(field)
+            out.line(f"{field.python_name}: {python_types.annotation(field)} = {default}")
             _docstring(out, _about(field), indent=1)
 
 
@@ -169,7 +183,6 @@ def _about(field: Field) -> str:
 
 
 def _methods(out: Writer, message: Message, formats: Formats) -> set[str]:
-    name = message.root.name
     uses: set[str] = set()
     with out.block(""):
         out.lines.pop()
@@ -177,10 +190,9 @@ def _methods(out: Writer, message: Message, formats: Formats) -> set[str]:
         out.line("@classmethod")
         with out.block("def decode(cls, payload: Buffer, version: int = 0) -> Self:"):
             out.line('"""The message that fills `payload`. Raises WireError."""')
-            out.line("message, end = cls.read(memoryview(payload), 0, version)")
-            out.line("if end != len(payload):")
-            out.line(f'    raise TrailingBytes(f"{{len(payload) - end}} bytes follow {name}")')
-            out.line("return message")
+            uses |= _version_guard(out, message)
+            decoder = DecodeEmitter(message, formats, out, is_read=False)
+            decoder.emit()
         out.line()
         out.line("@classmethod")
         with out.block(
@@ -188,15 +200,15 @@ def _methods(out: Writer, message: Message, formats: Formats) -> set[str]:
         ):
             out.line('"""The message at `offset` and where it ends. Raises WireError."""')
             uses |= _version_guard(out, message)
-            decoder = DecodeEmitter(message, formats, out)
-            decoder.emit()
+            reader = DecodeEmitter(message, formats, out, is_read=True)
+            reader.emit()
         out.line()
         with out.block("def encode(self, version: int = 0) -> list[Buffer]:"):
             out.line('"""The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""')
             uses |= _version_guard(out, message)
             encoder = EncodeEmitter(message, formats, out)
             encoder.emit()
-    return uses | decoder.uses | encoder.uses
+    return uses | decoder.uses | reader.uses | encoder.uses
 
 
 def _version_guard(out: Writer, message: Message) -> set[str]:

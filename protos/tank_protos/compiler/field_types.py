@@ -36,7 +36,7 @@ MAX_FIXED_BYTES: Final = 65535
 
 
 def parse(members: Members, scope: Scope, nested: Callable[[str], Struct], *, may_take_rest: bool) -> Type:
-    """The field's type; `nested` reads the fields of a struct that is declared here. Raises DefinitionError."""
+    """The field's type; `nested` reads the fields of a struct declared here. Raises DefinitionError."""
     text = members.text("type")
     parsed: Type
     if text.startswith("[]"):
@@ -85,8 +85,8 @@ def _extent(members: Members, key: str, from_key: str, scope: Scope, *, may_take
         field = scope.find(name)
         unsigned = field is not None and (field.type in WIDTHS.values() or isinstance(field.type, Varint))
         if field is None or not unsigned:
-            what = f"'{name}' is no earlier uint8, uint16, uint32 or varint of this or an enclosing struct; name one"
-            raise members.error(from_key, what)
+            what = f"'{name}' is no earlier uint8, uint16, uint32 or varint of this or an enclosing struct"
+            raise members.error(from_key, f"{what}; name one")
         return FromField(field)
     text = members.text(key)
     if text == "varint":

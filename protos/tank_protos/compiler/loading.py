@@ -1,4 +1,4 @@
-"""From the text of a definition to a checked schema. Everything wrong is a DefinitionError with file and line."""
+"""From a definition's text to a checked schema. What is wrong is a DefinitionError with file and line."""
 
 from collections.abc import Iterable
 from typing import Final, TypeVar
@@ -70,7 +70,9 @@ def load_protocol(name: str, definitions: Iterable[tuple[str, str]]) -> Protocol
                 raise DefinitionError(struct.place, struct.name, what)
         same = ids.setdefault((message.kind, message.id), message)
         if same is not message:
-            what = f"id {message.id} is that of the {message.kind.value} {same.root.name}, too; give it another id"
+            what = (
+                f"the {message.kind.value} {same.root.name} has the id {message.id}, too; give it another one"
+            )
             raise DefinitionError(message.root.place, message.root.name, what)
     order = list(Kind)
     messages.sort(key=lambda message: (message.id, order.index(message.kind)))
@@ -84,7 +86,7 @@ def load_message(text: str, file: str) -> Message:
     name = subject.value if subject is not None and isinstance(subject.value, str) else ""
     members = Members(node, name, MESSAGE_KEYS, LATER_MESSAGE_KEYS)
     members.check_name(members.text("name"), "a struct's name")
-    return _MessageLoader(members).message()
+    return _MessageLoader(members).message(source.leading_comment(text))
 
 
 class _MessageLoader:
@@ -94,7 +96,7 @@ class _MessageLoader:
         self._unmeasured: list[tuple[Field, Members]] = []
         self.versions = members.versions("validVersions")
 
-    def message(self) -> Message:
+    def message(self, notes: str) -> Message:
         members = self.members
         kind = self._one_of("type", {kind.value: kind for kind in Kind})
         little = self._one_of("byteOrder", {"big": False, "little": True}, "big")
@@ -105,7 +107,8 @@ class _MessageLoader:
             raise members.error("validVersions", "'validVersions' needs an upper end; write 0-3, not 0+")
         root = self._struct(members, members.text("name"), Scope(), self.versions, is_root=True)
         self._resolve_measures(root)
-        return Message(number, kind, little, self.versions, self._version_field(root), root, self.structs)
+        version_field = self._version_field(root)
+        return Message(number, kind, little, self.versions, version_field, root, notes, self.structs)
 
     def _one_of(self, key: str, values: dict[str, T], default: str | None = None) -> T:
         text = default if default is not None and key not in self.members else self.members.text(key)
@@ -122,7 +125,7 @@ class _MessageLoader:
                 break
             if field.name == name and isinstance(field.type, Scalar) and field.type.high:
                 return field
-        what = f"the version field '{name}' must be an integer that stands before every field with versions or 'when'"
+        what = f"the version field '{name}' must be an integer before every field with versions or 'when'"
         raise self.members.error("versionField", what)
 
     def _struct(
@@ -188,11 +191,11 @@ class _MessageLoader:
     def _check_clash(self, field: Field, struct: Struct) -> None:
         subject = f"{struct.name}.{field.name}"
         if names.is_python_keyword(field.python_name) or field.python_name in names.RESERVED:
-            what = f"'{field.python_name}' has a meaning of its own in Python or in generated code; rename the field"
+            what = f"'{field.python_name}' has a meaning in Python or in generated code; rename the field"
             raise DefinitionError(field.place, subject, what)
         for other in struct.fields:
             if other.python_name == field.python_name:
-                what = f"the field at {other.place} is called '{field.python_name}' in Python, too; rename one of them"
+                what = f"the field at {other.place} becomes '{field.python_name}' in Python, too; rename one"
                 raise DefinitionError(field.place, subject, what)
 
     def _resolve_measures(self, root: Struct) -> None:

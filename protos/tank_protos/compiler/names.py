@@ -8,16 +8,21 @@ from typing import Final
 FIELD_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
-RESERVED: Final = frozenset({"decode", "read", "encode", "ID", "VERSIONS"})
-"""Names that every generated message has already."""
+RESERVED: Final = frozenset(
+    {"decode", "read", "encode", "field", "bool", "bytes", "float", "int", "list", "str"}
+)
+"""Names that generated classes use, so that no field can have them."""
 
 _TAKEN_LOCALS: Final = frozenset(
-    {"self", "cls", "payload", "offset", "version", "size", "at", "end", "out", "head", "message", "struct"}
+    {"self", "cls", "payload", "offset", "version", "size", "at", "end", "out", "head", "left", "error"}
+    | {"starmap", "pack", "unpack_from", "encode_varint", "read_varint", "dataclass", "field"}
+    | {"check_prefix", "no_place", "unencodable", "wrong_null", "wrong_size"}
 )
+"""What generated functions use themselves, and what their modules import."""
 
 
 def snake_case(name: str) -> str:
-    """`ClientVersion` -> `client_version`, `IPv4Address` -> `i_pv4_address` (so better written `Ipv4Address`)."""
+    """`ClientVersion` -> `client_version`; `IPv4` -> `i_pv4`, so better written `Ipv4`."""
     return _WORD_START.sub("_", name).lower()
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from tank_protos.compiler.schema import (
     BOOL,
     FLOAT64,
+    VARINT_MAX,
     Array,
     Bytes,
     Comparison,
@@ -17,6 +18,7 @@ from tank_protos.compiler.schema import (
     Scalar,
     Struct,
     Text,
+    Varint,
     Versions,
 )
 
@@ -75,6 +77,28 @@ def dataclass_default(field: Field) -> str:
     if isinstance(field.type, Struct):
         return f"field(default_factory={field.type.name})"
     return expression
+
+
+def limits(struct: Struct) -> dict[str, tuple[int, int]]:
+    """What the places of a struct's fields hold: numbers, and lengths of texts, bytes and lists."""
+    found = {}
+    for field in struct.fields:
+        kind = field.type
+        place: object = kind
+        if isinstance(kind, Array):
+            place = kind.count
+        elif isinstance(kind, Text | Bytes):
+            place = kind.length
+        if isinstance(place, Fixed):
+            found[field.python_name] = (place.size, place.size)
+        elif isinstance(place, Varint):
+            found[field.python_name] = (0, VARINT_MAX)
+        elif isinstance(place, Scalar) and place.high:
+            found[field.python_name] = (
+                place.low,
+                place.high - (1 if place is not kind and field.nullable else 0),
+            )
+    return found
 
 
 def double_quoted(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from tank_protos.compiler.errors import Place
 
@@ -123,6 +123,10 @@ class Marker:
     scalar: Scalar
     value: int
 
+    def wire_form(self, *, little_endian: bool) -> bytes:
+        order: Literal["little", "big"] = "little" if little_endian else "big"
+        return self.value.to_bytes(self.scalar.size, order, signed=self.scalar.low < 0)
+
 
 @dataclass(slots=True)
 class Array:
@@ -208,6 +212,8 @@ class Message:
     versions: Versions
     version_field: Field | None
     root: Struct
+    notes: str
+    """The comment at the head of the definition."""
     structs: list[Struct]
     """All structs of the message, inner ones first, the root last."""
 

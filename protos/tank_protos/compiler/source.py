@@ -38,6 +38,16 @@ def read(text: str, file: str) -> Node:
     return node
 
 
+def leading_comment(text: str) -> str:
+    """The comment before the definition, as one paragraph."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("//"):
+            break
+        lines.append(line.removeprefix("//").strip())
+    return " ".join(lines)
+
+
 class _Reader:
     def __init__(self, text: str, file: str) -> None:
         self.text = text

@@ -25,7 +25,7 @@ def set_nullable(field: Field, members: Members, present: Versions) -> None:
         return
     width = _prefix(field.type)
     if width is None or width.size < 2:
-        what = f"'{members.text('type')}' has no null here; only lengths and counts of uint16 and uint32 leave a place for it"
+        what = f"'{members.text('type')}' has no null; only a uint16 or uint32 length or count has"
         raise members.error("nullableVersions", what)
     if isinstance(field.type, Bytes) and field.type.keep_prefix:
         raise members.error(
@@ -40,14 +40,11 @@ def set_nullable(field: Field, members: Members, present: Versions) -> None:
 
 def _prefix(field_type: Type) -> Scalar | None:
     """The length or count of stated width before a value: all its bits set is null."""
-    extent = None
-    if isinstance(field_type, Text):
-        extent = field_type.length
-    elif isinstance(field_type, Bytes):
-        extent = field_type.length
-    elif isinstance(field_type, Array):
-        extent = field_type.count
-    return extent if isinstance(extent, Scalar) else None
+    if isinstance(field_type, Text | Bytes):
+        return field_type.length if isinstance(field_type.length, Scalar) else None
+    if isinstance(field_type, Array):
+        return field_type.count if isinstance(field_type.count, Scalar) else None
+    return None
 
 
 def set_default(field: Field, members: Members) -> None:
@@ -112,20 +109,24 @@ def _parse(text: str, field_type: Type, members: Members) -> DefaultValue:
 
 def set_measures(field: Field, members: Members, root: Struct) -> None:
     """The fields right behind this one whose length on the wire it holds."""
-    if field not in root.fields:
+    if field not in root.fields or field.versions or field.when:
         raise members.error(
-            "measures", "only a field of the message itself can measure others; remove 'measures'"
+            "measures",
+            "only a field of the message itself that is always there can measure; remove 'measures'",
         )
     at = root.fields.index(field) + 1
     for node in members.nodes("measures"):
         following = root.fields[at] if at < len(root.fields) else None
+        if following is not None and (following.versions or following.when or following.nullable):
+            what = f"'measures' names '{following.name}', which can be absent; measure what is always there"
+            raise members.error("measures", what)
         if following is None or node.value != following.name:
             what = (
                 f"'measures' names '{node.value}'; name the fields that follow, in their order, without a gap"
             )
             raise members.error("measures", what)
         if _holds_payload(following.type):
-            what = f"'measures' names '{following.name}', which holds bytes of any length; measure what is before them"
+            what = f"'measures' names '{following.name}', which holds bytes of any length; measure less"
             raise members.error("measures", what)
         field.measures.append(following)
         at += 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 
 class Writer:
@@ -30,7 +31,7 @@ class Writer:
 class Formats:
     """The struct formats that one module needs, as constants of it: `_read_HIB`, `_write_HIB`, ..."""
 
-    _METHODS = {"read": "unpack_from", "write": "pack", "each": "iter_unpack", "patch": "pack_into"}
+    _METHODS: ClassVar = {"read": "unpack_from", "write": "pack", "each": "iter_unpack", "patch": "pack_into"}
 
     def __init__(self, *, little_endian: bool) -> None:
         self._order = "<" if little_endian else ">"

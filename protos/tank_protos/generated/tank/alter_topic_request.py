@@ -24,6 +24,11 @@ _write_HH = Struct("<HH").pack
 class AlteredSetting:
     """What to change."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "key": (0, 255),
+        "value": (0, 65534),
+    }
+
     key: str = ""
     """The setting's name."""
     value: str | None = None
@@ -36,6 +41,14 @@ class AlterTopicRequest:
 
     ID: ClassVar[int] = 70
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "version": (0, 255),
+        "request_id": (0, 4294967295),
+        "name": (0, 255),
+        "partitions": (0, 65535),
+        "settings": (0, 65535),
+        "validate_only": (0, 255),
+    }
 
     version: int = 0
     """The version that this request is laid out in, and its answer."""
@@ -53,10 +66,51 @@ class AlterTopicRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow AlterTopicRequest")
-        return message
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            version, request_id, name_length = _read_BIB(payload, at)
+            at += 6
+            if version > 0:
+                raise UnsupportedVersion(f"AlterTopicRequest has no version {version}; known: 0")
+            end = at + name_length
+            if end > size:
+                raise Truncated("AlterTopicRequest ends in AlterTopicRequest.Name")
+            name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            partitions, settings_count = _read_HH(payload, at)
+            at += 4
+            if settings_count * 3 > size - at:
+                raise Truncated("AlterTopicRequest ends in AlterTopicRequest.Settings")
+            settings: list[AlteredSetting] = []
+            while settings_count:
+                settings_count -= 1
+                altered_setting_key_length = payload[at]
+                at += 1
+                end = at + altered_setting_key_length
+                if end > size:
+                    raise Truncated("AlterTopicRequest ends in AlteredSetting.Key")
+                altered_setting_key = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (altered_setting_value_length,) = _read_H(payload, at)
+                at += 2
+                altered_setting_value: str | None = None
+                if altered_setting_value_length != 65535:
+                    end = at + altered_setting_value_length
+                    if end > size:
+                        raise Truncated("AlterTopicRequest ends in AlteredSetting.Value")
+                    altered_setting_value = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                    at = end
+                settings.append(AlteredSetting(altered_setting_key, altered_setting_value))
+            validate_only = payload[at]
+            at += 1
+        except (StructError, IndexError):
+            raise Truncated("AlterTopicRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow AlterTopicRequest")
+        return cls(version, request_id, name, partitions, settings, validate_only)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -71,20 +125,21 @@ class AlterTopicRequest:
             end = at + name_length
             if end > size:
                 raise Truncated("AlterTopicRequest ends in AlterTopicRequest.Name")
-            name = str(payload[at:end], "utf-8", "surrogateescape")
+            name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             partitions, settings_count = _read_HH(payload, at)
             at += 4
             if settings_count * 3 > size - at:
                 raise Truncated("AlterTopicRequest ends in AlterTopicRequest.Settings")
             settings: list[AlteredSetting] = []
-            for _ in range(settings_count):
+            while settings_count:
+                settings_count -= 1
                 altered_setting_key_length = payload[at]
                 at += 1
                 end = at + altered_setting_key_length
                 if end > size:
                     raise Truncated("AlterTopicRequest ends in AlteredSetting.Key")
-                altered_setting_key = str(payload[at:end], "utf-8", "surrogateescape")
+                altered_setting_key = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 (altered_setting_value_length,) = _read_H(payload, at)
                 at += 2
@@ -93,7 +148,7 @@ class AlterTopicRequest:
                     end = at + altered_setting_value_length
                     if end > size:
                         raise Truncated("AlterTopicRequest ends in AlteredSetting.Value")
-                    altered_setting_value = str(payload[at:end], "utf-8", "surrogateescape")
+                    altered_setting_value = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                     at = end
                 settings.append(AlteredSetting(altered_setting_key, altered_setting_value))
             validate_only = payload[at]
@@ -129,7 +184,7 @@ class AlterTopicRequest:
                 if value_utf8 is not None:
                     head += value_utf8
             head += _write_B(self.validate_only)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -21,6 +21,11 @@ class AlterTopicResponse:
 
     ID: ClassVar[int] = 70
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "error": (0, 255),
+        "message": (0, 65535),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -32,10 +37,25 @@ class AlterTopicResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow AlterTopicResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"AlterTopicResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, error_, message_length = _read_IBH(payload, at)
+            at += 7
+            end = at + message_length
+            if end > size:
+                raise Truncated("AlterTopicResponse ends in AlterTopicResponse.Message")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+        except (StructError, IndexError):
+            raise Truncated("AlterTopicResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow AlterTopicResponse")
+        return cls(request_id, error_, message)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -45,16 +65,16 @@ class AlterTopicResponse:
         size = len(payload)
         at = offset
         try:
-            request_id, error, message__length = _read_IBH(payload, at)
+            request_id, error_, message_length = _read_IBH(payload, at)
             at += 7
-            end = at + message__length
+            end = at + message_length
             if end > size:
                 raise Truncated("AlterTopicResponse ends in AlterTopicResponse.Message")
-            message_ = str(payload[at:end], "utf-8", "surrogateescape")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
         except (StructError, IndexError):
             raise Truncated("AlterTopicResponse ends too early") from None
-        return cls(request_id, error, message_), at
+        return cls(request_id, error_, message), at
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
@@ -66,7 +86,7 @@ class AlterTopicResponse:
             message_utf8 = self.message.encode("utf-8", "surrogateescape")
             head += _write_IBH(self.request_id, self.error, len(message_utf8))
             head += message_utf8
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

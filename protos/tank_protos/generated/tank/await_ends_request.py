@@ -22,6 +22,12 @@ _write_HQ = Struct("<HQ").pack
 class KnownEnd:
     """The partitions."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "topic": (0, 255),
+        "partition": (0, 65535),
+        "high_water_mark": (0, 18446744073709551615),
+    }
+
     topic: str = ""
     """The topic's name."""
     partition: int = 0
@@ -36,6 +42,12 @@ class AwaitEndsRequest:
 
     ID: ClassVar[int] = 75
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "version": (0, 255),
+        "request_id": (0, 4294967295),
+        "max_wait_ms": (0, 4294967295),
+        "partitions": (0, 4294967295),
+    }
 
     version: int = 0
     """The version that this request is laid out in, and its answer."""
@@ -49,10 +61,35 @@ class AwaitEndsRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow AwaitEndsRequest")
-        return message
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            version, request_id, max_wait_ms, partitions_count = _read_BIII(payload, at)
+            at += 13
+            if version > 0:
+                raise UnsupportedVersion(f"AwaitEndsRequest has no version {version}; known: 0")
+            if partitions_count * 11 > size - at:
+                raise Truncated("AwaitEndsRequest ends in AwaitEndsRequest.Partitions")
+            partitions: list[KnownEnd] = []
+            while partitions_count:
+                partitions_count -= 1
+                known_end_topic_length = payload[at]
+                at += 1
+                end = at + known_end_topic_length
+                if end > size:
+                    raise Truncated("AwaitEndsRequest ends in KnownEnd.Topic")
+                known_end_topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                known_end_partition, known_end_high_water_mark = _read_HQ(payload, at)
+                at += 10
+                partitions.append(KnownEnd(known_end_topic, known_end_partition, known_end_high_water_mark))
+        except (StructError, IndexError):
+            raise Truncated("AwaitEndsRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow AwaitEndsRequest")
+        return cls(version, request_id, max_wait_ms, partitions)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -67,13 +104,14 @@ class AwaitEndsRequest:
             if partitions_count * 11 > size - at:
                 raise Truncated("AwaitEndsRequest ends in AwaitEndsRequest.Partitions")
             partitions: list[KnownEnd] = []
-            for _ in range(partitions_count):
+            while partitions_count:
+                partitions_count -= 1
                 known_end_topic_length = payload[at]
                 at += 1
                 end = at + known_end_topic_length
                 if end > size:
                     raise Truncated("AwaitEndsRequest ends in KnownEnd.Topic")
-                known_end_topic = str(payload[at:end], "utf-8", "surrogateescape")
+                known_end_topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 known_end_partition, known_end_high_water_mark = _read_HQ(payload, at)
                 at += 10
@@ -96,7 +134,7 @@ class AwaitEndsRequest:
                 head += _write_B(len(topic_utf8))
                 head += topic_utf8
                 head += _write_HQ(known_end.partition, known_end.high_water_mark)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

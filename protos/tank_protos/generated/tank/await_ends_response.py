@@ -22,6 +22,12 @@ _write_II = Struct("<II").pack
 class ReachedEnd:
     """In the order of the request."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "error": (0, 255),
+        "first_available": (0, 18446744073709551615),
+        "high_water_mark": (0, 18446744073709551615),
+    }
+
     error: int = 0
     """An error code; 0: known."""
     first_available: int = 0
@@ -36,6 +42,10 @@ class AwaitEndsResponse:
 
     ID: ClassVar[int] = 75
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "partitions": (0, 4294967295),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -45,10 +55,25 @@ class AwaitEndsResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow AwaitEndsResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"AwaitEndsResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, partitions_count = _read_II(payload, at)
+            at += 8
+            end = at + partitions_count * 17
+            if end > size:
+                raise Truncated("AwaitEndsResponse ends in AwaitEndsResponse.Partitions")
+            partitions = list(starmap(ReachedEnd, _each_BQQ(payload[at:end])))
+            at = end
+        except (StructError, IndexError):
+            raise Truncated("AwaitEndsResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow AwaitEndsResponse")
+        return cls(request_id, partitions)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -81,7 +106,7 @@ class AwaitEndsResponse:
                 head += _write_BQQ(
                     reached_end.error, reached_end.first_available, reached_end.high_water_mark
                 )
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

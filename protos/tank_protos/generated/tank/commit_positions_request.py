@@ -24,6 +24,13 @@ _write_I = Struct("<I").pack
 class PositionToCommit:
     """The positions."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "topic": (0, 255),
+        "partition": (0, 65535),
+        "sequence_number": (0, 18446744073709551615),
+        "metadata": (0, 65535),
+    }
+
     topic: str = ""
     """The topic's name."""
     partition: int = 0
@@ -40,6 +47,12 @@ class CommitPositionsRequest:
 
     ID: ClassVar[int] = 72
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "version": (0, 255),
+        "request_id": (0, 4294967295),
+        "group": (0, 255),
+        "positions": (0, 4294967295),
+    }
 
     version: int = 0
     """The version that this request is laid out in, and its answer."""
@@ -53,10 +66,58 @@ class CommitPositionsRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow CommitPositionsRequest")
-        return message
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            version, request_id, group_length = _read_BIB(payload, at)
+            at += 6
+            if version > 0:
+                raise UnsupportedVersion(f"CommitPositionsRequest has no version {version}; known: 0")
+            end = at + group_length
+            if end > size:
+                raise Truncated("CommitPositionsRequest ends in CommitPositionsRequest.Group")
+            group = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            (positions_count,) = _read_I(payload, at)
+            at += 4
+            if positions_count * 13 > size - at:
+                raise Truncated("CommitPositionsRequest ends in CommitPositionsRequest.Positions")
+            positions: list[PositionToCommit] = []
+            while positions_count:
+                positions_count -= 1
+                position_to_commit_topic_length = payload[at]
+                at += 1
+                end = at + position_to_commit_topic_length
+                if end > size:
+                    raise Truncated("CommitPositionsRequest ends in PositionToCommit.Topic")
+                position_to_commit_topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (
+                    position_to_commit_partition,
+                    position_to_commit_sequence_number,
+                    position_to_commit_metadata_length,
+                ) = _read_HQH(payload, at)
+                at += 12
+                end = at + position_to_commit_metadata_length
+                if end > size:
+                    raise Truncated("CommitPositionsRequest ends in PositionToCommit.Metadata")
+                position_to_commit_metadata = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                positions.append(
+                    PositionToCommit(
+                        position_to_commit_topic,
+                        position_to_commit_partition,
+                        position_to_commit_sequence_number,
+                        position_to_commit_metadata,
+                    )
+                )
+        except (StructError, IndexError):
+            raise Truncated("CommitPositionsRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow CommitPositionsRequest")
+        return cls(version, request_id, group, positions)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -71,20 +132,21 @@ class CommitPositionsRequest:
             end = at + group_length
             if end > size:
                 raise Truncated("CommitPositionsRequest ends in CommitPositionsRequest.Group")
-            group = str(payload[at:end], "utf-8", "surrogateescape")
+            group = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             (positions_count,) = _read_I(payload, at)
             at += 4
             if positions_count * 13 > size - at:
                 raise Truncated("CommitPositionsRequest ends in CommitPositionsRequest.Positions")
             positions: list[PositionToCommit] = []
-            for _ in range(positions_count):
+            while positions_count:
+                positions_count -= 1
                 position_to_commit_topic_length = payload[at]
                 at += 1
                 end = at + position_to_commit_topic_length
                 if end > size:
                     raise Truncated("CommitPositionsRequest ends in PositionToCommit.Topic")
-                position_to_commit_topic = str(payload[at:end], "utf-8", "surrogateescape")
+                position_to_commit_topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 (
                     position_to_commit_partition,
@@ -95,7 +157,7 @@ class CommitPositionsRequest:
                 end = at + position_to_commit_metadata_length
                 if end > size:
                     raise Truncated("CommitPositionsRequest ends in PositionToCommit.Metadata")
-                position_to_commit_metadata = str(payload[at:end], "utf-8", "surrogateescape")
+                position_to_commit_metadata = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 positions.append(
                     PositionToCommit(
@@ -130,7 +192,7 @@ class CommitPositionsRequest:
                     position_to_commit.partition, position_to_commit.sequence_number, len(metadata_utf8)
                 )
                 head += metadata_utf8
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

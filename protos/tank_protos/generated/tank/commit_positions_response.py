@@ -24,6 +24,10 @@ _write_IBH = Struct("<IBH").pack
 class CommitResult:
     """In the order of the request."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "error": (0, 255),
+    }
+
     error: int = 0
     """An error code; 0: kept."""
 
@@ -34,6 +38,12 @@ class CommitPositionsResponse:
 
     ID: ClassVar[int] = 72
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "error": (0, 255),
+        "message": (0, 65535),
+        "results": (0, 4294967295),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -47,25 +57,19 @@ class CommitPositionsResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow CommitPositionsResponse")
-        return message
-
-    @classmethod
-    def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
-        """The message at `offset` and where it ends. Raises WireError."""
         if version != 0:
             raise UnsupportedVersion(f"CommitPositionsResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
         size = len(payload)
-        at = offset
+        at = 0
         try:
-            request_id, error, message__length = _read_IBH(payload, at)
+            request_id, error_, message_length = _read_IBH(payload, at)
             at += 7
-            end = at + message__length
+            end = at + message_length
             if end > size:
                 raise Truncated("CommitPositionsResponse ends in CommitPositionsResponse.Message")
-            message_ = str(payload[at:end], "utf-8", "surrogateescape")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             (results_count,) = _read_I(payload, at)
             at += 4
@@ -76,7 +80,35 @@ class CommitPositionsResponse:
             at = end
         except (StructError, IndexError):
             raise Truncated("CommitPositionsResponse ends too early") from None
-        return cls(request_id, error, message_, results), at
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow CommitPositionsResponse")
+        return cls(request_id, error_, message, results)
+
+    @classmethod
+    def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
+        """The message at `offset` and where it ends. Raises WireError."""
+        if version != 0:
+            raise UnsupportedVersion(f"CommitPositionsResponse has no version {version}; known: 0")
+        size = len(payload)
+        at = offset
+        try:
+            request_id, error_, message_length = _read_IBH(payload, at)
+            at += 7
+            end = at + message_length
+            if end > size:
+                raise Truncated("CommitPositionsResponse ends in CommitPositionsResponse.Message")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            (results_count,) = _read_I(payload, at)
+            at += 4
+            end = at + results_count
+            if end > size:
+                raise Truncated("CommitPositionsResponse ends in CommitPositionsResponse.Results")
+            results = list(starmap(CommitResult, _each_B(payload[at:end])))
+            at = end
+        except (StructError, IndexError):
+            raise Truncated("CommitPositionsResponse ends too early") from None
+        return cls(request_id, error_, message, results), at
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
@@ -91,7 +123,7 @@ class CommitPositionsResponse:
             head += _write_I(len(self.results))
             for commit_result in self.results:
                 head += _write_B(commit_result.error)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -25,6 +25,12 @@ _write_HQIH = Struct("<HQIH").pack
 class ConsumePeerPartition:
     """The partitions to read."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "partition": (0, 65535),
+        "sequence_number": (0, 18446744073709551615),
+        "fetch_size": (0, 4294967295),
+    }
+
     partition: int = 0
     """The partition's number."""
     sequence_number: int = 0
@@ -36,6 +42,11 @@ class ConsumePeerPartition:
 @dataclass(slots=True)
 class ConsumePeerTopic:
     """The topics to read."""
+
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "name": (0, 255),
+        "partitions": (0, 65535),
+    }
 
     name: str = ""
     """The topic's name."""
@@ -49,6 +60,12 @@ class ConsumePeerRequest:
 
     ID: ClassVar[int] = 9
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "node_id": (0, 65535),
+        "max_wait_ms": (0, 18446744073709551615),
+        "min_bytes": (0, 4294967295),
+        "topics": (0, 65535),
+    }
 
     node_id: int = 0
     """The follower's id."""
@@ -62,10 +79,42 @@ class ConsumePeerRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow ConsumePeerRequest")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"ConsumePeerRequest has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            node_id, max_wait_ms, min_bytes, topics_count = _read_HQIH(payload, at)
+            at += 16
+            if topics_count * 3 > size - at:
+                raise Truncated("ConsumePeerRequest ends in ConsumePeerRequest.Topics")
+            topics: list[ConsumePeerTopic] = []
+            while topics_count:
+                topics_count -= 1
+                consume_peer_topic_name_length = payload[at]
+                at += 1
+                end = at + consume_peer_topic_name_length
+                if end > size:
+                    raise Truncated("ConsumePeerRequest ends in ConsumePeerTopic.Name")
+                consume_peer_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (consume_peer_topic_partitions_count,) = _read_H(payload, at)
+                at += 2
+                end = at + consume_peer_topic_partitions_count * 14
+                if end > size:
+                    raise Truncated("ConsumePeerRequest ends in ConsumePeerTopic.Partitions")
+                consume_peer_topic_partitions = list(
+                    starmap(ConsumePeerPartition, _each_HQI(payload[at:end]))
+                )
+                at = end
+                topics.append(ConsumePeerTopic(consume_peer_topic_name, consume_peer_topic_partitions))
+        except (StructError, IndexError):
+            raise Truncated("ConsumePeerRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow ConsumePeerRequest")
+        return cls(node_id, max_wait_ms, min_bytes, topics)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -80,13 +129,14 @@ class ConsumePeerRequest:
             if topics_count * 3 > size - at:
                 raise Truncated("ConsumePeerRequest ends in ConsumePeerRequest.Topics")
             topics: list[ConsumePeerTopic] = []
-            for _ in range(topics_count):
+            while topics_count:
+                topics_count -= 1
                 consume_peer_topic_name_length = payload[at]
                 at += 1
                 end = at + consume_peer_topic_name_length
                 if end > size:
                     raise Truncated("ConsumePeerRequest ends in ConsumePeerTopic.Name")
-                consume_peer_topic_name = str(payload[at:end], "utf-8", "surrogateescape")
+                consume_peer_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 (consume_peer_topic_partitions_count,) = _read_H(payload, at)
                 at += 2
@@ -121,7 +171,7 @@ class ConsumePeerRequest:
                         consume_peer_partition.sequence_number,
                         consume_peer_partition.fetch_size,
                     )
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

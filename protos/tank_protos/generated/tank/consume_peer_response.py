@@ -30,6 +30,17 @@ _write_QI = Struct("<QI").pack
 class FetchedPeerPartition:
     """One entry for each partition."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "partition": (0, 65535),
+        "flag": (0, 255),
+        "base_sequence_number": (0, 18446744073709551615),
+        "high_water_mark": (0, 18446744073709551615),
+        "chunk_length": (0, 4294967295),
+        "first_available": (0, 18446744073709551615),
+        "leader_ipv4": (4, 4),
+        "leader_port": (0, 65535),
+    }
+
     partition: int = 0
     """The partition's number."""
     flag: int = 0
@@ -54,6 +65,11 @@ class FetchedPeerPartition:
 class FetchedPeerTopic:
     """The topics, as in the request."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "name": (0, 255),
+        "partitions": (0, 65535),
+    }
+
     name: str = ""
     """The topic's name."""
     partitions: list[FetchedPeerPartition] = field(default_factory=list)
@@ -66,6 +82,10 @@ class ConsumePeerResponse:
 
     ID: ClassVar[int] = 9
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "header_length": (0, 4294967295),
+        "topics": (0, 65535),
+    }
 
     header_length: int = 0
     """Bytes after this field up to the first chunk."""
@@ -77,10 +97,82 @@ class ConsumePeerResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow ConsumePeerResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"ConsumePeerResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            header_length, topics_count = _read_IH(payload, at)
+            at += 6
+            if topics_count * 3 > size - at:
+                raise Truncated("ConsumePeerResponse ends in ConsumePeerResponse.Topics")
+            topics: list[FetchedPeerTopic] = []
+            while topics_count:
+                topics_count -= 1
+                fetched_peer_topic_name_length = payload[at]
+                at += 1
+                end = at + fetched_peer_topic_name_length
+                if end > size:
+                    raise Truncated("ConsumePeerResponse ends in FetchedPeerTopic.Name")
+                fetched_peer_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (fetched_peer_topic_partitions_count,) = _read_H(payload, at)
+                at += 2
+                if fetched_peer_topic_partitions_count * 3 > size - at:
+                    raise Truncated("ConsumePeerResponse ends in FetchedPeerTopic.Partitions")
+                fetched_peer_topic_partitions: list[FetchedPeerPartition] = []
+                while fetched_peer_topic_partitions_count:
+                    fetched_peer_topic_partitions_count -= 1
+                    fetched_peer_partition_partition, fetched_peer_partition_flag = _read_HB(payload, at)
+                    at += 3
+                    fetched_peer_partition_base_sequence_number: int = 0
+                    if fetched_peer_partition_flag == 0 or fetched_peer_partition_flag == 1:
+                        (fetched_peer_partition_base_sequence_number,) = _read_Q(payload, at)
+                        at += 8
+                    fetched_peer_partition_high_water_mark: int = 0
+                    fetched_peer_partition_chunk_length: int = 0
+                    if (
+                        fetched_peer_partition_flag == 0
+                        or fetched_peer_partition_flag == 1
+                        or fetched_peer_partition_flag == 254
+                    ):
+                        fetched_peer_partition_high_water_mark, fetched_peer_partition_chunk_length = (
+                            _read_QI(payload, at)
+                        )
+                        at += 12
+                    fetched_peer_partition_first_available: int = 0
+                    if fetched_peer_partition_flag == 1:
+                        (fetched_peer_partition_first_available,) = _read_Q(payload, at)
+                        at += 8
+                    fetched_peer_partition_leader_ipv4: bytes = b"\x00\x00\x00\x00"
+                    fetched_peer_partition_leader_port: int = 0
+                    if fetched_peer_partition_flag == 252:
+                        fetched_peer_partition_leader_ipv4, fetched_peer_partition_leader_port = _read_4sH(
+                            payload, at
+                        )
+                        at += 6
+                    fetched_peer_topic_partitions.append(
+                        FetchedPeerPartition(
+                            fetched_peer_partition_partition,
+                            fetched_peer_partition_flag,
+                            fetched_peer_partition_base_sequence_number,
+                            fetched_peer_partition_high_water_mark,
+                            fetched_peer_partition_chunk_length,
+                            fetched_peer_partition_first_available,
+                            fetched_peer_partition_leader_ipv4,
+                            fetched_peer_partition_leader_port,
+                        )
+                    )
+                topics.append(FetchedPeerTopic(fetched_peer_topic_name, fetched_peer_topic_partitions))
+            chunks = payload[at:]
+            at = size
+        except (StructError, IndexError):
+            raise Truncated("ConsumePeerResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow ConsumePeerResponse")
+        return cls(header_length, topics, chunks)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -95,20 +187,22 @@ class ConsumePeerResponse:
             if topics_count * 3 > size - at:
                 raise Truncated("ConsumePeerResponse ends in ConsumePeerResponse.Topics")
             topics: list[FetchedPeerTopic] = []
-            for _ in range(topics_count):
+            while topics_count:
+                topics_count -= 1
                 fetched_peer_topic_name_length = payload[at]
                 at += 1
                 end = at + fetched_peer_topic_name_length
                 if end > size:
                     raise Truncated("ConsumePeerResponse ends in FetchedPeerTopic.Name")
-                fetched_peer_topic_name = str(payload[at:end], "utf-8", "surrogateescape")
+                fetched_peer_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 (fetched_peer_topic_partitions_count,) = _read_H(payload, at)
                 at += 2
                 if fetched_peer_topic_partitions_count * 3 > size - at:
                     raise Truncated("ConsumePeerResponse ends in FetchedPeerTopic.Partitions")
                 fetched_peer_topic_partitions: list[FetchedPeerPartition] = []
-                for _ in range(fetched_peer_topic_partitions_count):
+                while fetched_peer_topic_partitions_count:
+                    fetched_peer_topic_partitions_count -= 1
                     fetched_peer_partition_partition, fetched_peer_partition_flag = _read_HB(payload, at)
                     at += 3
                     fetched_peer_partition_base_sequence_number: int = 0
@@ -196,7 +290,7 @@ class ConsumePeerResponse:
                 out.append(head)
                 out.append(chunks)
                 head = bytearray()
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -25,6 +25,12 @@ _write_QI = Struct("<QI").pack
 class ConsumePartition:
     """The partitions to read."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "partition": (0, 65535),
+        "sequence_number": (0, 18446744073709551615),
+        "fetch_size": (0, 4294967295),
+    }
+
     partition: int = 0
     """The partition's number."""
     sequence_number: int = 0
@@ -36,6 +42,11 @@ class ConsumePartition:
 @dataclass(slots=True)
 class ConsumeTopic:
     """The topics to read."""
+
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "name": (0, 255),
+        "partitions": (0, 255),
+    }
 
     name: str = ""
     """The topic's name."""
@@ -49,6 +60,15 @@ class ConsumeRequest:
 
     ID: ClassVar[int] = 2
     VERSIONS: ClassVar[tuple[int, int]] = (0, 65535)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "client_version": (0, 65535),
+        "request_id": (0, 4294967295),
+        "client_id": (0, 255),
+        "max_wait_ms": (0, 18446744073709551615),
+        "min_bytes": (0, 4294967295),
+        "flags": (0, 255),
+        "topics": (0, 255),
+    }
 
     client_version: int = 3
     """0: the old document's client; 2, 3: newer ones; 0x101: forwarded by a broker."""
@@ -68,23 +88,17 @@ class ConsumeRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow ConsumeRequest")
-        return message
-
-    @classmethod
-    def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
-        """The message at `offset` and where it ends. Raises WireError."""
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
         size = len(payload)
-        at = offset
+        at = 0
         try:
             version, request_id, client_id_length = _read_HIB(payload, at)
             at += 7
             end = at + client_id_length
             if end > size:
                 raise Truncated("ConsumeRequest ends in ConsumeRequest.ClientId")
-            client_id = str(payload[at:end], "utf-8", "surrogateescape")
+            client_id = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             max_wait_ms, min_bytes = _read_QI(payload, at)
             at += 12
@@ -97,13 +111,61 @@ class ConsumeRequest:
             if topics_count * 2 > size - at:
                 raise Truncated("ConsumeRequest ends in ConsumeRequest.Topics")
             topics: list[ConsumeTopic] = []
-            for _ in range(topics_count):
+            while topics_count:
+                topics_count -= 1
                 consume_topic_name_length = payload[at]
                 at += 1
                 end = at + consume_topic_name_length
                 if end > size:
                     raise Truncated("ConsumeRequest ends in ConsumeTopic.Name")
-                consume_topic_name = str(payload[at:end], "utf-8", "surrogateescape")
+                consume_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                consume_topic_partitions_count = payload[at]
+                at += 1
+                end = at + consume_topic_partitions_count * 14
+                if end > size:
+                    raise Truncated("ConsumeRequest ends in ConsumeTopic.Partitions")
+                consume_topic_partitions = list(starmap(ConsumePartition, _each_HQI(payload[at:end])))
+                at = end
+                topics.append(ConsumeTopic(consume_topic_name, consume_topic_partitions))
+        except (StructError, IndexError):
+            raise Truncated("ConsumeRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow ConsumeRequest")
+        return cls(version, request_id, client_id, max_wait_ms, min_bytes, flags, topics)
+
+    @classmethod
+    def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
+        """The message at `offset` and where it ends. Raises WireError."""
+        size = len(payload)
+        at = offset
+        try:
+            version, request_id, client_id_length = _read_HIB(payload, at)
+            at += 7
+            end = at + client_id_length
+            if end > size:
+                raise Truncated("ConsumeRequest ends in ConsumeRequest.ClientId")
+            client_id = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            max_wait_ms, min_bytes = _read_QI(payload, at)
+            at += 12
+            flags: int = 0
+            if version >= 3:
+                flags = payload[at]
+                at += 1
+            topics_count = payload[at]
+            at += 1
+            if topics_count * 2 > size - at:
+                raise Truncated("ConsumeRequest ends in ConsumeRequest.Topics")
+            topics: list[ConsumeTopic] = []
+            while topics_count:
+                topics_count -= 1
+                consume_topic_name_length = payload[at]
+                at += 1
+                end = at + consume_topic_name_length
+                if end > size:
+                    raise Truncated("ConsumeRequest ends in ConsumeTopic.Name")
+                consume_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 consume_topic_partitions_count = payload[at]
                 at += 1
@@ -145,7 +207,7 @@ class ConsumeRequest:
                         consume_partition.sequence_number,
                         consume_partition.fetch_size,
                     )
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

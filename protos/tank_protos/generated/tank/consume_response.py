@@ -30,6 +30,17 @@ _write_QI = Struct("<QI").pack
 class FetchedPartition:
     """One entry for each partition."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "partition": (0, 65535),
+        "flag": (0, 255),
+        "base_sequence_number": (0, 18446744073709551615),
+        "high_water_mark": (0, 18446744073709551615),
+        "chunk_length": (0, 4294967295),
+        "first_available": (0, 18446744073709551615),
+        "leader_ipv4": (4, 4),
+        "leader_port": (0, 65535),
+    }
+
     partition: int = 0
     """The partition's number."""
     flag: int = 0
@@ -54,6 +65,11 @@ class FetchedPartition:
 class FetchedTopic:
     """The topics, as in the request."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "name": (0, 255),
+        "partition_count": (0, 255),
+    }
+
     name: str = ""
     """The topic's name."""
     partition_count: int = 0
@@ -70,6 +86,11 @@ class ConsumeResponse:
 
     ID: ClassVar[int] = 2
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "header_length": (0, 4294967295),
+        "request_id": (0, 4294967295),
+        "topics": (0, 255),
+    }
 
     header_length: int = 0
     """Bytes after this field up to the first chunk. Computed on encode."""
@@ -83,10 +104,100 @@ class ConsumeResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow ConsumeResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"ConsumeResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            (header_length,) = _read_I(payload, at)
+            at += 4
+            header_length_end = at + header_length
+            request_id, topics_count = _read_IB(payload, at)
+            at += 5
+            if topics_count * 2 > size - at:
+                raise Truncated("ConsumeResponse ends in ConsumeResponse.Topics")
+            topics: list[FetchedTopic] = []
+            while topics_count:
+                topics_count -= 1
+                fetched_topic_name_length = payload[at]
+                at += 1
+                end = at + fetched_topic_name_length
+                if end > size:
+                    raise Truncated("ConsumeResponse ends in FetchedTopic.Name")
+                fetched_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                fetched_topic_partition_count = payload[at]
+                at += 1
+                fetched_topic_unknown = bytes(payload[at : at + 2]) == b"\xff\xff"
+                if fetched_topic_unknown:
+                    at += 2
+                fetched_topic_partitions: list[FetchedPartition] = []
+                if not fetched_topic_unknown:
+                    if fetched_topic_partition_count * 3 > size - at:
+                        raise Truncated("ConsumeResponse ends in FetchedTopic.Partitions")
+                    fetched_topic_partitions = []
+                    for _ in range(fetched_topic_partition_count):
+                        fetched_partition_partition, fetched_partition_flag = _read_HB(payload, at)
+                        at += 3
+                        fetched_partition_base_sequence_number: int = 0
+                        if fetched_partition_flag == 0 or fetched_partition_flag == 1:
+                            (fetched_partition_base_sequence_number,) = _read_Q(payload, at)
+                            at += 8
+                        fetched_partition_high_water_mark: int = 0
+                        fetched_partition_chunk_length: int = 0
+                        if (
+                            fetched_partition_flag == 0
+                            or fetched_partition_flag == 1
+                            or fetched_partition_flag == 254
+                        ):
+                            fetched_partition_high_water_mark, fetched_partition_chunk_length = _read_QI(
+                                payload, at
+                            )
+                            at += 12
+                        fetched_partition_first_available: int = 0
+                        if fetched_partition_flag == 1:
+                            (fetched_partition_first_available,) = _read_Q(payload, at)
+                            at += 8
+                        fetched_partition_leader_ipv4: bytes = b"\x00\x00\x00\x00"
+                        fetched_partition_leader_port: int = 0
+                        if fetched_partition_flag == 252:
+                            fetched_partition_leader_ipv4, fetched_partition_leader_port = _read_4sH(
+                                payload, at
+                            )
+                            at += 6
+                        fetched_topic_partitions.append(
+                            FetchedPartition(
+                                fetched_partition_partition,
+                                fetched_partition_flag,
+                                fetched_partition_base_sequence_number,
+                                fetched_partition_high_water_mark,
+                                fetched_partition_chunk_length,
+                                fetched_partition_first_available,
+                                fetched_partition_leader_ipv4,
+                                fetched_partition_leader_port,
+                            )
+                        )
+                topics.append(
+                    FetchedTopic(
+                        fetched_topic_name,
+                        fetched_topic_partition_count,
+                        fetched_topic_unknown,
+                        fetched_topic_partitions,
+                    )
+                )
+            if at != header_length_end:
+                raise wrong_size(
+                    "ConsumeResponse.Topics", at - header_length_end + header_length, header_length
+                )
+            chunks = payload[at:]
+            at = size
+        except (StructError, IndexError):
+            raise Truncated("ConsumeResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow ConsumeResponse")
+        return cls(header_length, request_id, topics, chunks)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -104,13 +215,14 @@ class ConsumeResponse:
             if topics_count * 2 > size - at:
                 raise Truncated("ConsumeResponse ends in ConsumeResponse.Topics")
             topics: list[FetchedTopic] = []
-            for _ in range(topics_count):
+            while topics_count:
+                topics_count -= 1
                 fetched_topic_name_length = payload[at]
                 at += 1
                 end = at + fetched_topic_name_length
                 if end > size:
                     raise Truncated("ConsumeResponse ends in FetchedTopic.Name")
-                fetched_topic_name = str(payload[at:end], "utf-8", "surrogateescape")
+                fetched_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 fetched_topic_partition_count = payload[at]
                 at += 1
@@ -230,7 +342,7 @@ class ConsumeResponse:
                 out.append(head)
                 out.append(chunks)
                 head = bytearray()
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

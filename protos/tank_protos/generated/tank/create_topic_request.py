@@ -13,8 +13,8 @@ from tank_protos.varint import encode as encode_varint
 from tank_protos.varint import read as read_varint
 from tank_protos.wire import Buffer, unencodable
 
-_read_H = Struct("<H").unpack_from
 _write_H = Struct("<H").pack
+_read_HB = Struct("<HB").unpack_from
 _read_IB = Struct("<IB").unpack_from
 _write_IB = Struct("<IB").pack
 
@@ -25,6 +25,12 @@ class CreateTopicRequest:
 
     ID: ClassVar[int] = 7
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "topic": (0, 255),
+        "partitions": (0, 65535),
+        "config": (0, 4294967295),
+    }
 
     request_id: int = 0
     """Repeated in the answer."""
@@ -38,10 +44,34 @@ class CreateTopicRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow CreateTopicRequest")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"CreateTopicRequest has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, topic_length = _read_IB(payload, at)
+            at += 5
+            end = at + topic_length
+            if end > size:
+                raise Truncated("CreateTopicRequest ends in CreateTopicRequest.Topic")
+            topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            partitions, config_length = _read_HB(payload, at)
+            at += 3
+            if config_length > 127:
+                config_length, at = read_varint(payload, at - 1)
+            end = at + config_length
+            if end > size:
+                raise Truncated("CreateTopicRequest ends in CreateTopicRequest.Config")
+            config = payload[at:end]
+            at = end
+        except (StructError, IndexError):
+            raise Truncated("CreateTopicRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow CreateTopicRequest")
+        return cls(request_id, topic, partitions, config)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -56,12 +86,10 @@ class CreateTopicRequest:
             end = at + topic_length
             if end > size:
                 raise Truncated("CreateTopicRequest ends in CreateTopicRequest.Topic")
-            topic = str(payload[at:end], "utf-8", "surrogateescape")
+            topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
-            (partitions,) = _read_H(payload, at)
-            at += 2
-            config_length = payload[at]
-            at += 1
+            partitions, config_length = _read_HB(payload, at)
+            at += 3
             if config_length > 127:
                 config_length, at = read_varint(payload, at - 1)
             end = at + config_length
@@ -90,7 +118,7 @@ class CreateTopicRequest:
                 out.append(head)
                 out.append(config)
                 head = bytearray()
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -22,6 +22,11 @@ class CreateTopicResponse:
 
     ID: ClassVar[int] = 7
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "topic": (0, 255),
+        "error": (0, 255),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -33,10 +38,27 @@ class CreateTopicResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow CreateTopicResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"CreateTopicResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, topic_length = _read_IB(payload, at)
+            at += 5
+            end = at + topic_length
+            if end > size:
+                raise Truncated("CreateTopicResponse ends in CreateTopicResponse.Topic")
+            topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            error_ = payload[at]
+            at += 1
+        except (StructError, IndexError):
+            raise Truncated("CreateTopicResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow CreateTopicResponse")
+        return cls(request_id, topic, error_)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -51,13 +73,13 @@ class CreateTopicResponse:
             end = at + topic_length
             if end > size:
                 raise Truncated("CreateTopicResponse ends in CreateTopicResponse.Topic")
-            topic = str(payload[at:end], "utf-8", "surrogateescape")
+            topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
-            error = payload[at]
+            error_ = payload[at]
             at += 1
         except (StructError, IndexError):
             raise Truncated("CreateTopicResponse ends too early") from None
-        return cls(request_id, topic, error), at
+        return cls(request_id, topic, error_), at
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
@@ -70,7 +92,7 @@ class CreateTopicResponse:
             head += _write_IB(self.request_id, len(topic_utf8))
             head += topic_utf8
             head += _write_B(self.error)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

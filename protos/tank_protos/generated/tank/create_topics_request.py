@@ -24,6 +24,11 @@ _write_HBH = Struct("<HBH").pack
 class TopicSetting:
     """What differs from the defaults."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "key": (0, 255),
+        "value": (0, 65535),
+    }
+
     key: str = ""
     """The setting's name."""
     value: str = ""
@@ -36,6 +41,16 @@ class CreateTopicsRequest:
 
     ID: ClassVar[int] = 69
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "version": (0, 255),
+        "request_id": (0, 4294967295),
+        "timeout_ms": (0, 4294967295),
+        "name": (0, 255),
+        "partitions": (0, 65535),
+        "replication_factor": (0, 255),
+        "settings": (0, 65535),
+        "validate_only": (0, 255),
+    }
 
     version: int = 0
     """The version that this request is laid out in, and its answer."""
@@ -57,10 +72,51 @@ class CreateTopicsRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow CreateTopicsRequest")
-        return message
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            version, request_id, timeout_ms, name_length = _read_BIIB(payload, at)
+            at += 10
+            if version > 0:
+                raise UnsupportedVersion(f"CreateTopicsRequest has no version {version}; known: 0")
+            end = at + name_length
+            if end > size:
+                raise Truncated("CreateTopicsRequest ends in CreateTopicsRequest.Name")
+            name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            partitions, replication_factor, settings_count = _read_HBH(payload, at)
+            at += 5
+            if settings_count * 3 > size - at:
+                raise Truncated("CreateTopicsRequest ends in CreateTopicsRequest.Settings")
+            settings: list[TopicSetting] = []
+            while settings_count:
+                settings_count -= 1
+                topic_setting_key_length = payload[at]
+                at += 1
+                end = at + topic_setting_key_length
+                if end > size:
+                    raise Truncated("CreateTopicsRequest ends in TopicSetting.Key")
+                topic_setting_key = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (topic_setting_value_length,) = _read_H(payload, at)
+                at += 2
+                end = at + topic_setting_value_length
+                if end > size:
+                    raise Truncated("CreateTopicsRequest ends in TopicSetting.Value")
+                topic_setting_value = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                settings.append(TopicSetting(topic_setting_key, topic_setting_value))
+            validate_only = payload[at]
+            at += 1
+        except (StructError, IndexError):
+            raise Truncated("CreateTopicsRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow CreateTopicsRequest")
+        return cls(
+            version, request_id, timeout_ms, name, partitions, replication_factor, settings, validate_only
+        )
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -75,27 +131,28 @@ class CreateTopicsRequest:
             end = at + name_length
             if end > size:
                 raise Truncated("CreateTopicsRequest ends in CreateTopicsRequest.Name")
-            name = str(payload[at:end], "utf-8", "surrogateescape")
+            name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             partitions, replication_factor, settings_count = _read_HBH(payload, at)
             at += 5
             if settings_count * 3 > size - at:
                 raise Truncated("CreateTopicsRequest ends in CreateTopicsRequest.Settings")
             settings: list[TopicSetting] = []
-            for _ in range(settings_count):
+            while settings_count:
+                settings_count -= 1
                 topic_setting_key_length = payload[at]
                 at += 1
                 end = at + topic_setting_key_length
                 if end > size:
                     raise Truncated("CreateTopicsRequest ends in TopicSetting.Key")
-                topic_setting_key = str(payload[at:end], "utf-8", "surrogateescape")
+                topic_setting_key = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 (topic_setting_value_length,) = _read_H(payload, at)
                 at += 2
                 end = at + topic_setting_value_length
                 if end > size:
                     raise Truncated("CreateTopicsRequest ends in TopicSetting.Value")
-                topic_setting_value = str(payload[at:end], "utf-8", "surrogateescape")
+                topic_setting_value = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 settings.append(TopicSetting(topic_setting_key, topic_setting_value))
             validate_only = payload[at]
@@ -126,7 +183,7 @@ class CreateTopicsRequest:
                 head += _write_H(len(value_utf8))
                 head += value_utf8
             head += _write_B(self.validate_only)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

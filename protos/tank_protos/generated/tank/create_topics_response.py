@@ -23,6 +23,12 @@ class CreateTopicsResponse:
 
     ID: ClassVar[int] = 69
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "error": (0, 255),
+        "message": (0, 65535),
+        "topic_id": (0, 18446744073709551615),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -36,10 +42,27 @@ class CreateTopicsResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow CreateTopicsResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"CreateTopicsResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, error_, message_length = _read_IBH(payload, at)
+            at += 7
+            end = at + message_length
+            if end > size:
+                raise Truncated("CreateTopicsResponse ends in CreateTopicsResponse.Message")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            (topic_id,) = _read_Q(payload, at)
+            at += 8
+        except (StructError, IndexError):
+            raise Truncated("CreateTopicsResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow CreateTopicsResponse")
+        return cls(request_id, error_, message, topic_id)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -49,18 +72,18 @@ class CreateTopicsResponse:
         size = len(payload)
         at = offset
         try:
-            request_id, error, message__length = _read_IBH(payload, at)
+            request_id, error_, message_length = _read_IBH(payload, at)
             at += 7
-            end = at + message__length
+            end = at + message_length
             if end > size:
                 raise Truncated("CreateTopicsResponse ends in CreateTopicsResponse.Message")
-            message_ = str(payload[at:end], "utf-8", "surrogateescape")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             (topic_id,) = _read_Q(payload, at)
             at += 8
         except (StructError, IndexError):
             raise Truncated("CreateTopicsResponse ends too early") from None
-        return cls(request_id, error, message_, topic_id), at
+        return cls(request_id, error_, message, topic_id), at
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
@@ -73,7 +96,7 @@ class CreateTopicsResponse:
             head += _write_IBH(self.request_id, self.error, len(message_utf8))
             head += message_utf8
             head += _write_Q(self.topic_id)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -21,6 +21,11 @@ class DeleteTopicRequest:
 
     ID: ClassVar[int] = 71
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "version": (0, 255),
+        "request_id": (0, 4294967295),
+        "name": (0, 255),
+    }
 
     version: int = 0
     """The version that this request is laid out in, and its answer."""
@@ -32,10 +37,25 @@ class DeleteTopicRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow DeleteTopicRequest")
-        return message
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            version, request_id, name_length = _read_BIB(payload, at)
+            at += 6
+            if version > 0:
+                raise UnsupportedVersion(f"DeleteTopicRequest has no version {version}; known: 0")
+            end = at + name_length
+            if end > size:
+                raise Truncated("DeleteTopicRequest ends in DeleteTopicRequest.Name")
+            name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+        except (StructError, IndexError):
+            raise Truncated("DeleteTopicRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow DeleteTopicRequest")
+        return cls(version, request_id, name)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -50,7 +70,7 @@ class DeleteTopicRequest:
             end = at + name_length
             if end > size:
                 raise Truncated("DeleteTopicRequest ends in DeleteTopicRequest.Name")
-            name = str(payload[at:end], "utf-8", "surrogateescape")
+            name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
         except (StructError, IndexError):
             raise Truncated("DeleteTopicRequest ends too early") from None
@@ -67,7 +87,7 @@ class DeleteTopicRequest:
             name_utf8 = self.name.encode("utf-8", "surrogateescape")
             head += _write_BIB(self.version, self.request_id, len(name_utf8))
             head += name_utf8
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

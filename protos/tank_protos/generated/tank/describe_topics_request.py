@@ -22,6 +22,11 @@ class DescribeTopicsRequest:
 
     ID: ClassVar[int] = 68
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "version": (0, 255),
+        "request_id": (0, 4294967295),
+        "names": (0, 65535),
+    }
 
     version: int = 0
     """The version that this request is laid out in, and its answer."""
@@ -33,10 +38,32 @@ class DescribeTopicsRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow DescribeTopicsRequest")
-        return message
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            version, request_id, names_count = _read_BIH(payload, at)
+            at += 7
+            if version > 0:
+                raise UnsupportedVersion(f"DescribeTopicsRequest has no version {version}; known: 0")
+            if names_count > size - at:
+                raise Truncated("DescribeTopicsRequest ends in DescribeTopicsRequest.Names")
+            names: list[str] = []
+            while names_count:
+                names_count -= 1
+                names_item_length = payload[at]
+                at += 1
+                end = at + names_item_length
+                if end > size:
+                    raise Truncated("DescribeTopicsRequest ends in DescribeTopicsRequest.Names")
+                names.append(payload[at:end].tobytes().decode("utf-8", "surrogateescape"))
+                at = end
+        except (StructError, IndexError):
+            raise Truncated("DescribeTopicsRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow DescribeTopicsRequest")
+        return cls(version, request_id, names)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -51,13 +78,14 @@ class DescribeTopicsRequest:
             if names_count > size - at:
                 raise Truncated("DescribeTopicsRequest ends in DescribeTopicsRequest.Names")
             names: list[str] = []
-            for _ in range(names_count):
+            while names_count:
+                names_count -= 1
                 names_item_length = payload[at]
                 at += 1
                 end = at + names_item_length
                 if end > size:
                     raise Truncated("DescribeTopicsRequest ends in DescribeTopicsRequest.Names")
-                names.append(str(payload[at:end], "utf-8", "surrogateescape"))
+                names.append(payload[at:end].tobytes().decode("utf-8", "surrogateescape"))
                 at = end
         except (StructError, IndexError):
             raise Truncated("DescribeTopicsRequest ends too early") from None
@@ -76,7 +104,7 @@ class DescribeTopicsRequest:
                 names_item_utf8 = names_item.encode("utf-8", "surrogateescape")
                 head += _write_B(len(names_item_utf8))
                 head += names_item_utf8
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -34,6 +34,13 @@ _write_QQQ = Struct("<QQQ").pack
 class DescribedBroker:
     """All brokers of the cluster."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "broker_id": (0, 65535),
+        "host": (0, 255),
+        "port": (0, 65535),
+        "rack": (0, 255),
+    }
+
     broker_id: int = 0
     """The broker's id."""
     host: str = ""
@@ -48,6 +55,12 @@ class DescribedBroker:
 class DescribedSetting:
     """All its settings."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "key": (0, 255),
+        "value": (0, 65535),
+        "is_default": (0, 255),
+    }
+
     key: str = ""
     """The setting's name."""
     value: str = ""
@@ -59,6 +72,17 @@ class DescribedSetting:
 @dataclass(slots=True)
 class DescribedPartition:
     """Its partitions, by number."""
+
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "partition": (0, 65535),
+        "leader": (0, 65535),
+        "leader_epoch": (0, 4294967295),
+        "replicas": (0, 255),
+        "in_sync": (0, 255),
+        "first_available": (0, 18446744073709551615),
+        "high_water_mark": (0, 18446744073709551615),
+        "size_bytes": (0, 18446744073709551615),
+    }
 
     partition: int = 0
     """The partition's number."""
@@ -82,6 +106,15 @@ class DescribedPartition:
 class DescribedTopic:
     """The topics, by name."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "error": (0, 255),
+        "name": (0, 255),
+        "topic_id": (0, 18446744073709551615),
+        "replication_factor": (0, 255),
+        "settings": (0, 65535),
+        "partitions": (0, 65535),
+    }
+
     error: int = 0
     """0, or unknown topic."""
     name: str = ""
@@ -102,6 +135,11 @@ class DescribeTopicsResponse:
 
     ID: ClassVar[int] = 68
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "brokers": (0, 65535),
+        "topics": (0, 4294967295),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -113,38 +151,33 @@ class DescribeTopicsResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow DescribeTopicsResponse")
-        return message
-
-    @classmethod
-    def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
-        """The message at `offset` and where it ends. Raises WireError."""
         if version != 0:
             raise UnsupportedVersion(f"DescribeTopicsResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
         size = len(payload)
-        at = offset
+        at = 0
         try:
             request_id, brokers_count = _read_IH(payload, at)
             at += 6
             if brokers_count * 6 > size - at:
                 raise Truncated("DescribeTopicsResponse ends in DescribeTopicsResponse.Brokers")
             brokers: list[DescribedBroker] = []
-            for _ in range(brokers_count):
+            while brokers_count:
+                brokers_count -= 1
                 described_broker_broker_id, described_broker_host_length = _read_HB(payload, at)
                 at += 3
                 end = at + described_broker_host_length
                 if end > size:
                     raise Truncated("DescribeTopicsResponse ends in DescribedBroker.Host")
-                described_broker_host = str(payload[at:end], "utf-8", "surrogateescape")
+                described_broker_host = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 described_broker_port, described_broker_rack_length = _read_HB(payload, at)
                 at += 3
                 end = at + described_broker_rack_length
                 if end > size:
                     raise Truncated("DescribeTopicsResponse ends in DescribedBroker.Rack")
-                described_broker_rack = str(payload[at:end], "utf-8", "surrogateescape")
+                described_broker_rack = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 brokers.append(
                     DescribedBroker(
@@ -159,13 +192,14 @@ class DescribeTopicsResponse:
             if topics_count * 15 > size - at:
                 raise Truncated("DescribeTopicsResponse ends in DescribeTopicsResponse.Topics")
             topics: list[DescribedTopic] = []
-            for _ in range(topics_count):
+            while topics_count:
+                topics_count -= 1
                 described_topic_error, described_topic_name_length = _read_BB(payload, at)
                 at += 2
                 end = at + described_topic_name_length
                 if end > size:
                     raise Truncated("DescribeTopicsResponse ends in DescribedTopic.Name")
-                described_topic_name = str(payload[at:end], "utf-8", "surrogateescape")
+                described_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 (
                     described_topic_topic_id,
@@ -176,20 +210,21 @@ class DescribeTopicsResponse:
                 if described_topic_settings_count * 4 > size - at:
                     raise Truncated("DescribeTopicsResponse ends in DescribedTopic.Settings")
                 described_topic_settings: list[DescribedSetting] = []
-                for _ in range(described_topic_settings_count):
+                while described_topic_settings_count:
+                    described_topic_settings_count -= 1
                     described_setting_key_length = payload[at]
                     at += 1
                     end = at + described_setting_key_length
                     if end > size:
                         raise Truncated("DescribeTopicsResponse ends in DescribedSetting.Key")
-                    described_setting_key = str(payload[at:end], "utf-8", "surrogateescape")
+                    described_setting_key = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                     at = end
                     (described_setting_value_length,) = _read_H(payload, at)
                     at += 2
                     end = at + described_setting_value_length
                     if end > size:
                         raise Truncated("DescribeTopicsResponse ends in DescribedSetting.Value")
-                    described_setting_value = str(payload[at:end], "utf-8", "surrogateescape")
+                    described_setting_value = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                     at = end
                     described_setting_is_default = payload[at]
                     at += 1
@@ -203,7 +238,155 @@ class DescribeTopicsResponse:
                 if described_topic_partitions_count * 34 > size - at:
                     raise Truncated("DescribeTopicsResponse ends in DescribedTopic.Partitions")
                 described_topic_partitions: list[DescribedPartition] = []
-                for _ in range(described_topic_partitions_count):
+                while described_topic_partitions_count:
+                    described_topic_partitions_count -= 1
+                    (
+                        described_partition_partition,
+                        described_partition_leader,
+                        described_partition_leader_epoch,
+                        described_partition_replicas_count,
+                    ) = _read_HHIB(payload, at)
+                    at += 9
+                    end = at + described_partition_replicas_count * 2
+                    if end > size:
+                        raise Truncated("DescribeTopicsResponse ends in DescribedPartition.Replicas")
+                    described_partition_replicas = list(
+                        unpack_from(f"<{described_partition_replicas_count}H", payload, at)
+                    )
+                    at = end
+                    described_partition_in_sync_count = payload[at]
+                    at += 1
+                    end = at + described_partition_in_sync_count * 2
+                    if end > size:
+                        raise Truncated("DescribeTopicsResponse ends in DescribedPartition.InSync")
+                    described_partition_in_sync = list(
+                        unpack_from(f"<{described_partition_in_sync_count}H", payload, at)
+                    )
+                    at = end
+                    (
+                        described_partition_first_available,
+                        described_partition_high_water_mark,
+                        described_partition_size_bytes,
+                    ) = _read_QQQ(payload, at)
+                    at += 24
+                    described_topic_partitions.append(
+                        DescribedPartition(
+                            described_partition_partition,
+                            described_partition_leader,
+                            described_partition_leader_epoch,
+                            described_partition_replicas,
+                            described_partition_in_sync,
+                            described_partition_first_available,
+                            described_partition_high_water_mark,
+                            described_partition_size_bytes,
+                        )
+                    )
+                topics.append(
+                    DescribedTopic(
+                        described_topic_error,
+                        described_topic_name,
+                        described_topic_topic_id,
+                        described_topic_replication_factor,
+                        described_topic_settings,
+                        described_topic_partitions,
+                    )
+                )
+        except (StructError, IndexError):
+            raise Truncated("DescribeTopicsResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow DescribeTopicsResponse")
+        return cls(request_id, brokers, topics)
+
+    @classmethod
+    def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
+        """The message at `offset` and where it ends. Raises WireError."""
+        if version != 0:
+            raise UnsupportedVersion(f"DescribeTopicsResponse has no version {version}; known: 0")
+        size = len(payload)
+        at = offset
+        try:
+            request_id, brokers_count = _read_IH(payload, at)
+            at += 6
+            if brokers_count * 6 > size - at:
+                raise Truncated("DescribeTopicsResponse ends in DescribeTopicsResponse.Brokers")
+            brokers: list[DescribedBroker] = []
+            while brokers_count:
+                brokers_count -= 1
+                described_broker_broker_id, described_broker_host_length = _read_HB(payload, at)
+                at += 3
+                end = at + described_broker_host_length
+                if end > size:
+                    raise Truncated("DescribeTopicsResponse ends in DescribedBroker.Host")
+                described_broker_host = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                described_broker_port, described_broker_rack_length = _read_HB(payload, at)
+                at += 3
+                end = at + described_broker_rack_length
+                if end > size:
+                    raise Truncated("DescribeTopicsResponse ends in DescribedBroker.Rack")
+                described_broker_rack = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                brokers.append(
+                    DescribedBroker(
+                        described_broker_broker_id,
+                        described_broker_host,
+                        described_broker_port,
+                        described_broker_rack,
+                    )
+                )
+            (topics_count,) = _read_I(payload, at)
+            at += 4
+            if topics_count * 15 > size - at:
+                raise Truncated("DescribeTopicsResponse ends in DescribeTopicsResponse.Topics")
+            topics: list[DescribedTopic] = []
+            while topics_count:
+                topics_count -= 1
+                described_topic_error, described_topic_name_length = _read_BB(payload, at)
+                at += 2
+                end = at + described_topic_name_length
+                if end > size:
+                    raise Truncated("DescribeTopicsResponse ends in DescribedTopic.Name")
+                described_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (
+                    described_topic_topic_id,
+                    described_topic_replication_factor,
+                    described_topic_settings_count,
+                ) = _read_QBH(payload, at)
+                at += 11
+                if described_topic_settings_count * 4 > size - at:
+                    raise Truncated("DescribeTopicsResponse ends in DescribedTopic.Settings")
+                described_topic_settings: list[DescribedSetting] = []
+                while described_topic_settings_count:
+                    described_topic_settings_count -= 1
+                    described_setting_key_length = payload[at]
+                    at += 1
+                    end = at + described_setting_key_length
+                    if end > size:
+                        raise Truncated("DescribeTopicsResponse ends in DescribedSetting.Key")
+                    described_setting_key = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                    at = end
+                    (described_setting_value_length,) = _read_H(payload, at)
+                    at += 2
+                    end = at + described_setting_value_length
+                    if end > size:
+                        raise Truncated("DescribeTopicsResponse ends in DescribedSetting.Value")
+                    described_setting_value = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                    at = end
+                    described_setting_is_default = payload[at]
+                    at += 1
+                    described_topic_settings.append(
+                        DescribedSetting(
+                            described_setting_key, described_setting_value, described_setting_is_default
+                        )
+                    )
+                (described_topic_partitions_count,) = _read_H(payload, at)
+                at += 2
+                if described_topic_partitions_count * 34 > size - at:
+                    raise Truncated("DescribeTopicsResponse ends in DescribedTopic.Partitions")
+                described_topic_partitions: list[DescribedPartition] = []
+                while described_topic_partitions_count:
+                    described_topic_partitions_count -= 1
                     (
                         described_partition_partition,
                         described_partition_leader,
@@ -308,7 +491,7 @@ class DescribeTopicsResponse:
                         described_partition.high_water_mark,
                         described_partition.size_bytes,
                     )
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -21,6 +21,10 @@ class DiscoverPartitionsRequest:
 
     ID: ClassVar[int] = 6
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "topic": (0, 255),
+    }
 
     request_id: int = 0
     """Repeated in the answer."""
@@ -32,10 +36,30 @@ class DiscoverPartitionsRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow DiscoverPartitionsRequest")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"DiscoverPartitionsRequest has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, topic_length = _read_IB(payload, at)
+            at += 5
+            end = at + topic_length
+            if end > size:
+                raise Truncated("DiscoverPartitionsRequest ends in DiscoverPartitionsRequest.Topic")
+            topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            partitions_count, left = divmod(size - at, 2)
+            if left:
+                raise Truncated("DiscoverPartitionsRequest ends in DiscoverPartitionsRequest.Partitions")
+            partitions = list(unpack_from(f"<{partitions_count}H", payload, at))
+            at = size
+        except (StructError, IndexError):
+            raise Truncated("DiscoverPartitionsRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow DiscoverPartitionsRequest")
+        return cls(request_id, topic, partitions)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -50,7 +74,7 @@ class DiscoverPartitionsRequest:
             end = at + topic_length
             if end > size:
                 raise Truncated("DiscoverPartitionsRequest ends in DiscoverPartitionsRequest.Topic")
-            topic = str(payload[at:end], "utf-8", "surrogateescape")
+            topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             partitions_count, left = divmod(size - at, 2)
             if left:
@@ -72,7 +96,7 @@ class DiscoverPartitionsRequest:
             head += _write_IB(self.request_id, len(topic_utf8))
             head += topic_utf8
             head += pack(f"<{len(self.partitions)}H", *self.partitions)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -26,6 +26,14 @@ _write_QQ = Struct("<QQ").pack
 class DiscoveredPartition:
     """In the order of the request; none: no such topic."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "first_available": (0, 18446744073709551615),
+        "high_water_mark": (0, 18446744073709551615),
+        "reason": (0, 255),
+        "leader_ipv4": (4, 4),
+        "leader_port": (0, 65535),
+    }
+
     first_available: int = 0
     """The smallest number that can be read."""
     high_water_mark: int = 0
@@ -45,6 +53,11 @@ class DiscoverPartitionsResponse:
 
     ID: ClassVar[int] = 6
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "topic": (0, 255),
+        "partitions": (0, 65535),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -56,10 +69,59 @@ class DiscoverPartitionsResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow DiscoverPartitionsResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"DiscoverPartitionsResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, topic_length = _read_IB(payload, at)
+            at += 5
+            end = at + topic_length
+            if end > size:
+                raise Truncated("DiscoverPartitionsResponse ends in DiscoverPartitionsResponse.Topic")
+            topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            (partitions_count,) = _read_H(payload, at)
+            at += 2
+            if partitions_count * 16 > size - at:
+                raise Truncated("DiscoverPartitionsResponse ends in DiscoverPartitionsResponse.Partitions")
+            partitions: list[DiscoveredPartition] = []
+            while partitions_count:
+                partitions_count -= 1
+                discovered_partition_first_available, discovered_partition_high_water_mark = _read_QQ(
+                    payload, at
+                )
+                at += 16
+                discovered_partition_reason: int = 0
+                if (
+                    discovered_partition_first_available == 18446744073709551615
+                    and discovered_partition_high_water_mark == 18446744073709551615
+                ):
+                    discovered_partition_reason = payload[at]
+                    at += 1
+                discovered_partition_leader_ipv4: bytes = b"\x00\x00\x00\x00"
+                discovered_partition_leader_port: int = 0
+                if discovered_partition_reason == 252:
+                    discovered_partition_leader_ipv4, discovered_partition_leader_port = _read_4sH(
+                        payload, at
+                    )
+                    at += 6
+                partitions.append(
+                    DiscoveredPartition(
+                        discovered_partition_first_available,
+                        discovered_partition_high_water_mark,
+                        discovered_partition_reason,
+                        discovered_partition_leader_ipv4,
+                        discovered_partition_leader_port,
+                    )
+                )
+        except (StructError, IndexError):
+            raise Truncated("DiscoverPartitionsResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow DiscoverPartitionsResponse")
+        return cls(request_id, topic, partitions)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -74,14 +136,15 @@ class DiscoverPartitionsResponse:
             end = at + topic_length
             if end > size:
                 raise Truncated("DiscoverPartitionsResponse ends in DiscoverPartitionsResponse.Topic")
-            topic = str(payload[at:end], "utf-8", "surrogateescape")
+            topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             (partitions_count,) = _read_H(payload, at)
             at += 2
             if partitions_count * 16 > size - at:
                 raise Truncated("DiscoverPartitionsResponse ends in DiscoverPartitionsResponse.Partitions")
             partitions: list[DiscoveredPartition] = []
-            for _ in range(partitions_count):
+            while partitions_count:
+                partitions_count -= 1
                 discovered_partition_first_available, discovered_partition_high_water_mark = _read_QQ(
                     payload, at
                 )
@@ -137,7 +200,7 @@ class DiscoverPartitionsResponse:
                             "DiscoveredPartition.LeaderIpv4", len(discovered_partition.leader_ipv4), 4
                         )
                     head += _write_4sH(discovered_partition.leader_ipv4, discovered_partition.leader_port)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -21,6 +21,10 @@ class DiscoverTopicsRequest:
 
     ID: ClassVar[int] = 11
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "flags": (0, 255),
+    }
 
     request_id: int = 0
     """Repeated in the answer."""
@@ -30,10 +34,20 @@ class DiscoverTopicsRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow DiscoverTopicsRequest")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"DiscoverTopicsRequest has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, flags = _read_IB(payload, at)
+            at += 5
+        except (StructError, IndexError):
+            raise Truncated("DiscoverTopicsRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow DiscoverTopicsRequest")
+        return cls(request_id, flags)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -56,7 +70,7 @@ class DiscoverTopicsRequest:
         head = bytearray()
         try:
             head += _write_IB(self.request_id, self.flags)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -22,6 +22,13 @@ _write_IIB = Struct("<IIB").pack
 class DiscoveredTopic:
     """The topics, in no order."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "name": (0, 255),
+        "enabled": (0, 255),
+        "partitions": (0, 65535),
+        "replication_factor": (0, 255),
+    }
+
     name: str = ""
     """The topic's name."""
     enabled: int = 0
@@ -38,6 +45,11 @@ class DiscoverTopicsResponse:
 
     ID: ClassVar[int] = 11
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "topic_count": (0, 4294967295),
+        "cluster_aware": (0, 255),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -51,10 +63,45 @@ class DiscoverTopicsResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow DiscoverTopicsResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"DiscoverTopicsResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, topic_count, cluster_aware = _read_IIB(payload, at)
+            at += 9
+            if topic_count * 4 > size - at:
+                raise Truncated("DiscoverTopicsResponse ends in DiscoverTopicsResponse.Topics")
+            topics: list[DiscoveredTopic] = []
+            for _ in range(topic_count):
+                discovered_topic_name_length = payload[at]
+                at += 1
+                end = at + discovered_topic_name_length
+                if end > size:
+                    raise Truncated("DiscoverTopicsResponse ends in DiscoveredTopic.Name")
+                discovered_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                discovered_topic_enabled, discovered_topic_partitions = _read_BH(payload, at)
+                at += 3
+                discovered_topic_replication_factor: int = 0
+                if cluster_aware != 0:
+                    discovered_topic_replication_factor = payload[at]
+                    at += 1
+                topics.append(
+                    DiscoveredTopic(
+                        discovered_topic_name,
+                        discovered_topic_enabled,
+                        discovered_topic_partitions,
+                        discovered_topic_replication_factor,
+                    )
+                )
+        except (StructError, IndexError):
+            raise Truncated("DiscoverTopicsResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow DiscoverTopicsResponse")
+        return cls(request_id, topic_count, cluster_aware, topics)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -75,7 +122,7 @@ class DiscoverTopicsResponse:
                 end = at + discovered_topic_name_length
                 if end > size:
                     raise Truncated("DiscoverTopicsResponse ends in DiscoveredTopic.Name")
-                discovered_topic_name = str(payload[at:end], "utf-8", "surrogateescape")
+                discovered_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 discovered_topic_enabled, discovered_topic_partitions = _read_BH(payload, at)
                 at += 3
@@ -112,7 +159,7 @@ class DiscoverTopicsResponse:
                 head += _write_BH(discovered_topic.enabled, discovered_topic.partitions)
                 if self.cluster_aware != 0:
                     head += _write_B(discovered_topic.replication_factor)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -26,6 +26,14 @@ _write_IH = Struct("<IH").pack
 class TopologyNode:
     """The brokers."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "node_id": (0, 65535),
+        "bits": (0, 255),
+        "ipv4": (4, 4),
+        "port": (0, 65535),
+        "partitions": (0, 65535),
+    }
+
     node_id: int = 0
     """The broker's id."""
     bits: int = 0
@@ -44,6 +52,11 @@ class DiscoverTopologyResponse:
 
     ID: ClassVar[int] = 12
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "node_count": (0, 65535),
+        "cluster_name": (0, 255),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -57,10 +70,52 @@ class DiscoverTopologyResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow DiscoverTopologyResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"DiscoverTopologyResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, node_count = _read_IH(payload, at)
+            at += 6
+            cluster_name: str = ""
+            nodes: list[TopologyNode] = []
+            if node_count != 65535:
+                cluster_name_length = payload[at]
+                at += 1
+                end = at + cluster_name_length
+                if end > size:
+                    raise Truncated("DiscoverTopologyResponse ends in DiscoverTopologyResponse.ClusterName")
+                cluster_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                if node_count * 5 > size - at:
+                    raise Truncated("DiscoverTopologyResponse ends in DiscoverTopologyResponse.Nodes")
+                nodes = []
+                for _ in range(node_count):
+                    topology_node_node_id, topology_node_bits = _read_HB(payload, at)
+                    at += 3
+                    topology_node_ipv4: bytes = b"\x00\x00\x00\x00"
+                    topology_node_port: int = 0
+                    if topology_node_bits & 1:
+                        topology_node_ipv4, topology_node_port = _read_4sH(payload, at)
+                        at += 6
+                    (topology_node_partitions,) = _read_H(payload, at)
+                    at += 2
+                    nodes.append(
+                        TopologyNode(
+                            topology_node_node_id,
+                            topology_node_bits,
+                            topology_node_ipv4,
+                            topology_node_port,
+                            topology_node_partitions,
+                        )
+                    )
+        except (StructError, IndexError):
+            raise Truncated("DiscoverTopologyResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow DiscoverTopologyResponse")
+        return cls(request_id, node_count, cluster_name, nodes)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -80,7 +135,7 @@ class DiscoverTopologyResponse:
                 end = at + cluster_name_length
                 if end > size:
                     raise Truncated("DiscoverTopologyResponse ends in DiscoverTopologyResponse.ClusterName")
-                cluster_name = str(payload[at:end], "utf-8", "surrogateescape")
+                cluster_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 if node_count * 5 > size - at:
                     raise Truncated("DiscoverTopologyResponse ends in DiscoverTopologyResponse.Nodes")
@@ -129,7 +184,7 @@ class DiscoverTopologyResponse:
                             raise wrong_size("TopologyNode.Ipv4", len(topology_node.ipv4), 4)
                         head += _write_4sH(topology_node.ipv4, topology_node.port)
                     head += _write_H(topology_node.partitions)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -26,6 +26,12 @@ _write_Q = Struct("<Q").pack
 class Feature:
     """What the broker knows."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "name": (0, 255),
+        "min_version": (0, 65535),
+        "max_version": (0, 65535),
+    }
+
     name: str = ""
     """The message's or feature's name."""
     min_version: int = 0
@@ -37,6 +43,11 @@ class Feature:
 @dataclass(slots=True)
 class Limit:
     """What the broker bounds."""
+
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "name": (0, 255),
+        "value": (0, 18446744073709551615),
+    }
 
     name: str = ""
     """The limit's name, with its unit."""
@@ -50,6 +61,13 @@ class FeaturesResponse:
 
     ID: ClassVar[int] = 64
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "cluster_id": (0, 255),
+        "broker_id": (0, 65535),
+        "features": (0, 65535),
+        "limits": (0, 65535),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -65,10 +83,59 @@ class FeaturesResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow FeaturesResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"FeaturesResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, cluster_id_length = _read_IB(payload, at)
+            at += 5
+            end = at + cluster_id_length
+            if end > size:
+                raise Truncated("FeaturesResponse ends in FeaturesResponse.ClusterId")
+            cluster_id = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            broker_id, features_count = _read_HH(payload, at)
+            at += 4
+            if features_count * 5 > size - at:
+                raise Truncated("FeaturesResponse ends in FeaturesResponse.Features")
+            features: list[Feature] = []
+            while features_count:
+                features_count -= 1
+                feature_name_length = payload[at]
+                at += 1
+                end = at + feature_name_length
+                if end > size:
+                    raise Truncated("FeaturesResponse ends in Feature.Name")
+                feature_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                feature_min_version, feature_max_version = _read_HH(payload, at)
+                at += 4
+                features.append(Feature(feature_name, feature_min_version, feature_max_version))
+            (limits_count,) = _read_H(payload, at)
+            at += 2
+            if limits_count * 9 > size - at:
+                raise Truncated("FeaturesResponse ends in FeaturesResponse.Limits")
+            limits: list[Limit] = []
+            while limits_count:
+                limits_count -= 1
+                limit_name_length = payload[at]
+                at += 1
+                end = at + limit_name_length
+                if end > size:
+                    raise Truncated("FeaturesResponse ends in Limit.Name")
+                limit_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (limit_value,) = _read_Q(payload, at)
+                at += 8
+                limits.append(Limit(limit_name, limit_value))
+        except (StructError, IndexError):
+            raise Truncated("FeaturesResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow FeaturesResponse")
+        return cls(request_id, cluster_id, broker_id, features, limits)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -83,20 +150,21 @@ class FeaturesResponse:
             end = at + cluster_id_length
             if end > size:
                 raise Truncated("FeaturesResponse ends in FeaturesResponse.ClusterId")
-            cluster_id = str(payload[at:end], "utf-8", "surrogateescape")
+            cluster_id = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             broker_id, features_count = _read_HH(payload, at)
             at += 4
             if features_count * 5 > size - at:
                 raise Truncated("FeaturesResponse ends in FeaturesResponse.Features")
             features: list[Feature] = []
-            for _ in range(features_count):
+            while features_count:
+                features_count -= 1
                 feature_name_length = payload[at]
                 at += 1
                 end = at + feature_name_length
                 if end > size:
                     raise Truncated("FeaturesResponse ends in Feature.Name")
-                feature_name = str(payload[at:end], "utf-8", "surrogateescape")
+                feature_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 feature_min_version, feature_max_version = _read_HH(payload, at)
                 at += 4
@@ -106,13 +174,14 @@ class FeaturesResponse:
             if limits_count * 9 > size - at:
                 raise Truncated("FeaturesResponse ends in FeaturesResponse.Limits")
             limits: list[Limit] = []
-            for _ in range(limits_count):
+            while limits_count:
+                limits_count -= 1
                 limit_name_length = payload[at]
                 at += 1
                 end = at + limit_name_length
                 if end > size:
                     raise Truncated("FeaturesResponse ends in Limit.Name")
-                limit_name = str(payload[at:end], "utf-8", "surrogateescape")
+                limit_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 (limit_value,) = _read_Q(payload, at)
                 at += 8
@@ -143,7 +212,7 @@ class FeaturesResponse:
                 head += _write_B(len(name_utf8_))
                 head += name_utf8_
                 head += _write_Q(limit.value)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

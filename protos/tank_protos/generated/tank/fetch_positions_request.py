@@ -24,6 +24,12 @@ class FetchPositionsRequest:
 
     ID: ClassVar[int] = 73
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "version": (0, 255),
+        "request_id": (0, 4294967295),
+        "group": (0, 255),
+        "topics": (0, 65535),
+    }
 
     version: int = 0
     """The version that this request is laid out in, and its answer."""
@@ -37,10 +43,39 @@ class FetchPositionsRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow FetchPositionsRequest")
-        return message
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            version, request_id, group_length = _read_BIB(payload, at)
+            at += 6
+            if version > 0:
+                raise UnsupportedVersion(f"FetchPositionsRequest has no version {version}; known: 0")
+            end = at + group_length
+            if end > size:
+                raise Truncated("FetchPositionsRequest ends in FetchPositionsRequest.Group")
+            group = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            (topics_count,) = _read_H(payload, at)
+            at += 2
+            if topics_count > size - at:
+                raise Truncated("FetchPositionsRequest ends in FetchPositionsRequest.Topics")
+            topics: list[str] = []
+            while topics_count:
+                topics_count -= 1
+                topics_item_length = payload[at]
+                at += 1
+                end = at + topics_item_length
+                if end > size:
+                    raise Truncated("FetchPositionsRequest ends in FetchPositionsRequest.Topics")
+                topics.append(payload[at:end].tobytes().decode("utf-8", "surrogateescape"))
+                at = end
+        except (StructError, IndexError):
+            raise Truncated("FetchPositionsRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow FetchPositionsRequest")
+        return cls(version, request_id, group, topics)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -55,20 +90,21 @@ class FetchPositionsRequest:
             end = at + group_length
             if end > size:
                 raise Truncated("FetchPositionsRequest ends in FetchPositionsRequest.Group")
-            group = str(payload[at:end], "utf-8", "surrogateescape")
+            group = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             (topics_count,) = _read_H(payload, at)
             at += 2
             if topics_count > size - at:
                 raise Truncated("FetchPositionsRequest ends in FetchPositionsRequest.Topics")
             topics: list[str] = []
-            for _ in range(topics_count):
+            while topics_count:
+                topics_count -= 1
                 topics_item_length = payload[at]
                 at += 1
                 end = at + topics_item_length
                 if end > size:
                     raise Truncated("FetchPositionsRequest ends in FetchPositionsRequest.Topics")
-                topics.append(str(payload[at:end], "utf-8", "surrogateescape"))
+                topics.append(payload[at:end].tobytes().decode("utf-8", "surrogateescape"))
                 at = end
         except (StructError, IndexError):
             raise Truncated("FetchPositionsRequest ends too early") from None
@@ -90,7 +126,7 @@ class FetchPositionsRequest:
                 topics_item_utf8 = topics_item.encode("utf-8", "surrogateescape")
                 head += _write_B(len(topics_item_utf8))
                 head += topics_item_utf8
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

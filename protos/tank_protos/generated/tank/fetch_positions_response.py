@@ -26,6 +26,14 @@ _write_Q = Struct("<Q").pack
 class CommittedPosition:
     """The positions that are kept, by topic and partition."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "topic": (0, 255),
+        "partition": (0, 65535),
+        "sequence_number": (0, 18446744073709551615),
+        "metadata": (0, 65535),
+        "committed_ms": (0, 18446744073709551615),
+    }
+
     topic: str = ""
     """The topic's name."""
     partition: int = 0
@@ -44,6 +52,12 @@ class FetchPositionsResponse:
 
     ID: ClassVar[int] = 73
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "error": (0, 255),
+        "message": (0, 65535),
+        "positions": (0, 4294967295),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -57,38 +71,33 @@ class FetchPositionsResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow FetchPositionsResponse")
-        return message
-
-    @classmethod
-    def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
-        """The message at `offset` and where it ends. Raises WireError."""
         if version != 0:
             raise UnsupportedVersion(f"FetchPositionsResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
         size = len(payload)
-        at = offset
+        at = 0
         try:
-            request_id, error, message__length = _read_IBH(payload, at)
+            request_id, error_, message_length = _read_IBH(payload, at)
             at += 7
-            end = at + message__length
+            end = at + message_length
             if end > size:
                 raise Truncated("FetchPositionsResponse ends in FetchPositionsResponse.Message")
-            message_ = str(payload[at:end], "utf-8", "surrogateescape")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             (positions_count,) = _read_I(payload, at)
             at += 4
             if positions_count * 21 > size - at:
                 raise Truncated("FetchPositionsResponse ends in FetchPositionsResponse.Positions")
             positions: list[CommittedPosition] = []
-            for _ in range(positions_count):
+            while positions_count:
+                positions_count -= 1
                 committed_position_topic_length = payload[at]
                 at += 1
                 end = at + committed_position_topic_length
                 if end > size:
                     raise Truncated("FetchPositionsResponse ends in CommittedPosition.Topic")
-                committed_position_topic = str(payload[at:end], "utf-8", "surrogateescape")
+                committed_position_topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 (
                     committed_position_partition,
@@ -99,7 +108,7 @@ class FetchPositionsResponse:
                 end = at + committed_position_metadata_length
                 if end > size:
                     raise Truncated("FetchPositionsResponse ends in CommittedPosition.Metadata")
-                committed_position_metadata = str(payload[at:end], "utf-8", "surrogateescape")
+                committed_position_metadata = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 (committed_position_committed_ms,) = _read_Q(payload, at)
                 at += 8
@@ -114,7 +123,64 @@ class FetchPositionsResponse:
                 )
         except (StructError, IndexError):
             raise Truncated("FetchPositionsResponse ends too early") from None
-        return cls(request_id, error, message_, positions), at
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow FetchPositionsResponse")
+        return cls(request_id, error_, message, positions)
+
+    @classmethod
+    def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
+        """The message at `offset` and where it ends. Raises WireError."""
+        if version != 0:
+            raise UnsupportedVersion(f"FetchPositionsResponse has no version {version}; known: 0")
+        size = len(payload)
+        at = offset
+        try:
+            request_id, error_, message_length = _read_IBH(payload, at)
+            at += 7
+            end = at + message_length
+            if end > size:
+                raise Truncated("FetchPositionsResponse ends in FetchPositionsResponse.Message")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            (positions_count,) = _read_I(payload, at)
+            at += 4
+            if positions_count * 21 > size - at:
+                raise Truncated("FetchPositionsResponse ends in FetchPositionsResponse.Positions")
+            positions: list[CommittedPosition] = []
+            while positions_count:
+                positions_count -= 1
+                committed_position_topic_length = payload[at]
+                at += 1
+                end = at + committed_position_topic_length
+                if end > size:
+                    raise Truncated("FetchPositionsResponse ends in CommittedPosition.Topic")
+                committed_position_topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (
+                    committed_position_partition,
+                    committed_position_sequence_number,
+                    committed_position_metadata_length,
+                ) = _read_HQH(payload, at)
+                at += 12
+                end = at + committed_position_metadata_length
+                if end > size:
+                    raise Truncated("FetchPositionsResponse ends in CommittedPosition.Metadata")
+                committed_position_metadata = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (committed_position_committed_ms,) = _read_Q(payload, at)
+                at += 8
+                positions.append(
+                    CommittedPosition(
+                        committed_position_topic,
+                        committed_position_partition,
+                        committed_position_sequence_number,
+                        committed_position_metadata,
+                        committed_position_committed_ms,
+                    )
+                )
+        except (StructError, IndexError):
+            raise Truncated("FetchPositionsResponse ends too early") from None
+        return cls(request_id, error_, message, positions), at
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
@@ -137,7 +203,7 @@ class FetchPositionsResponse:
                 )
                 head += metadata_utf8
                 head += _write_Q(committed_position.committed_ms)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -24,6 +24,11 @@ _write_HQ = Struct("<HQ").pack
 class TimeToFind:
     """The times."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "partition": (0, 65535),
+        "timestamp_ms": (0, 18446744073709551615),
+    }
+
     partition: int = 0
     """The partition's number."""
     timestamp_ms: int = 0
@@ -36,6 +41,12 @@ class FindByTimeRequest:
 
     ID: ClassVar[int] = 67
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "version": (0, 255),
+        "request_id": (0, 4294967295),
+        "topic": (0, 255),
+        "partitions": (0, 65535),
+    }
 
     version: int = 0
     """The version that this request is laid out in, and its answer."""
@@ -49,10 +60,32 @@ class FindByTimeRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow FindByTimeRequest")
-        return message
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            version, request_id, topic_length = _read_BIB(payload, at)
+            at += 6
+            if version > 0:
+                raise UnsupportedVersion(f"FindByTimeRequest has no version {version}; known: 0")
+            end = at + topic_length
+            if end > size:
+                raise Truncated("FindByTimeRequest ends in FindByTimeRequest.Topic")
+            topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            (partitions_count,) = _read_H(payload, at)
+            at += 2
+            end = at + partitions_count * 10
+            if end > size:
+                raise Truncated("FindByTimeRequest ends in FindByTimeRequest.Partitions")
+            partitions = list(starmap(TimeToFind, _each_HQ(payload[at:end])))
+            at = end
+        except (StructError, IndexError):
+            raise Truncated("FindByTimeRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow FindByTimeRequest")
+        return cls(version, request_id, topic, partitions)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -67,7 +100,7 @@ class FindByTimeRequest:
             end = at + topic_length
             if end > size:
                 raise Truncated("FindByTimeRequest ends in FindByTimeRequest.Topic")
-            topic = str(payload[at:end], "utf-8", "surrogateescape")
+            topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             (partitions_count,) = _read_H(payload, at)
             at += 2
@@ -94,7 +127,7 @@ class FindByTimeRequest:
             head += _write_H(len(self.partitions))
             for time_to_find in self.partitions:
                 head += _write_HQ(time_to_find.partition, time_to_find.timestamp_ms)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

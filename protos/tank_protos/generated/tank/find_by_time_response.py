@@ -24,6 +24,13 @@ _write_IBH = Struct("<IBH").pack
 class FoundTime:
     """In the order of the request."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "partition": (0, 65535),
+        "error": (0, 255),
+        "sequence_number": (0, 18446744073709551615),
+        "timestamp_ms": (0, 18446744073709551615),
+    }
+
     partition: int = 0
     """The partition's number."""
     error: int = 0
@@ -41,6 +48,12 @@ class FindByTimeResponse:
 
     ID: ClassVar[int] = 67
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "error": (0, 255),
+        "message": (0, 65535),
+        "partitions": (0, 65535),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -54,25 +67,19 @@ class FindByTimeResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow FindByTimeResponse")
-        return message
-
-    @classmethod
-    def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
-        """The message at `offset` and where it ends. Raises WireError."""
         if version != 0:
             raise UnsupportedVersion(f"FindByTimeResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
         size = len(payload)
-        at = offset
+        at = 0
         try:
-            request_id, error, message__length = _read_IBH(payload, at)
+            request_id, error_, message_length = _read_IBH(payload, at)
             at += 7
-            end = at + message__length
+            end = at + message_length
             if end > size:
                 raise Truncated("FindByTimeResponse ends in FindByTimeResponse.Message")
-            message_ = str(payload[at:end], "utf-8", "surrogateescape")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             (partitions_count,) = _read_H(payload, at)
             at += 2
@@ -83,7 +90,35 @@ class FindByTimeResponse:
             at = end
         except (StructError, IndexError):
             raise Truncated("FindByTimeResponse ends too early") from None
-        return cls(request_id, error, message_, partitions), at
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow FindByTimeResponse")
+        return cls(request_id, error_, message, partitions)
+
+    @classmethod
+    def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
+        """The message at `offset` and where it ends. Raises WireError."""
+        if version != 0:
+            raise UnsupportedVersion(f"FindByTimeResponse has no version {version}; known: 0")
+        size = len(payload)
+        at = offset
+        try:
+            request_id, error_, message_length = _read_IBH(payload, at)
+            at += 7
+            end = at + message_length
+            if end > size:
+                raise Truncated("FindByTimeResponse ends in FindByTimeResponse.Message")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            (partitions_count,) = _read_H(payload, at)
+            at += 2
+            end = at + partitions_count * 19
+            if end > size:
+                raise Truncated("FindByTimeResponse ends in FindByTimeResponse.Partitions")
+            partitions = list(starmap(FoundTime, _each_HBQQ(payload[at:end])))
+            at = end
+        except (StructError, IndexError):
+            raise Truncated("FindByTimeResponse ends too early") from None
+        return cls(request_id, error_, message, partitions), at
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
@@ -103,7 +138,7 @@ class FindByTimeResponse:
                     found_time.sequence_number,
                     found_time.timestamp_ms,
                 )
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

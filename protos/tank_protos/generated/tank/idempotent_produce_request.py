@@ -19,13 +19,20 @@ _read_BIQHH = Struct("<BIQHH").unpack_from
 _write_BIQHH = Struct("<BIQHH").pack
 _read_H = Struct("<H").unpack_from
 _write_H = Struct("<H").pack
-_read_HIQ = Struct("<HIQ").unpack_from
 _write_HIQ = Struct("<HIQ").pack
+_read_HIQB = Struct("<HIQB").unpack_from
 
 
 @dataclass(slots=True)
 class IdempotentPartition:
     """One entry for each bundle."""
+
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "partition": (0, 65535),
+        "sequence": (0, 4294967295),
+        "max_timestamp_ms": (0, 18446744073709551615),
+        "bundle": (0, 4294967295),
+    }
 
     partition: int = 0
     """The partition's number."""
@@ -41,6 +48,11 @@ class IdempotentPartition:
 class IdempotentTopic:
     """The topics to append to."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "name": (0, 255),
+        "partitions": (0, 65535),
+    }
+
     name: str = ""
     """The topic's name."""
     partitions: list[IdempotentPartition] = field(default_factory=list)
@@ -53,6 +65,16 @@ class IdempotentProduceRequest:
 
     ID: ClassVar[int] = 66
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "version": (0, 255),
+        "request_id": (0, 4294967295),
+        "client_id": (0, 255),
+        "required_acks": (0, 255),
+        "ack_timeout_ms": (0, 4294967295),
+        "producer_id": (0, 18446744073709551615),
+        "producer_epoch": (0, 65535),
+        "topics": (0, 65535),
+    }
 
     version: int = 0
     """The version that this request is laid out in, and its answer."""
@@ -74,10 +96,74 @@ class IdempotentProduceRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow IdempotentProduceRequest")
-        return message
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            version, request_id, client_id_length = _read_BIB(payload, at)
+            at += 6
+            if version > 0:
+                raise UnsupportedVersion(f"IdempotentProduceRequest has no version {version}; known: 0")
+            end = at + client_id_length
+            if end > size:
+                raise Truncated("IdempotentProduceRequest ends in IdempotentProduceRequest.ClientId")
+            client_id = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            required_acks, ack_timeout_ms, producer_id, producer_epoch, topics_count = _read_BIQHH(
+                payload, at
+            )
+            at += 17
+            if topics_count * 3 > size - at:
+                raise Truncated("IdempotentProduceRequest ends in IdempotentProduceRequest.Topics")
+            topics: list[IdempotentTopic] = []
+            while topics_count:
+                topics_count -= 1
+                idempotent_topic_name_length = payload[at]
+                at += 1
+                end = at + idempotent_topic_name_length
+                if end > size:
+                    raise Truncated("IdempotentProduceRequest ends in IdempotentTopic.Name")
+                idempotent_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (idempotent_topic_partitions_count,) = _read_H(payload, at)
+                at += 2
+                if idempotent_topic_partitions_count * 15 > size - at:
+                    raise Truncated("IdempotentProduceRequest ends in IdempotentTopic.Partitions")
+                idempotent_topic_partitions: list[IdempotentPartition] = []
+                while idempotent_topic_partitions_count:
+                    idempotent_topic_partitions_count -= 1
+                    (
+                        idempotent_partition_partition,
+                        idempotent_partition_sequence,
+                        idempotent_partition_max_timestamp_ms,
+                        idempotent_partition_bundle_length,
+                    ) = _read_HIQB(payload, at)
+                    at += 15
+                    idempotent_partition_bundle_start = at - 1
+                    if idempotent_partition_bundle_length > 127:
+                        idempotent_partition_bundle_length, at = read_varint(payload, at - 1)
+                    end = at + idempotent_partition_bundle_length
+                    if end > size:
+                        raise Truncated("IdempotentProduceRequest ends in IdempotentPartition.Bundle")
+                    idempotent_partition_bundle = payload[idempotent_partition_bundle_start:end]
+                    at = end
+                    idempotent_topic_partitions.append(
+                        IdempotentPartition(
+                            idempotent_partition_partition,
+                            idempotent_partition_sequence,
+                            idempotent_partition_max_timestamp_ms,
+                            idempotent_partition_bundle,
+                        )
+                    )
+                topics.append(IdempotentTopic(idempotent_topic_name, idempotent_topic_partitions))
+        except (StructError, IndexError):
+            raise Truncated("IdempotentProduceRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow IdempotentProduceRequest")
+        return cls(
+            version, request_id, client_id, required_acks, ack_timeout_ms, producer_id, producer_epoch, topics
+        )
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -92,7 +178,7 @@ class IdempotentProduceRequest:
             end = at + client_id_length
             if end > size:
                 raise Truncated("IdempotentProduceRequest ends in IdempotentProduceRequest.ClientId")
-            client_id = str(payload[at:end], "utf-8", "surrogateescape")
+            client_id = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             required_acks, ack_timeout_ms, producer_id, producer_epoch, topics_count = _read_BIQHH(
                 payload, at
@@ -101,29 +187,30 @@ class IdempotentProduceRequest:
             if topics_count * 3 > size - at:
                 raise Truncated("IdempotentProduceRequest ends in IdempotentProduceRequest.Topics")
             topics: list[IdempotentTopic] = []
-            for _ in range(topics_count):
+            while topics_count:
+                topics_count -= 1
                 idempotent_topic_name_length = payload[at]
                 at += 1
                 end = at + idempotent_topic_name_length
                 if end > size:
                     raise Truncated("IdempotentProduceRequest ends in IdempotentTopic.Name")
-                idempotent_topic_name = str(payload[at:end], "utf-8", "surrogateescape")
+                idempotent_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 (idempotent_topic_partitions_count,) = _read_H(payload, at)
                 at += 2
                 if idempotent_topic_partitions_count * 15 > size - at:
                     raise Truncated("IdempotentProduceRequest ends in IdempotentTopic.Partitions")
                 idempotent_topic_partitions: list[IdempotentPartition] = []
-                for _ in range(idempotent_topic_partitions_count):
+                while idempotent_topic_partitions_count:
+                    idempotent_topic_partitions_count -= 1
                     (
                         idempotent_partition_partition,
                         idempotent_partition_sequence,
                         idempotent_partition_max_timestamp_ms,
-                    ) = _read_HIQ(payload, at)
-                    at += 14
-                    idempotent_partition_bundle_start = at
-                    idempotent_partition_bundle_length = payload[at]
-                    at += 1
+                        idempotent_partition_bundle_length,
+                    ) = _read_HIQB(payload, at)
+                    at += 15
+                    idempotent_partition_bundle_start = at - 1
                     if idempotent_partition_bundle_length > 127:
                         idempotent_partition_bundle_length, at = read_varint(payload, at - 1)
                     end = at + idempotent_partition_bundle_length
@@ -181,7 +268,7 @@ class IdempotentProduceRequest:
                         out.append(head)
                         out.append(bundle)
                         head = bytearray()
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

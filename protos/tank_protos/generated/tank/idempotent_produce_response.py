@@ -24,6 +24,15 @@ _write_IH = Struct("<IH").pack
 class IdempotentPartitionResult:
     """In the order of the request."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "partition": (0, 65535),
+        "error": (0, 255),
+        "first": (0, 18446744073709551615),
+        "last": (0, 18446744073709551615),
+        "leader_host": (0, 255),
+        "leader_port": (0, 65535),
+    }
+
     partition: int = 0
     """The partition's number."""
     error: int = 0
@@ -42,6 +51,11 @@ class IdempotentPartitionResult:
 class IdempotentTopicResult:
     """In the order of the request."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "name": (0, 255),
+        "partitions": (0, 65535),
+    }
+
     name: str = ""
     """The topic's name."""
     partitions: list[IdempotentPartitionResult] = field(default_factory=list)
@@ -54,6 +68,10 @@ class IdempotentProduceResponse:
 
     ID: ClassVar[int] = 66
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "topics": (0, 65535),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -63,38 +81,34 @@ class IdempotentProduceResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow IdempotentProduceResponse")
-        return message
-
-    @classmethod
-    def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
-        """The message at `offset` and where it ends. Raises WireError."""
         if version != 0:
             raise UnsupportedVersion(f"IdempotentProduceResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
         size = len(payload)
-        at = offset
+        at = 0
         try:
             request_id, topics_count = _read_IH(payload, at)
             at += 6
             if topics_count * 3 > size - at:
                 raise Truncated("IdempotentProduceResponse ends in IdempotentProduceResponse.Topics")
             topics: list[IdempotentTopicResult] = []
-            for _ in range(topics_count):
+            while topics_count:
+                topics_count -= 1
                 idempotent_topic_result_name_length = payload[at]
                 at += 1
                 end = at + idempotent_topic_result_name_length
                 if end > size:
                     raise Truncated("IdempotentProduceResponse ends in IdempotentTopicResult.Name")
-                idempotent_topic_result_name = str(payload[at:end], "utf-8", "surrogateescape")
+                idempotent_topic_result_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 (idempotent_topic_result_partitions_count,) = _read_H(payload, at)
                 at += 2
                 if idempotent_topic_result_partitions_count * 19 > size - at:
                     raise Truncated("IdempotentProduceResponse ends in IdempotentTopicResult.Partitions")
                 idempotent_topic_result_partitions: list[IdempotentPartitionResult] = []
-                for _ in range(idempotent_topic_result_partitions_count):
+                while idempotent_topic_result_partitions_count:
+                    idempotent_topic_result_partitions_count -= 1
                     (
                         idempotent_partition_result_partition,
                         idempotent_partition_result_error,
@@ -112,8 +126,79 @@ class IdempotentProduceResponse:
                             raise Truncated(
                                 "IdempotentProduceResponse ends in IdempotentPartitionResult.LeaderHost"
                             )
-                        idempotent_partition_result_leader_host = str(
-                            payload[at:end], "utf-8", "surrogateescape"
+                        idempotent_partition_result_leader_host = (
+                            payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                        )
+                        at = end
+                        (idempotent_partition_result_leader_port,) = _read_H(payload, at)
+                        at += 2
+                    idempotent_topic_result_partitions.append(
+                        IdempotentPartitionResult(
+                            idempotent_partition_result_partition,
+                            idempotent_partition_result_error,
+                            idempotent_partition_result_first,
+                            idempotent_partition_result_last,
+                            idempotent_partition_result_leader_host,
+                            idempotent_partition_result_leader_port,
+                        )
+                    )
+                topics.append(
+                    IdempotentTopicResult(idempotent_topic_result_name, idempotent_topic_result_partitions)
+                )
+        except (StructError, IndexError):
+            raise Truncated("IdempotentProduceResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow IdempotentProduceResponse")
+        return cls(request_id, topics)
+
+    @classmethod
+    def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
+        """The message at `offset` and where it ends. Raises WireError."""
+        if version != 0:
+            raise UnsupportedVersion(f"IdempotentProduceResponse has no version {version}; known: 0")
+        size = len(payload)
+        at = offset
+        try:
+            request_id, topics_count = _read_IH(payload, at)
+            at += 6
+            if topics_count * 3 > size - at:
+                raise Truncated("IdempotentProduceResponse ends in IdempotentProduceResponse.Topics")
+            topics: list[IdempotentTopicResult] = []
+            while topics_count:
+                topics_count -= 1
+                idempotent_topic_result_name_length = payload[at]
+                at += 1
+                end = at + idempotent_topic_result_name_length
+                if end > size:
+                    raise Truncated("IdempotentProduceResponse ends in IdempotentTopicResult.Name")
+                idempotent_topic_result_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (idempotent_topic_result_partitions_count,) = _read_H(payload, at)
+                at += 2
+                if idempotent_topic_result_partitions_count * 19 > size - at:
+                    raise Truncated("IdempotentProduceResponse ends in IdempotentTopicResult.Partitions")
+                idempotent_topic_result_partitions: list[IdempotentPartitionResult] = []
+                while idempotent_topic_result_partitions_count:
+                    idempotent_topic_result_partitions_count -= 1
+                    (
+                        idempotent_partition_result_partition,
+                        idempotent_partition_result_error,
+                        idempotent_partition_result_first,
+                        idempotent_partition_result_last,
+                    ) = _read_HBQQ(payload, at)
+                    at += 19
+                    idempotent_partition_result_leader_host: str = ""
+                    idempotent_partition_result_leader_port: int = 0
+                    if idempotent_partition_result_error == 252:
+                        idempotent_partition_result_leader_host_length = payload[at]
+                        at += 1
+                        end = at + idempotent_partition_result_leader_host_length
+                        if end > size:
+                            raise Truncated(
+                                "IdempotentProduceResponse ends in IdempotentPartitionResult.LeaderHost"
+                            )
+                        idempotent_partition_result_leader_host = (
+                            payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                         )
                         at = end
                         (idempotent_partition_result_leader_port,) = _read_H(payload, at)
@@ -162,7 +247,7 @@ class IdempotentProduceResponse:
                         head += _write_B(len(leader_host_utf8))
                         head += leader_host_utf8
                         head += _write_H(idempotent_partition_result.leader_port)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -23,6 +23,12 @@ class InitProducerRequest:
 
     ID: ClassVar[int] = 65
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "version": (0, 255),
+        "request_id": (0, 4294967295),
+        "name": (0, 255),
+        "generation": (0, 4294967295),
+    }
 
     version: int = 0
     """The version that this request is laid out in, and its answer."""
@@ -36,10 +42,27 @@ class InitProducerRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow InitProducerRequest")
-        return message
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            version, request_id, name_length = _read_BIB(payload, at)
+            at += 6
+            if version > 0:
+                raise UnsupportedVersion(f"InitProducerRequest has no version {version}; known: 0")
+            end = at + name_length
+            if end > size:
+                raise Truncated("InitProducerRequest ends in InitProducerRequest.Name")
+            name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            (generation,) = _read_I(payload, at)
+            at += 4
+        except (StructError, IndexError):
+            raise Truncated("InitProducerRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow InitProducerRequest")
+        return cls(version, request_id, name, generation)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -54,7 +77,7 @@ class InitProducerRequest:
             end = at + name_length
             if end > size:
                 raise Truncated("InitProducerRequest ends in InitProducerRequest.Name")
-            name = str(payload[at:end], "utf-8", "surrogateescape")
+            name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             (generation,) = _read_I(payload, at)
             at += 4
@@ -74,7 +97,7 @@ class InitProducerRequest:
             head += _write_BIB(self.version, self.request_id, len(name_utf8))
             head += name_utf8
             head += _write_I(self.generation)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -23,6 +23,13 @@ class InitProducerResponse:
 
     ID: ClassVar[int] = 65
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "error": (0, 255),
+        "message": (0, 65535),
+        "producer_id": (0, 18446744073709551615),
+        "producer_epoch": (0, 65535),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -38,10 +45,27 @@ class InitProducerResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow InitProducerResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"InitProducerResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, error_, message_length = _read_IBH(payload, at)
+            at += 7
+            end = at + message_length
+            if end > size:
+                raise Truncated("InitProducerResponse ends in InitProducerResponse.Message")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            producer_id, producer_epoch = _read_QH(payload, at)
+            at += 10
+        except (StructError, IndexError):
+            raise Truncated("InitProducerResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow InitProducerResponse")
+        return cls(request_id, error_, message, producer_id, producer_epoch)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -51,18 +75,18 @@ class InitProducerResponse:
         size = len(payload)
         at = offset
         try:
-            request_id, error, message__length = _read_IBH(payload, at)
+            request_id, error_, message_length = _read_IBH(payload, at)
             at += 7
-            end = at + message__length
+            end = at + message_length
             if end > size:
                 raise Truncated("InitProducerResponse ends in InitProducerResponse.Message")
-            message_ = str(payload[at:end], "utf-8", "surrogateescape")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             producer_id, producer_epoch = _read_QH(payload, at)
             at += 10
         except (StructError, IndexError):
             raise Truncated("InitProducerResponse ends too early") from None
-        return cls(request_id, error, message_, producer_id, producer_epoch), at
+        return cls(request_id, error_, message, producer_id, producer_epoch), at
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
@@ -75,7 +99,7 @@ class InitProducerResponse:
             head += _write_IBH(self.request_id, self.error, len(message_utf8))
             head += message_utf8
             head += _write_QH(self.producer_id, self.producer_epoch)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

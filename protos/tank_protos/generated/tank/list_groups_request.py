@@ -21,6 +21,10 @@ class ListGroupsRequest:
 
     ID: ClassVar[int] = 74
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "version": (0, 255),
+        "request_id": (0, 4294967295),
+    }
 
     version: int = 0
     """The version that this request is laid out in, and its answer."""
@@ -30,10 +34,20 @@ class ListGroupsRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow ListGroupsRequest")
-        return message
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            version, request_id = _read_BI(payload, at)
+            at += 5
+            if version > 0:
+                raise UnsupportedVersion(f"ListGroupsRequest has no version {version}; known: 0")
+        except (StructError, IndexError):
+            raise Truncated("ListGroupsRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow ListGroupsRequest")
+        return cls(version, request_id)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -57,7 +71,7 @@ class ListGroupsRequest:
             if not 0 <= version <= 0:
                 raise UnsupportedVersion(f"ListGroupsRequest has no version {version}; known: 0")
             head += _write_BI(self.version, self.request_id)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -24,6 +24,12 @@ class ListGroupsResponse:
 
     ID: ClassVar[int] = 74
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "error": (0, 255),
+        "message": (0, 65535),
+        "groups": (0, 4294967295),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -37,10 +43,39 @@ class ListGroupsResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow ListGroupsResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"ListGroupsResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, error_, message_length = _read_IBH(payload, at)
+            at += 7
+            end = at + message_length
+            if end > size:
+                raise Truncated("ListGroupsResponse ends in ListGroupsResponse.Message")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            (groups_count,) = _read_I(payload, at)
+            at += 4
+            if groups_count > size - at:
+                raise Truncated("ListGroupsResponse ends in ListGroupsResponse.Groups")
+            groups: list[str] = []
+            while groups_count:
+                groups_count -= 1
+                groups_item_length = payload[at]
+                at += 1
+                end = at + groups_item_length
+                if end > size:
+                    raise Truncated("ListGroupsResponse ends in ListGroupsResponse.Groups")
+                groups.append(payload[at:end].tobytes().decode("utf-8", "surrogateescape"))
+                at = end
+        except (StructError, IndexError):
+            raise Truncated("ListGroupsResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow ListGroupsResponse")
+        return cls(request_id, error_, message, groups)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -50,29 +85,30 @@ class ListGroupsResponse:
         size = len(payload)
         at = offset
         try:
-            request_id, error, message__length = _read_IBH(payload, at)
+            request_id, error_, message_length = _read_IBH(payload, at)
             at += 7
-            end = at + message__length
+            end = at + message_length
             if end > size:
                 raise Truncated("ListGroupsResponse ends in ListGroupsResponse.Message")
-            message_ = str(payload[at:end], "utf-8", "surrogateescape")
+            message = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             (groups_count,) = _read_I(payload, at)
             at += 4
             if groups_count > size - at:
                 raise Truncated("ListGroupsResponse ends in ListGroupsResponse.Groups")
             groups: list[str] = []
-            for _ in range(groups_count):
+            while groups_count:
+                groups_count -= 1
                 groups_item_length = payload[at]
                 at += 1
                 end = at + groups_item_length
                 if end > size:
                     raise Truncated("ListGroupsResponse ends in ListGroupsResponse.Groups")
-                groups.append(str(payload[at:end], "utf-8", "surrogateescape"))
+                groups.append(payload[at:end].tobytes().decode("utf-8", "surrogateescape"))
                 at = end
         except (StructError, IndexError):
             raise Truncated("ListGroupsResponse ends too early") from None
-        return cls(request_id, error, message_, groups), at
+        return cls(request_id, error_, message, groups), at
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
@@ -89,7 +125,7 @@ class ListGroupsResponse:
                 groups_item_utf8 = groups_item.encode("utf-8", "surrogateescape")
                 head += _write_B(len(groups_item_utf8))
                 head += groups_item_utf8
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

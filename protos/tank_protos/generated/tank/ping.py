@@ -20,17 +20,23 @@ class Ping:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow Ping")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"Ping has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow Ping")
+        return cls()
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
         """The message at `offset` and where it ends. Raises WireError."""
         if version != 0:
             raise UnsupportedVersion(f"Ping has no version {version}; known: 0")
-        return cls(), offset
+        at = offset
+        return cls(), at
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""

@@ -15,8 +15,8 @@ from tank_protos.wire import Buffer, check_prefix, unencodable
 _write_B = Struct("<B").pack
 _read_BIB = Struct("<BIB").unpack_from
 _write_BIB = Struct("<BIB").pack
-_read_H = Struct("<H").unpack_from
 _write_H = Struct("<H").pack
+_read_HB = Struct("<HB").unpack_from
 _read_HIB = Struct("<HIB").unpack_from
 _write_HIB = Struct("<HIB").pack
 
@@ -24,6 +24,11 @@ _write_HIB = Struct("<HIB").pack
 @dataclass(slots=True)
 class ProducePartition:
     """One entry for each bundle."""
+
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "partition": (0, 65535),
+        "bundle": (0, 4294967295),
+    }
 
     partition: int = 0
     """The partition's number."""
@@ -34,6 +39,11 @@ class ProducePartition:
 @dataclass(slots=True)
 class ProduceTopic:
     """The topics to append to."""
+
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "name": (0, 255),
+        "partitions": (0, 255),
+    }
 
     name: str = ""
     """The topic's name."""
@@ -47,6 +57,14 @@ class ProduceRequest:
 
     ID: ClassVar[int] = 1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "client_version": (0, 65535),
+        "request_id": (0, 4294967295),
+        "client_id": (0, 255),
+        "required_acks": (0, 255),
+        "ack_timeout_ms": (0, 4294967295),
+        "topics": (0, 255),
+    }
 
     client_version: int = 3
     """0: the old document's client; 2, 3: newer ones; 0x101: forwarded by a broker."""
@@ -64,10 +82,60 @@ class ProduceRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow ProduceRequest")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"ProduceRequest has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            client_version, request_id, client_id_length = _read_HIB(payload, at)
+            at += 7
+            end = at + client_id_length
+            if end > size:
+                raise Truncated("ProduceRequest ends in ProduceRequest.ClientId")
+            client_id = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            required_acks, ack_timeout_ms, topics_count = _read_BIB(payload, at)
+            at += 6
+            if topics_count * 2 > size - at:
+                raise Truncated("ProduceRequest ends in ProduceRequest.Topics")
+            topics: list[ProduceTopic] = []
+            while topics_count:
+                topics_count -= 1
+                produce_topic_name_length = payload[at]
+                at += 1
+                end = at + produce_topic_name_length
+                if end > size:
+                    raise Truncated("ProduceRequest ends in ProduceTopic.Name")
+                produce_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                produce_topic_partitions_count = payload[at]
+                at += 1
+                if produce_topic_partitions_count * 3 > size - at:
+                    raise Truncated("ProduceRequest ends in ProduceTopic.Partitions")
+                produce_topic_partitions: list[ProducePartition] = []
+                while produce_topic_partitions_count:
+                    produce_topic_partitions_count -= 1
+                    produce_partition_partition, produce_partition_bundle_length = _read_HB(payload, at)
+                    at += 3
+                    produce_partition_bundle_start = at - 1
+                    if produce_partition_bundle_length > 127:
+                        produce_partition_bundle_length, at = read_varint(payload, at - 1)
+                    end = at + produce_partition_bundle_length
+                    if end > size:
+                        raise Truncated("ProduceRequest ends in ProducePartition.Bundle")
+                    produce_partition_bundle = payload[produce_partition_bundle_start:end]
+                    at = end
+                    produce_topic_partitions.append(
+                        ProducePartition(produce_partition_partition, produce_partition_bundle)
+                    )
+                topics.append(ProduceTopic(produce_topic_name, produce_topic_partitions))
+        except (StructError, IndexError):
+            raise Truncated("ProduceRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow ProduceRequest")
+        return cls(client_version, request_id, client_id, required_acks, ack_timeout_ms, topics)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -82,32 +150,32 @@ class ProduceRequest:
             end = at + client_id_length
             if end > size:
                 raise Truncated("ProduceRequest ends in ProduceRequest.ClientId")
-            client_id = str(payload[at:end], "utf-8", "surrogateescape")
+            client_id = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             required_acks, ack_timeout_ms, topics_count = _read_BIB(payload, at)
             at += 6
             if topics_count * 2 > size - at:
                 raise Truncated("ProduceRequest ends in ProduceRequest.Topics")
             topics: list[ProduceTopic] = []
-            for _ in range(topics_count):
+            while topics_count:
+                topics_count -= 1
                 produce_topic_name_length = payload[at]
                 at += 1
                 end = at + produce_topic_name_length
                 if end > size:
                     raise Truncated("ProduceRequest ends in ProduceTopic.Name")
-                produce_topic_name = str(payload[at:end], "utf-8", "surrogateescape")
+                produce_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 produce_topic_partitions_count = payload[at]
                 at += 1
                 if produce_topic_partitions_count * 3 > size - at:
                     raise Truncated("ProduceRequest ends in ProduceTopic.Partitions")
                 produce_topic_partitions: list[ProducePartition] = []
-                for _ in range(produce_topic_partitions_count):
-                    (produce_partition_partition,) = _read_H(payload, at)
-                    at += 2
-                    produce_partition_bundle_start = at
-                    produce_partition_bundle_length = payload[at]
-                    at += 1
+                while produce_topic_partitions_count:
+                    produce_topic_partitions_count -= 1
+                    produce_partition_partition, produce_partition_bundle_length = _read_HB(payload, at)
+                    at += 3
+                    produce_partition_bundle_start = at - 1
                     if produce_partition_bundle_length > 127:
                         produce_partition_bundle_length, at = read_varint(payload, at - 1)
                     end = at + produce_partition_bundle_length
@@ -147,7 +215,7 @@ class ProduceRequest:
                         out.append(head)
                         out.append(bundle)
                         head = bytearray()
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

@@ -22,6 +22,12 @@ _write_I = Struct("<I").pack
 class ProduceResult:
     """One entry for each partition entry, or for each topic that failed as a whole."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "error": (0, 255),
+        "leader_ipv4": (4, 4),
+        "leader_port": (0, 65535),
+    }
+
     error: int = 0
     """0: stored; see the table of produce errors."""
     leader_ipv4: bytes = b"\x00\x00\x00\x00"
@@ -36,6 +42,9 @@ class ProduceResponse:
 
     ID: ClassVar[int] = 1
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -45,10 +54,34 @@ class ProduceResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow ProduceResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"ProduceResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            (request_id,) = _read_I(payload, at)
+            at += 4
+            results: list[ProduceResult] = []
+            while at < size:
+                produce_result_error = payload[at]
+                at += 1
+                produce_result_leader_ipv4: bytes = b"\x00\x00\x00\x00"
+                produce_result_leader_port: int = 0
+                if produce_result_error == 252:
+                    produce_result_leader_ipv4, produce_result_leader_port = _read_4sH(payload, at)
+                    at += 6
+                results.append(
+                    ProduceResult(
+                        produce_result_error, produce_result_leader_ipv4, produce_result_leader_port
+                    )
+                )
+        except (StructError, IndexError):
+            raise Truncated("ProduceResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow ProduceResponse")
+        return cls(request_id, results)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -92,7 +125,7 @@ class ProduceResponse:
                     if len(produce_result.leader_ipv4) != 4:
                         raise wrong_size("ProduceResult.LeaderIpv4", len(produce_result.leader_ipv4), 4)
                     head += _write_4sH(produce_result.leader_ipv4, produce_result.leader_port)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

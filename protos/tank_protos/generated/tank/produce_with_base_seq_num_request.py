@@ -16,8 +16,8 @@ from tank_protos.wire import Buffer, unencodable, wrong_size
 _write_B = Struct("<B").pack
 _read_BIB = Struct("<BIB").unpack_from
 _write_BIB = Struct("<BIB").pack
-_read_H = Struct("<H").unpack_from
 _write_H = Struct("<H").pack
+_read_HB = Struct("<HB").unpack_from
 _read_HIB = Struct("<HIB").unpack_from
 _write_HIB = Struct("<HIB").pack
 _read_Q = Struct("<Q").unpack_from
@@ -27,6 +27,12 @@ _write_Q = Struct("<Q").pack
 @dataclass(slots=True)
 class ProduceBasePartition:
     """One entry for each bundle."""
+
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "partition": (0, 65535),
+        "bundle_length": (0, 4294967295),
+        "base_seq_num": (0, 18446744073709551615),
+    }
 
     partition: int = 0
     """The partition's number."""
@@ -42,6 +48,11 @@ class ProduceBasePartition:
 class ProduceBaseTopic:
     """The topics to append to."""
 
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "name": (0, 255),
+        "partitions": (0, 255),
+    }
+
     name: str = ""
     """The topic's name."""
     partitions: list[ProduceBasePartition] = field(default_factory=list)
@@ -54,6 +65,14 @@ class ProduceWithBaseSeqNumRequest:
 
     ID: ClassVar[int] = 5
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "client_version": (0, 65535),
+        "request_id": (0, 4294967295),
+        "client_id": (0, 255),
+        "required_acks": (0, 255),
+        "ack_timeout_ms": (0, 4294967295),
+        "topics": (0, 255),
+    }
 
     client_version: int = 3
     """0: the old document's client; 2, 3: newer ones; 0x101: forwarded by a broker."""
@@ -71,10 +90,68 @@ class ProduceWithBaseSeqNumRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow ProduceWithBaseSeqNumRequest")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"ProduceWithBaseSeqNumRequest has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            client_version, request_id, client_id_length = _read_HIB(payload, at)
+            at += 7
+            end = at + client_id_length
+            if end > size:
+                raise Truncated("ProduceWithBaseSeqNumRequest ends in ProduceWithBaseSeqNumRequest.ClientId")
+            client_id = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            required_acks, ack_timeout_ms, topics_count = _read_BIB(payload, at)
+            at += 6
+            if topics_count * 2 > size - at:
+                raise Truncated("ProduceWithBaseSeqNumRequest ends in ProduceWithBaseSeqNumRequest.Topics")
+            topics: list[ProduceBaseTopic] = []
+            while topics_count:
+                topics_count -= 1
+                produce_base_topic_name_length = payload[at]
+                at += 1
+                end = at + produce_base_topic_name_length
+                if end > size:
+                    raise Truncated("ProduceWithBaseSeqNumRequest ends in ProduceBaseTopic.Name")
+                produce_base_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                produce_base_topic_partitions_count = payload[at]
+                at += 1
+                if produce_base_topic_partitions_count * 11 > size - at:
+                    raise Truncated("ProduceWithBaseSeqNumRequest ends in ProduceBaseTopic.Partitions")
+                produce_base_topic_partitions: list[ProduceBasePartition] = []
+                while produce_base_topic_partitions_count:
+                    produce_base_topic_partitions_count -= 1
+                    produce_base_partition_partition, produce_base_partition_bundle_length = _read_HB(
+                        payload, at
+                    )
+                    at += 3
+                    if produce_base_partition_bundle_length > 127:
+                        produce_base_partition_bundle_length, at = read_varint(payload, at - 1)
+                    (produce_base_partition_base_seq_num,) = _read_Q(payload, at)
+                    at += 8
+                    end = at + produce_base_partition_bundle_length
+                    if end > size:
+                        raise Truncated("ProduceWithBaseSeqNumRequest ends in ProduceBasePartition.Bundle")
+                    produce_base_partition_bundle = payload[at:end]
+                    at = end
+                    produce_base_topic_partitions.append(
+                        ProduceBasePartition(
+                            produce_base_partition_partition,
+                            produce_base_partition_bundle_length,
+                            produce_base_partition_base_seq_num,
+                            produce_base_partition_bundle,
+                        )
+                    )
+                topics.append(ProduceBaseTopic(produce_base_topic_name, produce_base_topic_partitions))
+        except (StructError, IndexError):
+            raise Truncated("ProduceWithBaseSeqNumRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow ProduceWithBaseSeqNumRequest")
+        return cls(client_version, request_id, client_id, required_acks, ack_timeout_ms, topics)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -89,31 +166,33 @@ class ProduceWithBaseSeqNumRequest:
             end = at + client_id_length
             if end > size:
                 raise Truncated("ProduceWithBaseSeqNumRequest ends in ProduceWithBaseSeqNumRequest.ClientId")
-            client_id = str(payload[at:end], "utf-8", "surrogateescape")
+            client_id = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             required_acks, ack_timeout_ms, topics_count = _read_BIB(payload, at)
             at += 6
             if topics_count * 2 > size - at:
                 raise Truncated("ProduceWithBaseSeqNumRequest ends in ProduceWithBaseSeqNumRequest.Topics")
             topics: list[ProduceBaseTopic] = []
-            for _ in range(topics_count):
+            while topics_count:
+                topics_count -= 1
                 produce_base_topic_name_length = payload[at]
                 at += 1
                 end = at + produce_base_topic_name_length
                 if end > size:
                     raise Truncated("ProduceWithBaseSeqNumRequest ends in ProduceBaseTopic.Name")
-                produce_base_topic_name = str(payload[at:end], "utf-8", "surrogateescape")
+                produce_base_topic_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 produce_base_topic_partitions_count = payload[at]
                 at += 1
                 if produce_base_topic_partitions_count * 11 > size - at:
                     raise Truncated("ProduceWithBaseSeqNumRequest ends in ProduceBaseTopic.Partitions")
                 produce_base_topic_partitions: list[ProduceBasePartition] = []
-                for _ in range(produce_base_topic_partitions_count):
-                    (produce_base_partition_partition,) = _read_H(payload, at)
-                    at += 2
-                    produce_base_partition_bundle_length = payload[at]
-                    at += 1
+                while produce_base_topic_partitions_count:
+                    produce_base_topic_partitions_count -= 1
+                    produce_base_partition_partition, produce_base_partition_bundle_length = _read_HB(
+                        payload, at
+                    )
+                    at += 3
                     if produce_base_partition_bundle_length > 127:
                         produce_base_partition_bundle_length, at = read_varint(payload, at - 1)
                     (produce_base_partition_base_seq_num,) = _read_Q(payload, at)
@@ -165,7 +244,7 @@ class ProduceWithBaseSeqNumRequest:
                         out.append(head)
                         out.append(bundle)
                         head = bytearray()
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

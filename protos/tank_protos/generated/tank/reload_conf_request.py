@@ -23,6 +23,11 @@ class ReloadConfRequest:
 
     ID: ClassVar[int] = 8
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "topic": (0, 255),
+        "partition": (0, 65535),
+    }
 
     request_id: int = 0
     """Repeated in the answer."""
@@ -34,10 +39,27 @@ class ReloadConfRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow ReloadConfRequest")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"ReloadConfRequest has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, topic_length = _read_IB(payload, at)
+            at += 5
+            end = at + topic_length
+            if end > size:
+                raise Truncated("ReloadConfRequest ends in ReloadConfRequest.Topic")
+            topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            (partition,) = _read_H(payload, at)
+            at += 2
+        except (StructError, IndexError):
+            raise Truncated("ReloadConfRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow ReloadConfRequest")
+        return cls(request_id, topic, partition)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -52,7 +74,7 @@ class ReloadConfRequest:
             end = at + topic_length
             if end > size:
                 raise Truncated("ReloadConfRequest ends in ReloadConfRequest.Topic")
-            topic = str(payload[at:end], "utf-8", "surrogateescape")
+            topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
             (partition,) = _read_H(payload, at)
             at += 2
@@ -71,7 +93,7 @@ class ReloadConfRequest:
             head += _write_IB(self.request_id, len(topic_utf8))
             head += topic_utf8
             head += _write_H(self.partition)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

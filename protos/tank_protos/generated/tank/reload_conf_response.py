@@ -23,6 +23,12 @@ class ReloadConfResponse:
 
     ID: ClassVar[int] = 8
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "topic": (0, 255),
+        "partition": (0, 65535),
+        "error": (0, 255),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -36,10 +42,27 @@ class ReloadConfResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow ReloadConfResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"ReloadConfResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, topic_length = _read_IB(payload, at)
+            at += 5
+            end = at + topic_length
+            if end > size:
+                raise Truncated("ReloadConfResponse ends in ReloadConfResponse.Topic")
+            topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            partition, error_ = _read_HB(payload, at)
+            at += 3
+        except (StructError, IndexError):
+            raise Truncated("ReloadConfResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow ReloadConfResponse")
+        return cls(request_id, topic, partition, error_)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -54,13 +77,13 @@ class ReloadConfResponse:
             end = at + topic_length
             if end > size:
                 raise Truncated("ReloadConfResponse ends in ReloadConfResponse.Topic")
-            topic = str(payload[at:end], "utf-8", "surrogateescape")
+            topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
-            partition, error = _read_HB(payload, at)
+            partition, error_ = _read_HB(payload, at)
             at += 3
         except (StructError, IndexError):
             raise Truncated("ReloadConfResponse ends too early") from None
-        return cls(request_id, topic, partition, error), at
+        return cls(request_id, topic, partition, error_), at
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
@@ -73,7 +96,7 @@ class ReloadConfResponse:
             head += _write_IB(self.request_id, len(topic_utf8))
             head += topic_utf8
             head += _write_HB(self.partition, self.error)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

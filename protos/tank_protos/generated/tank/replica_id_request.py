@@ -21,6 +21,9 @@ class ReplicaIdRequest:
 
     ID: ClassVar[int] = 4
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "replica_id": (0, 65535),
+    }
 
     replica_id: int = 0
     """The id of the broker that connects."""
@@ -28,10 +31,20 @@ class ReplicaIdRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow ReplicaIdRequest")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"ReplicaIdRequest has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            (replica_id,) = _read_H(payload, at)
+            at += 2
+        except (StructError, IndexError):
+            raise Truncated("ReplicaIdRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow ReplicaIdRequest")
+        return cls(replica_id)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -54,7 +67,7 @@ class ReplicaIdRequest:
         head = bytearray()
         try:
             head += _write_H(self.replica_id)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

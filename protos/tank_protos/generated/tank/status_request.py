@@ -21,6 +21,9 @@ class StatusRequest:
 
     ID: ClassVar[int] = 10
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+    }
 
     request_id: int = 0
     """Repeated in the answer."""
@@ -28,10 +31,20 @@ class StatusRequest:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow StatusRequest")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"StatusRequest has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            (request_id,) = _read_I(payload, at)
+            at += 4
+        except (StructError, IndexError):
+            raise Truncated("StatusRequest ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow StatusRequest")
+        return cls(request_id)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -54,7 +67,7 @@ class StatusRequest:
         head = bytearray()
         try:
             head += _write_I(self.request_id)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

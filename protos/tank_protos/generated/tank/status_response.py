@@ -27,6 +27,20 @@ class StatusResponse:
 
     ID: ClassVar[int] = 10
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
+    LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
+        "request_id": (0, 4294967295),
+        "flags": (0, 255),
+        "cluster_aware": (0, 255),
+        "topics": (0, 4294967295),
+        "partitions": (0, 4294967295),
+        "cluster_flags": (0, 255),
+        "cluster_name": (0, 255),
+        "live_nodes": (0, 4294967295),
+        "open_partitions": (0, 4294967295),
+        "opening_ms": (0, 4294967295),
+        "start_time_s": (0, 4294967295),
+        "version": (0, 4294967295),
+    }
 
     request_id: int = 0
     """The request's id."""
@@ -56,10 +70,48 @@ class StatusResponse:
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
         """The message that fills `payload`. Raises WireError."""
-        message, end = cls.read(memoryview(payload), 0, version)
-        if end != len(payload):
-            raise TrailingBytes(f"{len(payload) - end} bytes follow StatusResponse")
-        return message
+        if version != 0:
+            raise UnsupportedVersion(f"StatusResponse has no version {version}; known: 0")
+        if type(payload) is not memoryview:
+            payload = memoryview(payload)
+        size = len(payload)
+        at = 0
+        try:
+            request_id, flags, cluster_aware, topics, partitions = _read_IBBII(payload, at)
+            at += 14
+            cluster_flags: int = 0
+            cluster_name: str = ""
+            live_nodes: int = 0
+            if cluster_aware != 0:
+                cluster_flags, cluster_name_length = _read_BB(payload, at)
+                at += 2
+                end = at + cluster_name_length
+                if end > size:
+                    raise Truncated("StatusResponse ends in StatusResponse.ClusterName")
+                cluster_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+                at = end
+                (live_nodes,) = _read_I(payload, at)
+                at += 4
+            open_partitions, opening_ms, start_time_s, version_ = _read_IIII(payload, at)
+            at += 16
+        except (StructError, IndexError):
+            raise Truncated("StatusResponse ends too early") from None
+        if at != size:
+            raise TrailingBytes(f"{size - at} bytes follow StatusResponse")
+        return cls(
+            request_id,
+            flags,
+            cluster_aware,
+            topics,
+            partitions,
+            cluster_flags,
+            cluster_name,
+            live_nodes,
+            open_partitions,
+            opening_ms,
+            start_time_s,
+            version_,
+        )
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
@@ -80,7 +132,7 @@ class StatusResponse:
                 end = at + cluster_name_length
                 if end > size:
                     raise Truncated("StatusResponse ends in StatusResponse.ClusterName")
-                cluster_name = str(payload[at:end], "utf-8", "surrogateescape")
+                cluster_name = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
                 at = end
                 (live_nodes,) = _read_I(payload, at)
                 at += 4
@@ -119,7 +171,7 @@ class StatusResponse:
                 head += cluster_name_utf8
                 head += _write_I(self.live_nodes)
             head += _write_IIII(self.open_partitions, self.opening_ms, self.start_time_s, self.version)
-        except (StructError, UnicodeEncodeError, TypeError) as error:
+        except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:
             out.append(head)

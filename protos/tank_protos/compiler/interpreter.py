@@ -1,0 +1,152 @@
+"""Lays out a message by walking its schema: slow and plain, so that it can check the generated encoders.
+
+It also writes the seeds of the fuzzer's corpus.
+"""
+
+import struct
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from tank_protos.compiler.schema import (
+    Array,
+    Bytes,
+    Comparison,
+    Condition,
+    Element,
+    Extent,
+    Field,
+    Fixed,
+    FromField,
+    Marker,
+    Message,
+    Operator,
+    Scalar,
+    Struct,
+    Text,
+    Varint,
+)
+
+Value: TypeAlias = "int | float | str | bytes | list[Value] | Mapping[str, Value] | None"
+"""Fields by their names in the definition; lists for arrays; bytes that keep a prefix are given with it."""
+
+
+class Scope:
+    """The values that conditions and lengths can refer to: the struct's own and the enclosing ones."""
+
+    def __init__(self, struct: Struct, values: "Mapping[str, Value]", outer: "Scope | None") -> None:
+        self._fields = {id(field): values[field.name] for field in struct.fields}
+        self._outer = outer
+
+    def integer(self, field: Field) -> int:
+        if id(field) in self._fields:
+            value = self._fields[id(field)]
+            assert isinstance(value, int), "conditions and lengths refer to integers: the loader checks it"
+            return value
+        assert self._outer is not None, "the loader resolved the name in an enclosing struct"
+        return self._outer.integer(field)
+
+    def holds(self, condition: Condition) -> bool:
+        return any(all(self._compare(one) for one in together) for together in condition.alternatives)
+
+    def _compare(self, comparison: Comparison) -> bool:
+        value, number = self.integer(comparison.field), comparison.number
+        match comparison.operator:
+            case Operator.EQUAL:
+                return value == number
+            case Operator.UNEQUAL:
+                return value != number
+            case Operator.LESS:
+                return value < number
+            case Operator.LESS_OR_EQUAL:
+                return value <= number
+            case Operator.GREATER:
+                return value > number
+            case Operator.GREATER_OR_EQUAL:
+                return value >= number
+            case Operator.BITS:
+                return bool(value & number)
+
+
+def is_present(field: Field, version: int, scope: Scope) -> bool:
+    """Whether the field is on the wire."""
+    if field.versions is not None and version not in field.versions:
+        return False
+    return field.when is None or scope.holds(field.when)
+
+
+def lay_out(message: Message, values: "Mapping[str, Value]", version: int) -> bytes:
+    """The payload of a message with these values."""
+    return _Layout(message, version).struct(message.root, values, None)
+
+
+class _Layout:
+    def __init__(self, message: Message, version: int) -> None:
+        self._order = "<" if message.little_endian else ">"
+        self._little = message.little_endian
+        self._version = version
+
+    def struct(self, kind: Struct, values: "Mapping[str, Value]", outer: Scope | None) -> bytes:
+        scope = Scope(kind, values, outer)
+        parts: dict[str, bytes] = {}
+        for field in kind.fields:
+            there = is_present(field, self._version, scope)
+            parts[field.name] = self._field(field, values[field.name], scope) if there else b""
+        for field in kind.fields:
+            if field.measures:
+                assert isinstance(field.type, Scalar)
+                measured = sum(len(parts[other.name]) for other in field.measures)
+                parts[field.name] = self._scalar(field.type, measured)
+        return b"".join(parts.values())
+
+    def _field(self, field: Field, value: Value, scope: Scope) -> bytes:
+        kind = field.type
+        if value is None:
+            extent = (
+                kind.count
+                if isinstance(kind, Array)
+                else kind.length
+                if isinstance(kind, Text | Bytes)
+                else None
+            )
+            assert isinstance(extent, Scalar), "only lengths and counts of stated width have a null"
+            return self._scalar(extent, extent.high)
+        if isinstance(kind, Marker):
+            return kind.wire_form(little_endian=self._little) if value else b""
+        if isinstance(kind, Bytes):
+            assert isinstance(value, bytes)
+            return value if kind.keep_prefix else self._extent(kind.length, len(value)) + value
+        if isinstance(kind, Array):
+            assert isinstance(value, list)
+            elements = b"".join(self._element(kind.element, element, scope) for element in value)
+            return self._extent(kind.count, len(value)) + elements
+        return self._element(kind, value, scope)
+
+    def _element(self, kind: Element, value: Value, scope: Scope) -> bytes:
+        if isinstance(kind, Struct):
+            assert isinstance(value, Mapping)
+            return self.struct(kind, value, scope)
+        if isinstance(kind, Text):
+            assert isinstance(value, str)
+            encoded = value.encode("utf-8", "surrogateescape")
+            return self._extent(kind.length, len(encoded)) + encoded
+        if isinstance(kind, Varint):
+            assert isinstance(value, int)
+            return _varint(value)
+        return self._scalar(kind, value)
+
+    def _extent(self, extent: Extent, length: int) -> bytes:
+        if isinstance(extent, Scalar):
+            return self._scalar(extent, length)
+        if isinstance(extent, Varint):
+            return _varint(length)
+        assert not isinstance(extent, Fixed) or extent.size == length
+        assert not isinstance(extent, FromField) or extent.field, "the field was laid out before"
+        return b""
+
+    def _scalar(self, kind: Scalar, value: Value) -> bytes:
+        return struct.pack(self._order + kind.code, value)
+
+
+def _varint(value: int) -> bytes:
+    groups = [value >> shift & 127 for shift in range(0, max(value.bit_length(), 1), 7)]
+    return bytes([group | 128 for group in groups[:-1]] + groups[-1:])
