@@ -56,7 +56,9 @@ class LocalController:
         return recovered
 
     async def register(self, incarnation: bytes, disk_uuid: bytes, host: str, port: int, rack: str) -> None:
-        """Says that this process is the broker now: what it leads, it leads in new epochs. RegistrationError."""
+        """Says that this process is the broker now: what it leads, it leads in new epochs.
+        RegistrationError.
+        """
         register = pb.RegisterBroker(
             broker_id=self.view.broker_id,
             incarnation=incarnation,

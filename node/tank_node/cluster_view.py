@@ -95,6 +95,10 @@ class ClusterView:
         """All topics, in no order. Not to be held over a change."""
         return self._by_id.values()
 
+    def was_deleted(self, topic_id: int) -> bool:
+        """Whether this topic existed once in this cluster and was deleted: ids are log indexes, used once."""
+        return topic_id <= self.index and topic_id not in self._by_id
+
     def producer_ended(self, producer_id: int) -> bool:
         """Whether a higher generation of the producer's name ended this id: it may write no more."""
         return producer_id in self._ended_producers

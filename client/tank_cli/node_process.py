@@ -1,0 +1,271 @@
+"""A broker with its controller in one process: put together, run until told to stop, taken apart in order."""
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from logging import getLogger
+from pathlib import Path
+from uuid import UUID
+
+from tank_node.metrics_collector import MetricsCollector
+
+from tank_cli.local_controller import LocalController
+from tank_controller.journal import Journal, Recovered
+from tank_node.broker import Broker
+from tank_node.clock import SystemClock
+from tank_node.config import Address, NodeConfig
+from tank_node.disk import OsDisk
+from tank_node.http import Health, HttpServer
+from tank_node.limits import Limits
+from tank_node.log.data_folder import DataFolder
+from tank_node.log.flusher import Flusher
+from tank_node.log.log import LogState
+from tank_node.metrics import Metrics
+from tank_node.server import TankServer
+
+DEFAULT_BROKER_ID = 1
+WANTED_FILES = 65_536
+"""The soft limit of open files is raised to this where the hard one allows it."""
+MOST_LOG_FILES = 2048
+"""Open files of logs: each partition in use has two; more are opened and closed as needed."""
+
+_log = getLogger("tank")
+
+
+class ListenError(OSError):
+    """An address that can't be listened on; the message says what to do."""
+
+
+@dataclass(slots=True, frozen=True)
+class Started:
+    """What a node says of itself when it is ready."""
+
+    listen: Address
+    http: Address | None
+    data: Path
+    cluster_id: str
+    broker_id: int
+    topics: int
+    partitions: int
+    messages: int
+    stored_bytes: int
+    cut_bytes: int
+    """What a crash left unfinished; nobody was told that it was stored."""
+    clean: bool
+    """The process before this one stopped in order."""
+    seconds: float
+
+
+class NodeProcess:
+    """All rooms of one process. `run` is its life."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.config = config
+        self.limits = Limits(connections=config.max_connections)
+        self.metrics = Metrics()
+        self.clock = SystemClock()
+        self._began = time.monotonic()
+        self._incarnation = os.urandom(16)
+        self._stopping = asyncio.Event()
+        self._strays: list[str] = []
+        self.data_folder = self._open_data_folder()
+
+    async def run(self, announce: Callable[[Started], None]) -> None:
+        """Starts, says so, and stops in order at SIGTERM or SIGINT.
+
+        Raises what keeps it from starting: JournalError, ListenError, and whatever the logs raise.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._watch_signals()
+        controller = self._open_controller()
+        flusher = Flusher(self.data_folder.disk, self._post, observe=self.metrics.fsync_latency.add)
+        broker = Broker(
+            self.data_folder,
+            controller,
+            flusher,
+            self.clock,
+            self.limits,
+            self.metrics,
+            self.config.flush,
+        )
+        flusher.listener = broker.on_synced
+        self._broker, self._controller = broker, controller
+        try:
+            await self._register(self.config.listen.port)
+            broker.open()
+            await self._serve(broker, announce)
+        finally:
+            await controller.stop()
+            flusher.close()
+            self.data_folder.close()
+
+    async def _serve(self, broker: Broker, announce: Callable[[Started], None]) -> None:
+        config = self.config
+        server = TankServer(
+            broker, self._loop, (config.listen.host, config.listen.port), self.limits, self.metrics
+        )
+        http = HttpServer(MetricsCollector(broker, self.metrics), self._health)
+        listen = await _listening("--listen", config.listen, server.start)
+        try:
+            http_address = None
+            if config.http is not None:
+                wanted = config.http
+                http_address = await _listening(
+                    "--http", wanted, lambda: http.start(wanted.host, wanted.port)
+                )
+            if listen.port != config.listen.port:
+                await self._register(listen.port)
+            announce(self._started(listen, http_address))
+            await self._stopping.wait()
+            _log.info("stopping: no new requests, those under way have %d ms", config.stop_grace_ms)
+        finally:
+            await server.stop(config.stop_grace_ms / 1000)
+            await http.stop()
+
+    # --- starting ---
+
+    def _open_data_folder(self) -> DataFolder:
+        config = self.config
+        is_new = not (config.data / "meta.json").exists()
+        broker_id = config.broker_id or (DEFAULT_BROKER_ID if is_new else None)
+        return DataFolder.open(
+            str(config.data),
+            OsDisk(),
+            self.clock,
+            cluster_id=config.cluster_id,
+            broker_id=broker_id,
+            open_files=_log_files(_raise_file_limit()),
+        )
+
+    def _open_controller(self) -> LocalController:
+        meta = self.data_folder.meta
+        folder = Path(self.data_folder.path)
+        controller = LocalController(
+            Journal(folder / "metadata", meta.cluster_id),
+            meta.cluster_id,
+            meta.broker_id,
+            self.clock,
+            self._post,
+        )
+        topics = folder / "topics"
+        recovered = controller.open(may_be_new=not any(topics.iterdir()))
+        _tell_of(recovered)
+        # A crash may have come between the word that a topic is deleted and its files' end.
+        for path in topics.iterdir():
+            if path.name.isdigit() and controller.view.was_deleted(int(path.name)):
+                self.data_folder.delete_topic(int(path.name))
+        known = {topic.topic_id for topic in controller.view.topics()}
+        self._strays = self.data_folder.set_aside_unknown(known)
+        return controller
+
+    async def _register(self, port: int) -> None:
+        advertised = self.config.advertise
+        if advertised is None:
+            host = self.config.listen.host
+            advertised = Address(socket.gethostname() if host in ("0.0.0.0", "::") else host, port)
+        await self._controller.register(
+            self._incarnation,
+            UUID(self.data_folder.meta.disk_uuid).bytes,
+            advertised.host,
+            advertised.port,
+            self.config.rack,
+        )
+
+    def _started(self, listen: Address, http: Address | None) -> Started:
+        logs = self.data_folder.logs.values()
+        recovered = self.data_folder.recovered
+        return Started(
+            listen=listen,
+            http=http,
+            data=Path(self.data_folder.path),
+            cluster_id=self.data_folder.meta.cluster_id,
+            broker_id=self.data_folder.meta.broker_id,
+            topics=len(self._broker.topics),
+            partitions=len(logs),
+            messages=sum(log.last - log.first_available + 1 for log in logs if log.last),
+            stored_bytes=sum(log.size_bytes for log in logs),
+            cut_bytes=recovered.bytes_cut,
+            clean=recovered.clean,
+            seconds=time.monotonic() - self._began,
+        )
+
+    # --- running ---
+
+    def _post(self, call: Callable[[], None]) -> None:
+        """Runs a call on the loop, from any thread."""
+        self._loop.call_soon_threadsafe(call)
+
+    def _watch_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._on_signal, number)
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        if self._stopping.is_set():
+            _log.warning("told to stop a second time: stopping at once, the next start recovers")
+            os._exit(128 + number)
+        self._stopping.set()
+
+    def _health(self) -> Health:
+        """For /readyz: the metadata can be changed, and which partitions can't be used."""
+        problems = [f"{name} belongs to no topic and was set aside" for name in self._strays]
+        for log in self.data_folder.logs.values():
+            if log.state is not LogState.ACTIVE:
+                problems.append(f"topic {log.topic_id} partition {log.partition} is {log.state.name.lower()}")
+        if self._controller.failed is not None:
+            problems.append(self._controller.failed)
+        if self._stopping.is_set():
+            problems.append("it is stopping")
+        facts: dict[str, str | int] = {
+            "cluster_id": self.data_folder.meta.cluster_id,
+            "broker_id": self.data_folder.meta.broker_id,
+            "topics": len(self._broker.topics),
+            "partitions": len(self.data_folder.logs),
+        }
+        ready = not self._stopping.is_set() and self._controller.failed is None
+        return Health(ready, problems, facts)
+
+
+def _tell_of(recovered: Recovered) -> None:
+    for warning in recovered.warnings:
+        _log.warning("%s", warning)
+    if recovered.cut_bytes:
+        _log.warning(
+            "%d bytes of metadata, whose writing a crash interrupted, were cut; nobody was told of them",
+            recovered.cut_bytes,
+        )
+
+
+async def _listening(
+    flag: str, wanted: Address, start: Callable[[], "asyncio.Future[tuple[str, int]] | object"]
+) -> Address:
+    try:
+        host, port = await start()  # type: ignore[misc]
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ListenError(
+            f"can't listen on {wanted} ({reason}): choose another address with {flag}"
+        ) from error
+    return Address(host, port)
+
+
+def _raise_file_limit() -> int:
+    """As many open files as the system lets us have, up to a bound; returns how many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
+    if soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):
+            return soft
+        return wanted
+    return soft
+
+
+def _log_files(limit: int) -> int:
+    """What of the open files the logs may use: a third, because clients need the rest."""
+    return max(16, min(MOST_LOG_FILES, limit // 3))

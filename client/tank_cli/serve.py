@@ -1,0 +1,135 @@
+"""`tank serve`: a broker with its controller, in one process."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tank_cli.exit_codes import CliError, ExitCode
+from tank_cli.figures import bytes_text, count_text
+from tank_cli.session import Session, offline_options
+from tank_node import config as node_config
+from tank_node.config import OPTIONS, ConfigError, LogFormat, NodeConfig
+
+if TYPE_CHECKING:
+    from tank_cli.node_process import Started
+
+EPILOG = """
+Every option can also be an environment variable (--log-format: TANK_LOG_FORMAT) or a key of the TOML file
+(log_format = "json"). The command line wins over the environment, the environment over the file.
+
+\b
+Exit codes:
+    0  stopped in order, by SIGTERM or Ctrl-C
+    1  it could not start: the message says why (the address or the data folder is in use, …)
+    2  an option, a variable or a key of the file can't be used
+    8  the metadata on disk is damaged
+  128+ stopped at once, by a second signal
+
+It listens on this machine alone unless told otherwise: there is no authentication yet.
+"""
+
+
+def _configured(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The node's options as flags, in their own order."""
+    for option in reversed(OPTIONS):
+        default = f"  [default: {option.default}]" if option.default else ""
+        command = click.option(
+            option.flag, option.name, metavar=option.metavar, default=None, help=option.help + default
+        )(command)
+    return command
+
+
+@click.command(epilog=EPILOG)
+@_configured
+@click.option("--config", metavar="FILE", default=None, help="A TOML file with any of these options.")
+@offline_options
+def serve(session: Session, **flags: str | None) -> None:
+    """Run a broker, until SIGTERM or Ctrl-C stops it in order."""
+    try:
+        config = node_config.load(flags, os.environ)
+    except ConfigError as error:
+        raise CliError(f"{error}.", ExitCode.USAGE, "tank serve --help") from None
+    from tank_node.logs import set_up_logs
+
+    as_json = session.as_json or config.log_format is LogFormat.JSON
+    set_up_logs(as_json=as_json, level=config.log_level)
+    _run(config, lambda started: _announce(started, as_json))
+
+
+def _run(config: NodeConfig, announce: "Callable[[Started], None]") -> None:
+    from tank_cli.local_controller import RegistrationError
+    from tank_cli.node_process import ListenError, NodeProcess
+    from tank_controller.cluster_state import SnapshotError
+    from tank_controller.journal_format import JournalDamagedError, JournalError
+    from tank_node.log.errors import DataFolderError, StorageError
+
+    async def live() -> None:
+        await NodeProcess(config).run(announce)
+
+    try:
+        asyncio.run(live())
+    except JournalDamagedError as error:
+        raise CliError(f"{error}.", ExitCode.DAMAGED) from error
+    except (
+        DataFolderError,
+        StorageError,
+        JournalError,
+        SnapshotError,
+        ListenError,
+        RegistrationError,
+    ) as error:
+        raise CliError(f"{error}.") from error
+
+
+def _announce(started: "Started", as_json: bool) -> None:
+    """The one line on standard output: where it listens, and what it found."""
+    if as_json:
+        fields = {
+            "event": "listening",
+            "listen": str(started.listen),
+            "http": None if started.http is None else str(started.http),
+            "data": str(started.data),
+            "cluster_id": started.cluster_id,
+            "broker_id": started.broker_id,
+            "topics": started.topics,
+            "partitions": started.partitions,
+            "messages": started.messages,
+            "bytes": started.stored_bytes,
+            "cut_bytes": started.cut_bytes,
+            "clean": started.clean,
+            "seconds": round(started.seconds, 3),
+        }
+        click.echo(json.dumps(fields))
+    else:
+        click.echo(_sentence(started))
+    if not started.listen.is_loopback:
+        click.echo(
+            f"warning: {started.listen} can be reached from other machines, and there is no authentication yet: "
+            "whoever reaches it can read, write and delete everything",
+            err=True,
+        )
+
+
+def _sentence(started: "Started") -> str:
+    http = "" if started.http is None else f", http on {started.http}"
+    if started.partitions:
+        stop = "after a clean stop" if started.clean else "after a crash"
+        cut = f", {bytes_text(started.cut_bytes)} of unfinished writes cut" if started.cut_bytes else ""
+        found = (
+            f"recovered {count_text(started.partitions)} partitions of {count_text(started.topics)} topics, "
+            f"{count_text(started.messages)} messages, {bytes_text(started.stored_bytes)} {stop}{cut}"
+        )
+    else:
+        found = "no topics yet"
+    return (
+        f"tank broker {started.broker_id} listening on {started.listen}{http}; data in {started.data}: "
+        f"{found}; ready in {started.seconds:.2f} s"
+    )
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,72 @@
+"""The node's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes and people."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
+
+@dataclass(slots=True)
+class Health:
+    """Whether the node can do its work, for people and for probes."""
+
+    ready: bool
+    """It takes requests, and its metadata can be changed."""
+    problems: list[str] = field(default_factory=list)
+    """What is wrong, a sentence each; a node may be ready in spite of some (one damaged partition)."""
+    facts: dict[str, str | int] = field(default_factory=dict)
+    """What else a person wants to see: ids, addresses, counts."""
+
+
+class HttpServer:
+    """Serves one node's metrics and health. The collector is asked when somebody scrapes."""
+
+    def __init__(self, collector: "Collector", health: Callable[[], Health]) -> None:
+        self._collector = collector
+        self._health = health
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listens; the address with the port that the system chose for port 0. OSError."""
+        app = web.Application(client_max_size=4096)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        runner = web.AppRunner(app, access_log=None, handle_signals=False, keepalive_timeout=15.0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port, shutdown_timeout=1.0).start()
+        except OSError:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+        address: tuple[str, int] = runner.addresses[0]
+        return address[0], address[1]
+
+    async def stop(self) -> None:
+        """Ends it; requests under way get a second."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        # Imported at the first scrape: a broker that nobody scrapes doesn't carry it.
+        from prometheus_client import CollectorRegistry
+        from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+        registry = CollectorRegistry()
+        registry.register(self._collector)
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        """That this answers at all says that the event loop runs."""
+        return web.json_response({"status": "ok"})
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        health = self._health()
+        body = {"ready": health.ready, "problems": health.problems, **health.facts}
+        return web.json_response(body, status=200 if health.ready else 503)
