@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from tank_cli.failures import report_failure
+from tank_cli.exit_codes import ExitCode
+from tank_cli.failures import report_failure, silence_stdout
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +60,27 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, from the table, so that `--help` imports none of them."""
-        rows = [(name, entry.summary) for name, entry in self.table.items()]
-        if rows:
-            with formatter.section("Commands"):
-                formatter.write_dl(rows)
+        if not self.table:
+            super().format_commands(ctx, formatter)
+            return
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in self.table.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command. When whoever read our output has gone away, that is said by the exit code
+        alone.
+        """
+        try:
+            outcome = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            silence_stdout()
+            raise click.exceptions.Exit(ExitCode.OUTPUT_CLOSED) from None
+        return outcome
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:
         """Runs the command line and exits. Where click is used as a library (`standalone_mode=False`),
-        click's own.
-        """
+        click's own."""
         if not extra.pop("standalone_mode", True):
             return super().main(args, prog_name, standalone_mode=False, **extra)
         arguments = list(sys.argv[1:] if args is None else args)

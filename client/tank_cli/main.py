@@ -8,12 +8,12 @@ from tank_cli.session import Session, root_options
 
 COMMANDS: dict[str, LazyCommand] = {
     "demo": LazyCommand("tank_cli.demo:demo", "Show what a broker does, in 30 seconds."),
-    "serve": LazyCommand("tank_cli.serve:serve", "Run a broker."),
+    "serve": LazyCommand("tank_cli.serve:serve", "Run a broker, until SIGTERM or Ctrl-C stops it in order."),
     "topic": LazyCommand("tank_cli.topic:topic", "Create, list, describe, alter and delete topics."),
-    "produce": LazyCommand("tank_cli.produce:produce", "Write messages to a topic."),
-    "consume": LazyCommand("tank_cli.consume:consume", "Read messages of a topic."),
+    "produce": LazyCommand("tank_cli.produce:produce", "Write messages to TOPIC, from FILEs or from stdin."),
+    "consume": LazyCommand("tank_cli.consume:consume", "Read the messages of TOPIC."),
     "lag": LazyCommand("tank_cli.lag:lag", "Show how far consumer groups are behind."),
-    "status": LazyCommand("tank_cli.status:status", "Show what the broker is and holds."),
+    "status": LazyCommand("tank_cli.status:status", "Show what the broker is and what it holds."),
     "bench": LazyCommand("tank_cli.bench:bench", "Measure a broker through this client."),
     "log": LazyCommand("tank_cli.log_files:log", "Look into a data folder without a broker."),
     "completion": LazyCommand("tank_cli.completion:completion", "Print the completion script of a shell."),
@@ -42,3 +42,7 @@ def main(ctx: click.Context, session: Session) -> None:
     Every command takes --servers, --output text|json and --debug, before or after its name.
     """
     ctx.obj = session
+
+
+if __name__ == "__main__":
+    main(prog_name="tank")

@@ -213,9 +213,11 @@ class NodeProcess:
     def _health(self) -> Health:
         """For /readyz: the metadata can be changed, and which partitions can't be used."""
         problems = [f"{name} belongs to no topic and was set aside" for name in self._strays]
-        for log in self.data_folder.logs.values():
-            if log.state is not LogState.ACTIVE:
-                problems.append(f"topic {log.topic_id} partition {log.partition} is {log.state.name.lower()}")
+        problems += [
+            f"topic {log.topic_id} partition {log.partition} is {log.state.name.lower()}"
+            for log in self.data_folder.logs.values()
+            if log.state is not LogState.ACTIVE
+        ]
         if self._controller.failed is not None:
             problems.append(self._controller.failed)
         if self._stopping.is_set():

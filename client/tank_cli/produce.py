@@ -280,23 +280,21 @@ def send_all(
     sent = Sent()
     with client.producer(settings) as producer:
         for run in runs:
-            for records in produce_input.grouped(run):
-                send_run(producer, topic, records, partition, sent)
+            for records in produce_input.grouped(run, partition):
+                send_run(producer, topic, records, sent)
             shown.advance(sent.messages - shown.messages, sent.size_bytes - shown.size_bytes)
         producer.flush()
     return sent
 
 
-def send_run(
-    producer: "Producer", topic: str, records: produce_input.Records, partition: int | None, sent: Sent
-) -> None:
+def send_run(producer: "Producer", topic: str, records: produce_input.Records, sent: Sent) -> None:
     """Hands a run to the producer, which waits when its memory is full."""
     now_ms = time.time_ns() // 1_000_000
     futures = producer.send_many(
         topic,
         records.values,
         keys=records.keys if any(key is not None for key in records.keys) else None,
-        partition=partition if partition is not None else records.partition,
+        partition=records.partition,
         timestamps_ms=[now_ms if stamp is None else stamp for stamp in records.timestamps_ms],
     )
     for future in futures:

@@ -203,13 +203,16 @@ def file_record(source: Source, name: str, key: bytes | None) -> Record:
     return Record(b"".join(pieces), key)
 
 
-def grouped(records: list[Record]) -> list[Records]:
-    """Records as columns, one run a partition; the order within a partition stays."""
+def grouped(records: list[Record], partition: int | None) -> list[Records]:
+    """Records as columns, one run a partition; the order within a partition stays. `partition`: of all of
+    them, whatever they say.
+    """
     runs: dict[int | None, Records] = {}
     for record in records:
-        run = runs.get(record.partition)
+        wanted = record.partition if partition is None else partition
+        run = runs.get(wanted)
         if run is None:
-            run = runs[record.partition] = Records(partition=record.partition)
+            run = runs[wanted] = Records(partition=wanted)
         run.values.append(record.value)
         run.keys.append(record.key)
         run.timestamps_ms.append(record.timestamp_ms)

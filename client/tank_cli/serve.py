@@ -108,8 +108,8 @@ def _announce(started: "Started", as_json: bool) -> None:
         click.echo(_sentence(started))
     if not started.listen.is_loopback:
         click.echo(
-            f"warning: {started.listen} can be reached from other machines, and there is no authentication yet: "
-            "whoever reaches it can read, write and delete everything",
+            f"warning: other machines can reach {started.listen}, and there is no authentication yet: "
+            "whoever does can read, write and delete everything",
             err=True,
         )
 

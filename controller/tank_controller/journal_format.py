@@ -3,8 +3,8 @@
 A journal file: a header (magic, checksum, a random nonce, the first index, the cluster's id), then frames.
 A frame is what one fsync made durable: magic, checksum, length of the payload, count of entries, index of the
 first, then each entry with a u32 length before it. A frame of no entries says that the process stopped in
-good order. The next frame is written only when the fsync of the one before has returned: so a bad frame at the
-end was not acknowledged and is cut; one with a good frame behind it is damage, and nothing may be cut there.
+good order. The next frame is written only when the fsync of the one before has returned: so a bad frame at
+the end was not acknowledged and is cut; one with a good frame behind it is damage: nothing may be cut there.
 The checksum covers the nonce and the frame's position, so that bytes of an older file, or a frame inside of
 an entry, are never taken for one.
 

@@ -1,0 +1,122 @@
+"""The replicated state machine as a whole: same entries, same bytes; applied twice is applied once."""
+
+import copy
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tank_controller import commands
+from tank_controller.cluster_state import ClusterState, SnapshotError
+from tank_node.cluster_view import ClusterView
+from tank_protos.generated import control_pb2 as pb
+from tests.controller.commands_for_tests import (
+    applied,
+    apply,
+    commit,
+    create,
+    histories,
+    init_producer,
+    register,
+)
+
+
+@given(histories, st.data())
+def test_replay_and_snapshot_give_the_same_bytes(history: list[pb.Command], data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(history)))
+    whole = ClusterState()
+    snapshot = whole.snapshot()
+    for number, command in enumerate(history):
+        if number == cut:
+            snapshot = whole.snapshot()
+        apply(whole, command)
+    resumed = ClusterState.load(snapshot)
+    for command in history[resumed.index :]:
+        apply(resumed, command)
+    assert resumed.snapshot() == whole.snapshot()
+    assert resumed == whole, "what is derived from the state is the same, too"
+
+
+@given(histories)
+def test_a_command_applied_twice_is_applied_once(history: list[pb.Command]) -> None:
+    state = ClusterState()
+    for command in history:
+        apply(state, command)
+        once = copy.deepcopy(state)
+        outcome = apply(state, command)
+        assert not outcome.delta.topics
+        assert not outcome.delta.brokers
+        once.index = state.index
+        assert state == once
+
+
+@given(histories)
+def test_check_says_beforehand_what_apply_does(history: list[pb.Command]) -> None:
+    state = ClusterState()
+    for command in history:
+        before = state.snapshot()
+        expected = commands.check(state, command)
+        assert state.snapshot() == before
+        rejection = apply(state, command).rejection
+        assert (rejection and rejection.error) == (expected and expected.error)
+
+
+@given(histories)
+def test_a_command_survives_the_log(history: list[pb.Command]) -> None:
+    direct, through_bytes = ClusterState(), ClusterState()
+    for command in history:
+        apply(direct, command)
+        apply(through_bytes, pb.Command.FromString(command.SerializeToString()))
+    assert direct.snapshot() == through_bytes.snapshot()
+
+
+@given(histories)
+@settings(max_examples=50)
+def test_a_broker_that_follows_the_deltas_knows_what_one_that_comes_late_is_told(
+    history: list[pb.Command],
+) -> None:
+    state = ClusterState()
+    follower = ClusterView("c", 1)
+    for command in history:
+        follower.apply(apply(state, command).delta)
+    late = ClusterView("c", 1)
+    late.apply(state.delta())
+    assert follower == late
+    assert follower.apply(state.delta()) == [], "what is known already changes nothing"
+
+
+@given(histories)
+def test_leader_epochs_and_partition_epochs_only_grow(history: list[pb.Command]) -> None:
+    state = ClusterState()
+    seen: dict[tuple[int, int], tuple[int, int]] = {}
+    for command in history:
+        apply(state, command)
+        for topic in state.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                epochs = (partition.leader_epoch, partition.partition_epoch)
+                assert epochs >= seen.get((topic.topic_id, number), (0, 0))
+                seen[topic.topic_id, number] = epochs
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_snapshot_are_refused(data: bytes) -> None:
+    with pytest.raises(SnapshotError):
+        ClusterState.load(data)
+
+
+def test_a_snapshot_of_a_newer_format_is_refused() -> None:
+    with pytest.raises(SnapshotError, match="format 2"):
+        ClusterState.load(pb.Snapshot(format=2).SerializeToString())
+
+
+def test_a_snapshot_holds_everything() -> None:
+    state = applied(
+        register(), create("t", 2, flush="disk"), init_producer("p", 3, 9), commit("g", (2, 1, 7))
+    )
+    again = ClusterState.load(state.snapshot())
+    topic = again.topic("t")
+    assert topic is not None
+    assert topic.settings == {"flush": "disk"}
+    assert again.producers["p"].producer_id == 3
+    assert again.groups["g"][2][1].sequence_number == 7
+    assert again.brokers[1].endpoints == (("tank", "127.0.0.1", 11011),)
