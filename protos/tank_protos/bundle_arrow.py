@@ -6,18 +6,19 @@ way round: `tank_protos.bundle_arrow_encode`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tank_protos.bundle_decode import bounds, read_messages
 from tank_protos.bundle_header import MAX_MESSAGE_SET_BYTES, MAX_SEQUENCE_NUMBER, bundles
+from tank_protos.bundle_kernel import MessageSet
 from tank_protos.errors import InvalidBundle
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from tank_protos.bundle_kernel import MessageSet
     from tank_protos.wire import Buffer
 
     Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -83,45 +84,57 @@ class _Builder:
     def _clear(self) -> None:
         self.size = 0
         self._values: list[bytes] = []
+        self._lengths: list[int] = []
         # None as long as no message had a key.
         self._keys: list[bytes | None] | None = None
-        self._numbers: list[Numbers] = []
-        self._timestamps: list[Numbers] = []
+        # Timestamps in runs: _stamps[i] holds from message _starts[i] on.
+        self._stamps: list[int] = []
+        self._starts: list[int] = []
+        # Numbers in pieces: ranges without a hole, as long as they come, and lists.
+        self._numbers: list[Sequence[int]] = []
 
-    def add(self, messages: MessageSet, numbers: Any, lower: int, upper: int) -> None:
+    def add(self, messages: MessageSet, numbers: Sequence[int], lower: int, upper: int) -> None:
         """Adds a bundle's messages from number `lower` to `upper`."""
-        np = self._np
-        values, keys, stamps, starts = messages
-        count = len(values)
-        begin, stop = 0, count
         if numbers[0] < lower or numbers[-1] > upper:
             begin, stop = bounds(numbers, lower, upper)
             if begin == stop:
                 return
-            values = values[begin:stop]
-            keys = None if keys is None else keys[begin:stop]
-            numbers = numbers[begin:stop]
-        if isinstance(numbers, range):
-            self._numbers.append(np.arange(numbers.start, numbers.stop, dtype=np.int64))
-        else:
-            self._numbers.append(np.array(numbers, dtype=np.int64))
-        self._timestamps.append(self._spread(stamps, starts, count)[begin:stop])
+            messages, numbers = _cut(messages, begin, stop), numbers[begin:stop]
+        values, keys, stamps, starts = messages
+        before = len(self._values)
+        lengths = list(map(len, values))
+        self._values += values
+        self._lengths += lengths
+        self._stamps += stamps
+        self._starts += [start + before for start in starts]
         if keys is not None or self._keys is not None:
             if self._keys is None:
-                self._keys = [None] * len(self._values)
+                self._keys = [None] * before
             self._keys += [None] * len(values) if keys is None else keys
-        self._values += values
-        self.size += sum(map(len, values)) + 16 * len(values)
+        last = self._numbers[-1] if self._numbers else None
+        if isinstance(numbers, range) and isinstance(last, range) and last.stop == numbers.start:
+            self._numbers[-1] = range(last.start, numbers.stop)
+        else:
+            self._numbers.append(numbers)
+        # Number and timestamp and the ends of value and key take 24 bytes a message.
+        self.size += sum(lengths) + 24 * len(lengths)
 
-    def _spread(self, stamps: list[int], starts: list[int], count: int) -> Numbers:
-        """One timestamp a message, out of the runs."""
+    def _number_column(self) -> Numbers:
         np = self._np
-        if len(stamps) == 1:
-            alike: Numbers = np.full(count, min(stamps[0], MAX_TIMESTAMP_MS), dtype=np.int64)
-            return alike
-        clamped = np.minimum(np.array(stamps, dtype=np.uint64), np.uint64(MAX_TIMESTAMP_MS))
-        spread: Numbers = clamped.astype(np.int64)
-        return spread if len(stamps) == count else np.repeat(spread, np.diff(np.array([*starts, count])))
+        pieces = [
+            np.arange(piece.start, piece.stop, dtype=np.int64)
+            if isinstance(piece, range)
+            else np.array(piece, dtype=np.int64)
+            for piece in self._numbers
+        ]
+        joined: Numbers = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        return joined
+
+    def _timestamp_column(self, count: int) -> Numbers:
+        np = self._np
+        clamped = np.minimum(np.array(self._stamps, dtype=np.uint64), np.uint64(MAX_TIMESTAMP_MS))
+        stamps: Numbers = clamped.astype(np.int64)
+        return stamps if len(stamps) == count else np.repeat(stamps, np.diff([*self._starts, count]))
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """What was gathered, in batches of about the wanted size."""
@@ -130,7 +143,7 @@ class _Builder:
         pa, np = self._pa, self._np
         count = len(self._values)
         offsets = np.zeros(count + 1, dtype=np.int32)
-        np.cumsum(np.fromiter(map(len, self._values), dtype=np.int32, count=count), out=offsets[1:])
+        np.cumsum(self._lengths, out=offsets[1:])
         values = pa.Array.from_buffers(
             pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(self._values))]
         )
@@ -139,8 +152,8 @@ class _Builder:
             [
                 keys,
                 values,
-                pa.array(np.concatenate(self._numbers)),
-                pa.array(np.concatenate(self._timestamps)),
+                pa.array(self._number_column()),
+                pa.array(self._timestamp_column(count)),
             ],
             ["key", "value", "offset", "timestamp"],
         )
@@ -152,3 +165,16 @@ class _Builder:
             stop = max(int(np.searchsorted(offsets, limit, side="right")) - 1, begin + 1)
             yield batch if begin == 0 and stop == count else batch.slice(begin, stop - begin)
             begin = stop
+
+
+def _cut(messages: MessageSet, begin: int, stop: int) -> MessageSet:
+    """Messages from index `begin` to before `stop`, at least one, with their runs of timestamps."""
+    values, keys, stamps, starts = messages
+    first = bisect_right(starts, begin) - 1
+    behind = bisect_left(starts, stop)
+    return MessageSet(
+        values[begin:stop],
+        None if keys is None else keys[begin:stop],
+        stamps[first:behind],
+        [0, *(start - begin for start in starts[first + 1 : behind])],
+    )

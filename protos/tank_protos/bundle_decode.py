@@ -86,7 +86,7 @@ def read_messages(bundle: Buffer, base: int, max_bytes: int) -> tuple[MessageSet
         count, first, last = header.messages, header.first, header.last
         messages, numbers = parse_sparse(data, start, len(data), count, first, last)
     else:
-        messages = parse_dense(data, start, len(data))
+        messages = parse_dense(data, start)
         numbers = range(base, base + header.messages)
     if len(messages.values) != header.messages:
         raise InvalidBundle(f"the header says {header.messages} messages, there are {len(messages.values)}")

@@ -6,7 +6,7 @@ The format is described in `docs/protocol/bundle.md`. Use it through `tank_proto
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, pairwise
+from itertools import pairwise, repeat
 from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, cast
@@ -41,22 +41,33 @@ _U64 = Struct("<Q")
 _FIRST = Struct("<BQ")
 
 
-class _Heads(dict[int, bytes]):
-    """`flags 02, varint length` by length: the head of a message without key that shares the timestamp.
+_KEYLESS = bytes((SAME_TIMESTAMP,))
+_KEYED = bytes((SAME_TIMESTAMP | KEY,))
+_KEY_LENGTH = tuple(bytes((length,)) for length in range(MAX_KEY_BYTES + 1))
 
-    Filled as lengths are met; bounded, for contents come in as many lengths as they like.
+
+class _ByLength(dict[int, bytes]):
+    """`prefix, varint length` by length, filled as lengths are met.
+
+    Bounded, for contents come in as many lengths as they like.
     """
 
     LIMIT = 16384
 
+    def __init__(self, prefix: bytes) -> None:
+        super().__init__()
+        self._prefix = prefix
+
     def __missing__(self, length: int) -> bytes:
-        head = b"\x02" + varint.encode(length)
+        head = self._prefix + varint.encode(length)
         if length < self.LIMIT:
             self[length] = head
         return head
 
 
-_head = _Heads().__getitem__
+# The whole head of a message without key that shares the timestamp, and a length alone.
+_head = _ByLength(_KEYLESS).__getitem__
+_length = _ByLength(b"").__getitem__
 
 
 def encode(
@@ -76,9 +87,9 @@ def encode(
     asked. The same input gives the same bytes. Raises OutOfRange: no messages, columns of different lengths,
     a timestamp that is no u64, a key over 255 bytes (the message names `topic`).
     """
-    contents = _contents(values)
-    body = _message_set(contents, timestamps, keys, None, topic)
-    return _finish(_count(len(contents), 0), body, contents, keys, codec)
+    contents, lengths = _measured(values)
+    body = _message_set(contents, lengths, timestamps, keys, None, topic)
+    return _finish(_count(len(contents), 0), body, _codec(codec, lengths, keys))
 
 
 def encode_sparse(
@@ -95,11 +106,12 @@ def encode_sparse(
     Numbers rise, from 1 to MAX_SEQUENCE_NUMBER, and any two neighbours, and the first and last, are less than
     2^32 apart. Raises OutOfRange.
     """
-    contents = _contents(values)
+    contents, lengths = _measured(values)
     if len(numbers) != len(contents):
         raise OutOfRange(f"{len(numbers)} numbers for {len(contents)} messages")
-    body = _message_set(contents, timestamps, keys, numbers, topic)
-    return _finish(_sparse_head(numbers[0], numbers[-1], len(contents)), body, contents, keys, codec)
+    body = _message_set(contents, lengths, timestamps, keys, numbers, topic)
+    head = _sparse_head(numbers[0], numbers[-1], len(contents))
+    return _finish(head, body, _codec(codec, lengths, keys))
 
 
 def make_sparse(bundle: Buffer, first: int) -> bytes:
@@ -112,15 +124,20 @@ def make_sparse(bundle: Buffer, first: int) -> bytes:
     if header.sparse:
         return bytes(bundle)
     messages, _ = read_messages(bundle, first, MAX_MESSAGE_SET_BYTES)
+    contents, lengths = _measured(messages.values)
     numbers = range(first, first + header.messages)
-    body = _message_set(messages.values, timestamp_list(messages), messages.keys, numbers, "")
-    return _finish(_sparse_head(first, numbers[-1], header.messages), body, (), None, header.codec)
+    body = _message_set(contents, lengths, timestamp_list(messages), messages.keys, numbers, "")
+    return _finish(_sparse_head(first, numbers[-1], header.messages), body, header.codec)
 
 
-def _contents(values: Sequence[Buffer | None]) -> Sequence[Buffer]:
-    if None in values:
-        return [b"" if value is None else value for value in values]
-    return cast("Sequence[Buffer]", values)
+def _measured(values: Sequence[Buffer | None]) -> tuple[Sequence[Buffer], list[int]]:
+    """The contents, None made empty, and their lengths."""
+    try:
+        # None has no length: the check is free for who has none.
+        return cast("Sequence[Buffer]", values), list(map(len, cast("Sequence[Buffer]", values)))
+    except TypeError:
+        contents = [b"" if value is None else value for value in values]
+        return contents, list(map(len, contents))
 
 
 def _count(messages: int, flags: int) -> bytes:
@@ -137,100 +154,116 @@ def _sparse_head(first: int, last: int, messages: int) -> bytes:
     return _count(messages, SPARSE) + _U64.pack(first) + span
 
 
-def _finish(
-    head: bytes,
-    body: bytes,
-    values: Sequence[Buffer],
-    keys: Sequence[Buffer | None] | None,
-    codec: Codec | None,
-) -> bytes:
-    if codec is None and not _worth_packing(values, keys):
-        codec = Codec.NONE
-    if codec != Codec.NONE and len(body) <= MAX_MESSAGE_SET_BYTES:
+def _codec(codec: Codec | None, lengths: list[int], keys: Sequence[Buffer | None] | None) -> Codec:
+    """The codec that was asked for, or what the official client would choose."""
+    if codec is not None:
+        return codec
+    size = sum(lengths)
+    if keys is not None and size <= COMPRESS_ABOVE_BYTES:
+        size += sum(map(len, filter(None, keys)))
+    worth_it = size > COMPRESS_ABOVE_BYTES or len(lengths) > COMPRESS_ABOVE_MESSAGES
+    return Codec.SNAPPY if worth_it else Codec.NONE
+
+
+def _finish(head: bytes, body: bytes, codec: Codec) -> bytes:
+    if codec and len(body) <= MAX_MESSAGE_SET_BYTES:
         packed = cramjam.snappy.compress_raw(body)
         if len(packed) < len(body):
             return b"".join((bytes((head[0] | Codec.SNAPPY,)), head[1:], packed))
     return head + body
 
 
-def _worth_packing(values: Sequence[Buffer], keys: Sequence[Buffer | None] | None) -> bool:
-    if len(values) > COMPRESS_ABOVE_MESSAGES:
-        return True
-    size = sum(map(len, values)) + (sum(map(len, filter(None, keys))) if keys is not None else 0)
-    return size > COMPRESS_ABOVE_BYTES
-
-
 def _message_set(
     values: Sequence[Buffer],
+    lengths: list[int],
     timestamps: Sequence[int] | int,
     keys: Sequence[Buffer | None] | None,
     numbers: Sequence[int] | None,
     topic: str,
 ) -> bytes:
-    count = len(values)
+    count = len(lengths)
     if not count:
         raise OutOfRange("a bundle needs at least one message")
     if keys is not None and len(keys) != count:
         raise OutOfRange(f"{len(keys)} keys for {count} messages")
     if isinstance(timestamps, int):
-        stamp = timestamps
-        alike = True
+        stamp, alike = timestamps, True
+    elif len(timestamps) != count:
+        raise OutOfRange(f"{len(timestamps)} timestamps for {count} messages")
     else:
-        if len(timestamps) != count:
-            raise OutOfRange(f"{len(timestamps)} timestamps for {count} messages")
         stamp = timestamps[0]
         alike = timestamps.count(stamp) == count
     try:
         if numbers is None and alike and (keys is None or not any(keys)):
-            return _plain_set(values, stamp)
+            return _plain_set(values, lengths, stamp)
         stamps = [stamp] * count if isinstance(timestamps, int) else timestamps
-        return _general_set(values, stamps, keys, numbers, topic)
+        if numbers is None:
+            return _dense_set(values, lengths, stamps, keys)
+        return _sparse_set(values, lengths, stamps, keys, numbers)
     except StructError:
         raise OutOfRange("a timestamp is no unsigned 64-bit number of milliseconds") from None
+    except IndexError:
+        longest = max(len(key) for key in keys or () if key)
+        raise OutOfRange(key_too_long(longest, topic)) from None
 
 
-def _plain_set(values: Sequence[Buffer], stamp: int) -> bytes:
+def _plain_set(values: Sequence[Buffer], lengths: list[int], stamp: int) -> bytes:
     """Without keys, with one timestamp for all: the hot path."""
-    lengths = list(map(len, values))
-    first = lengths[0]
-    if lengths.count(first) == len(lengths):
-        return _FIRST.pack(0, stamp) + varint.encode(first) + _head(first).join(values)
-    heads = map(_head, lengths)
+    first, count = lengths[0], len(lengths)
     # The first message's head is another one: its own timestamp, then the length.
-    next(heads)
-    tail = b"".join(chain.from_iterable(zip(heads, values[1:], strict=True)))
-    return b"".join((_FIRST.pack(0, stamp), varint.encode(first), values[0], tail))
+    if lengths.count(first) == count:
+        return _FIRST.pack(0, stamp) + varint.encode(first) + _head(first).join(values)
+    parts: list[Buffer] = [b""] * (2 * count)
+    parts[::2] = map(_head, lengths)
+    parts[1::2] = values
+    parts[0] = _FIRST.pack(0, stamp) + varint.encode(first)
+    return b"".join(parts)
 
 
-def _general_set(
+def _dense_set(
     values: Sequence[Buffer],
-    timestamps: Sequence[int],
+    lengths: list[int],
+    stamps: Sequence[int],
     keys: Sequence[Buffer | None] | None,
-    numbers: Sequence[int] | None,
-    topic: str,
 ) -> bytes:
+    """With keys or several timestamps. Raises IndexError for a key that is too long."""
     parts: list[Buffer] = []
-    append = parts.append
-    previous = None
-    inner = _number_heads(numbers) if numbers is not None else None
-    for index, value in enumerate(values):
-        flags, delta = inner[index] if inner is not None else (0, b"")
-        key = keys[index] if keys is not None else None
-        stamp = timestamps[index]
-        if key:
-            flags |= KEY
-            if len(key) > MAX_KEY_BYTES:
-                raise OutOfRange(key_too_long(len(key), topic))
-        if stamp == previous:
-            append(bytes((flags | SAME_TIMESTAMP,)) + delta)
+    previous = -1
+    each_key = repeat(None) if keys is None else keys
+    for value, length, key, stamp in zip(values, lengths, each_key, stamps, strict=False):
+        if stamp != previous:
+            head = _FIRST.pack(KEY if key else 0, stamp)
+            previous = stamp
         else:
-            append(bytes((flags,)) + delta + _U64.pack(stamp))
+            head = _KEYED if key else _KEYLESS
+        if key:
+            parts += (head, _KEY_LENGTH[len(key)], key, _length(length), value)
+        else:
+            parts += (head, _length(length), value)
+    return b"".join(parts)
+
+
+def _sparse_set(
+    values: Sequence[Buffer],
+    lengths: list[int],
+    stamps: Sequence[int],
+    keys: Sequence[Buffer | None] | None,
+    numbers: Sequence[int],
+) -> bytes:
+    """With numbers. Raises IndexError for a key that is too long."""
+    parts: list[Buffer] = []
+    previous = -1
+    each_key = repeat(None) if keys is None else keys
+    rows = zip(values, lengths, each_key, stamps, _number_heads(numbers), strict=False)
+    for value, length, key, stamp, (flags, delta) in rows:
+        flags |= (KEY if key else 0) | (SAME_TIMESTAMP if stamp == previous else 0)
+        parts += (bytes((flags,)), delta)
+        if stamp != previous:
+            parts.append(_U64.pack(stamp))
             previous = stamp
         if key:
-            append(bytes((len(key),)))
-            append(key)
-        append(varint.encode(len(value)))
-        append(value)
+            parts += (_KEY_LENGTH[len(key)], key)
+        parts += (_length(length), value)
     return b"".join(parts)
 
 

@@ -6,14 +6,17 @@ allocate by what a header claims, only by the bytes they walk over. Use `tank_pr
 
 from __future__ import annotations
 
-from struct import Struct, iter_unpack
+from collections.abc import Callable
+from io import BytesIO
+from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from tank_protos import varint
 from tank_protos.errors import InvalidBundle, WireError
 
 _timestamp_at = Struct("<Q").unpack_from
+_second_to_ninth = Struct("<xQx").unpack
 
 
 class MessageSet(NamedTuple):
@@ -27,58 +30,55 @@ class MessageSet(NamedTuple):
     starts: list[int]
 
 
-def parse_dense(data: bytes, start: int, end: int) -> MessageSet:
-    """The messages of a dense bundle between `start` and `end` of `data`. Raises InvalidBundle."""
+def parse_dense(data: bytes, start: int) -> MessageSet:
+    """The messages of a dense bundle from `start` to the end of `data`. Raises InvalidBundle.
+
+    Reads the bytes as a stream: two calls into C a message cost less than indexing and slicing. A read that
+    would leave the set is cut short; only the last one can be, and it is found by its length.
+    """
     values: list[bytes] = []
     append = values.append
-    keys: list[bytes | None] | None = None
+    # The keys that there are, and whose they are.
+    found: list[bytes | None] = []
+    keyed: list[int] = []
     stamps: list[int] = []
     starts: list[int] = []
-    at = start
-    uniform_untried = True
+    stream = BytesIO(data)
+    stream.seek(start)
+    read = stream.read
+    lengths = _LENGTHS
+    length = -1
+    head = b""
     try:
-        while at < end:
-            flags = data[at]
-            length = data[at + 1]
-            if flags == 2 and length < 0x80:
-                # A short message without key that shares the timestamp: nearly all of them. A slice that
-                # would leave the set is cut short by Python, and found by the check behind the loop.
-                stop = at + 2 + length
-                append(data[at + 2 : stop])
-                at = stop
-                if uniform_untried:
-                    uniform_untried = False
-                    at = _take_uniform(data, at, end, length, values)
+        while head := read(2):
+            length = lengths[head]
+            if length >= 0:
+                append(read(length))
                 continue
-            if flags > 7:
-                raise InvalidBundle(f"unknown message flags {flags:#04x}")
-            at += 1
+            flags, length = head
             if not flags & 2:
-                stamps.append(_timestamp_at(data, at)[0])
+                rest = read(8)
+                stamps.append(_second_to_ninth(head + rest)[0])
                 starts.append(len(values))
-                at += 8
+                length = rest[7]
             if flags & 1:
-                stop = at + 1 + data[at]
-                if keys is None:
-                    keys = []
-                keys.extend([None] * (len(values) - len(keys)))
-                keys.append(data[at + 1 : stop] or None)
-                at = stop
-            length = data[at]
-            at += 1
+                keyed.append(len(values))
+                found.append(read(length) or None)
+                length = read(1)[0]
             if length > 0x7F:
-                length, at = varint.read(data, at - 1)
-            stop = at + length
-            append(data[at:stop])
-            at = stop
-    except InvalidBundle:
-        raise
-    except (IndexError, StructError, WireError):
-        at = end + 1
-    _check_end(at, end, starts)
-    if keys is not None:
-        keys.extend([None] * (len(values) - len(keys)))
-    return MessageSet(values, keys, stamps, starts)
+                length = _long_length(length, read)
+            append(read(length))
+            if len(values) == 1:
+                length = _take_uniform(data, stream, values, length)
+    except KeyError:
+        _refuse_head(head)
+    except (IndexError, StructError):
+        length = -1
+    if not values or len(values[-1]) != length:
+        raise InvalidBundle("the message set ends inside a message")
+    if not starts or starts[0]:
+        raise InvalidBundle("the first message has no timestamp of its own")
+    return MessageSet(values, _spread_keys(found, keyed, len(values)), stamps, starts)
 
 
 def parse_sparse(
@@ -91,7 +91,8 @@ def parse_sparse(
     """
     values: list[bytes] = []
     numbers: list[int] = []
-    keys: list[bytes | None] | None = None
+    found: list[bytes | None] = []
+    keyed: list[int] = []
     stamps: list[int] = []
     starts: list[int] = []
     at = start
@@ -116,10 +117,8 @@ def parse_sparse(
                 at += 8
             if flags & 1:
                 stop = at + 1 + data[at]
-                if keys is None:
-                    keys = []
-                keys.extend([None] * (len(values) - len(keys)))
-                keys.append(data[at + 1 : stop] or None)
+                keyed.append(len(values))
+                found.append(data[at + 1 : stop] or None)
                 at = stop
             length = data[at]
             at += 1
@@ -135,24 +134,65 @@ def parse_sparse(
     _check_end(at, end, starts)
     if number != last:
         raise InvalidBundle(f"the numbers of a sparse bundle end at {number}, its header says {last}")
-    if keys is not None:
-        keys.extend([None] * (len(values) - len(keys)))
-    return MessageSet(values, keys, stamps, starts), numbers
+    return MessageSet(values, _spread_keys(found, keyed, len(values)), stamps, starts), numbers
 
 
-def _take_uniform(data: bytes, at: int, end: int, length: int, values: list[bytes]) -> int:
-    """Takes the rest of the set at one stroke when it is nothing but messages with this very head.
+def _spread_keys(found: list[bytes | None], keyed: list[int], count: int) -> list[bytes | None] | None:
+    """One key a message, out of the keys that there are and the indexes of their messages."""
+    if not found:
+        return None
+    if len(found) == count:
+        return found
+    keys: list[bytes | None] = [None] * count
+    for index, key in zip(keyed, found, strict=True):
+        keys[index] = key
+    return keys
 
-    Two strided comparisons prove it; when they fail nothing has been done.
+
+def _long_length(length: int, read: Callable[[int], bytes]) -> int:
+    """A varint whose first byte is `length`, read on."""
+    length &= 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = read(1)[0]
+        length |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return length
+    raise InvalidBundle("a content length is over five bytes long")
+
+
+def _take_uniform(data: bytes, stream: BytesIO, values: list[bytes], length: int) -> int:
+    """Takes the rest of the set at one stroke when all of it is messages with one and the same short head.
+
+    Two strided comparisons prove it; when they fail nothing has been done, and little was lost. Returns the
+    length of the last message taken, or `length`.
     """
-    stride = length + 2
-    count, odd = divmod(end - at, stride)
-    if odd or count < 4:
-        return at
-    if data[at:end:stride] != b"\x02" * count or data[at + 1 : end : stride] != bytes((length,)) * count:
-        return at
-    values += [value for (value,) in iter_unpack(f"2x{length}s", memoryview(data)[at:end])]
-    return end
+    at = stream.tell()
+    if len(data) - at < 8 or data[at] != 2 or data[at + 1] > 0x7F:
+        return length
+    size = data[at + 1]
+    stride = size + 2
+    count, odd = divmod(len(data) - at, stride)
+    if odd or count < 4 or data[at::stride].count(2) != count or data[at + 1 :: stride].count(size) != count:
+        return length
+    stream.seek(len(data))
+    unpack = _BLOCKS[size] or _make_block(size)
+    for _ in range(count // _BLOCK):
+        values += unpack(data, at)
+        at += stride * _BLOCK
+    values += [data[begin + 2 : begin + stride] for begin in range(at, len(data), stride)]
+    return size
+
+
+def _make_block(length: int) -> Callable[[bytes, int], tuple[bytes, ...]]:
+    block = Struct(f"2x{length}s" * _BLOCK).unpack_from
+    _BLOCKS[length] = block
+    return block
+
+
+def _refuse_head(head: bytes) -> NoReturn:
+    if len(head) < 2:
+        raise InvalidBundle("the message set ends inside a message") from None
+    raise InvalidBundle(f"unknown message flags {head[0]:#04x}") from None
 
 
 def _check_end(at: int, end: int, starts: list[int]) -> None:
@@ -160,3 +200,18 @@ def _check_end(at: int, end: int, starts: list[int]) -> None:
         raise InvalidBundle("the message set ends inside a message")
     if not starts or starts[0]:
         raise InvalidBundle("the first message has no timestamp of its own")
+
+
+def _lengths() -> dict[bytes, int]:
+    """By the first two bytes of a message: its length when that is all of its head, else -1."""
+    return {
+        bytes((flags, second)): second if flags in (2, 6) and second < 0x80 else -1
+        for flags in range(8)
+        for second in range(256)
+    }
+
+
+_LENGTHS = _lengths()
+# So many messages of one length are taken by one call; the calls are made when first needed, by length.
+_BLOCK = 16
+_BLOCKS: list[Callable[[bytes, int], tuple[bytes, ...]] | None] = [None] * 128

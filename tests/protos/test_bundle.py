@@ -112,6 +112,20 @@ def test_every_shape_comes_back(shape: Shape) -> None:
     assert decode(bytearray(shape.bundle), base=1) == shape.messages
 
 
+@pytest.mark.parametrize("size", [0, 1, 100, 127, 128])
+@pytest.mark.parametrize("count", [3, 4, 16, 17, 40])
+def test_many_of_one_size_behind_a_first_of_another(size: int, count: int) -> None:
+    """Such sets are decoded at one stroke; and those that differ in one place only are not."""
+    values = [b"first", *[b"\x02" * size] * count]
+    for last in (values[-1], b"other", b"x" * (size + 1)):
+        values[-1] = last
+        bundle = encode(values, timestamps=1, codec=Codec.NONE)
+        assert [message.value for message in decode(bundle, 1)] == values
+    keys = [None] * count + [b"k"]
+    rows = decode(encode(values, timestamps=1, keys=keys, codec=Codec.NONE), 1)
+    assert [(row.key, row.value) for row in rows] == list(zip(keys, values, strict=True))
+
+
 @given(shapes())
 def test_the_validator_takes_what_the_encoder_makes(shape: Shape) -> None:
     batch = memoryview(as_batch(shape.bundle))
