@@ -7,7 +7,7 @@ once, high-water marks move, long polls wake, and producers are answered. Single
 import heapq
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from tank_node.clock import Clock
 from tank_node.cluster_view import ChangeKind, TopicChange, TopicView
@@ -16,10 +16,11 @@ from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.errors import StorageError
 from tank_node.log.flusher import Flusher
-from tank_node.log.log import PartitionLog
+from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition, Tick, Waiter
+from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import FlushPolicy
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,12 @@ class Topic:
         self.partitions: dict[int, Partition] = {}
         self.broken: dict[int, str] = {}
         """Partitions whose log could not be opened, with the reason."""
+
+    def absence(self, number: int) -> ErrorCode:
+        """Why there is no such partition in `partitions`."""
+        if number in self.broken:
+            return ErrorCode.STORAGE
+        return ErrorCode.NO_LEADER if number < len(self.view.partitions) else ErrorCode.UNKNOWN_PARTITION
 
 
 class Broker:
@@ -62,17 +69,21 @@ class Broker:
         self.topics: dict[str, Topic] = {}
         self.started_ms = clock.now_ms()
         self.opening_ms = 0
-        self.on_output: Callable[[], None] = _nothing
-        """Called when sessions were given answers outside of a tick: by an fsync, the controller or a deadline. The server's."""
         self._by_log: dict[PartitionLog, Partition] = {}
         self._deadlines: list[tuple[int, int, Waiter]] = []
         self._order = itertools.count()
+        self._maintenance: Iterator[Partition] = iter(())
+        """Partitions that have not had their turn in this round."""
+        flusher.listener = self.on_synced
+        flusher.observe = metrics.fsync_latency.add
 
     def open(self) -> None:
         """Opens the logs of all topics in the view and follows its changes from now on. Call it once, before the server starts."""
         began_ms = self.clock.monotonic_ms()
         self.begin_tick()
-        for view in self.link.view.topics():
+        views = list(self.link.view.topics())
+        self.data_folder.set_aside_unknown({view.topic_id for view in views})
+        for view in views:
             self._take_in(view)
         self.link.on_change(self._on_change)
         self.opening_ms = self.clock.monotonic_ms() - began_ms
@@ -96,28 +107,35 @@ class Broker:
             return
         self.tick.touched = []
         for partition in touched:
-            if not partition.write():
-                continue
-            log = partition.log
-            if partition.flush_disk:
-                self.flusher.request(log, log.last)
-            else:
-                partition.advance(log.last)
-                if 0 < partition.flush_messages <= log.last - log.synced:
-                    self.flusher.request(log, log.last)
+            try:
+                if partition.write():
+                    self._written(partition)
+            except Exception:
+                logger.exception("%s/%d: a bug of ours", partition.topic_name, partition.number)
         for partition in touched:
             partition.acknowledge()
+
+    def _written(self, partition: Partition) -> None:
+        log = partition.log
+        if partition.flush_disk:
+            self.flusher.request(log, log.last)
+            return
+        partition.advance(log.last)
+        if 0 < partition.flush_messages <= log.last - log.synced:
+            self.flusher.request(log, log.last)
 
     def on_synced(self, log: PartitionLog) -> None:
         """An fsync of this log ended, well or not. The flusher's listener."""
         partition = self._by_log.get(log)
         if partition is None:
             return
-        partition.note_state()
+        self.begin_tick()
+        if log.state is not LogState.ACTIVE and not partition.refusal:
+            logger.error("%s/%d takes no more writes: %s", partition.topic_name, partition.number, log.reason)
+            partition.note_state()
         if partition.flush_disk:
             partition.advance(log.synced)
             partition.answer_waiting()
-        self.on_output()
 
     # --- waits -----------------------------------------------------------------------------------
 
@@ -159,6 +177,43 @@ class Broker:
             waiter.expired()
             assert waiter.done, "an expired waiter must be forgotten"
 
+    def end_waits(self) -> None:
+        """Ends all waits now, as their deadlines would: the node stops."""
+        for _, _, waiter in self._deadlines:
+            if not waiter.done:
+                waiter.expired()
+        self._deadlines = []
+
+    def give_up_late(self) -> None:
+        """Answers producers whose time is over before their data was safe. Call `begin_tick` first."""
+        for partition in self.partitions():
+            if partition.unacked:
+                partition.give_up_late(self.tick.monotonic_ms)
+
+    # --- maintenance -----------------------------------------------------------------------------
+
+    def maintain(self) -> None:
+        """Gives partitions their turn of retention, compaction and scrub, for `Limits.maintenance_slice_ms`; then the checkpoint."""
+        began_ms = self.clock.monotonic_ms()
+        now_ms = self.clock.now_ms()
+        while (partition := next(self._maintenance, None)) is not None:
+            self._maintain(partition, now_ms)
+            if self.clock.monotonic_ms() - began_ms >= self.limits.maintenance_slice_ms:
+                return
+        self._maintenance = iter(list(self.partitions()))
+        self.data_folder.write_checkpoint_with(self.flusher)
+
+    def _maintain(self, partition: Partition, now_ms: int) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """After the server has stopped: makes everything durable and writes the clean checkpoint."""
+        self.end_tick()
+        self.flusher.close()
+        for partition in self.partitions():
+            partition.log.high_water_mark = partition.high_water_mark
+        self.data_folder.close()
+
     # --- topics ----------------------------------------------------------------------------------
 
     def _on_change(self, change: TopicChange) -> None:
@@ -169,7 +224,6 @@ class Broker:
                 self._drop(topic)
         else:
             self._take_in(change.topic)
-        self.on_output()
 
     def _take_in(self, view: TopicView) -> None:
         """Opens what a topic has here and isn't open, and applies its settings to the rest."""
@@ -231,7 +285,3 @@ class Broker:
 
 def _report(partition: Partition, error: StorageError) -> None:
     logger.error("partition %s/%d: %s", partition.topic_name, partition.number, error)
-
-
-def _nothing() -> None:
-    """Until a server is there, nobody has to be told."""

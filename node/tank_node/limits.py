@@ -108,6 +108,9 @@ class Limits:
     maintenance_slice_ms: int = 5
     """What one turn of maintenance may keep the loop."""
 
+    replicated_sync_ms: int = 5_000
+    """How often a topic with flush=replicated that doesn't say is fsynced."""
+
     accepts_per_tick: int = 128
     """New connections taken in one tick."""
 
@@ -123,8 +126,8 @@ class Limits:
             raise LimitError("client_memory_bytes must be at least frame_bytes plus receive_bytes")
         if self.memory_bytes < self.client_memory_bytes:
             raise LimitError("memory_bytes must be at least client_memory_bytes")
-        if self.arena_bytes < 2 * self.receive_bytes:
-            raise LimitError("arena_bytes must be at least twice receive_bytes")
+        if self.arena_bytes < 4 * self.receive_bytes:
+            raise LimitError("arena_bytes must be at least four times receive_bytes")
         if min(self.connections, self.in_flight, self.waits_per_partition, self.receive_bytes) < 1:
             raise LimitError(
                 "connections, in_flight, waits_per_partition and receive_bytes must be at least 1"

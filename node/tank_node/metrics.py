@@ -61,12 +61,23 @@ class Metrics:
     held_bytes: int = 0
     """A level: memory held for half frames and unsent answers."""
     storage_errors: int = 0
+    acknowledged_now: int = 0
+    """Appends answered in the tick that read them; `end_tick` takes them over."""
 
     produce_latency: Histogram = field(default_factory=Histogram)
     """From the tick that read the request to its answer."""
     consume_latency: Histogram = field(default_factory=Histogram)
-    """Of requests that found data at once."""
+    """Of requests that were answered at once."""
     wait_latency: Histogram = field(default_factory=Histogram)
     """How long woken long polls waited."""
     tick_latency: Histogram = field(default_factory=Histogram)
     """One tick, from the first byte read to the last answer."""
+    fsync_latency: Histogram = field(default_factory=Histogram)
+
+    def end_tick(self, seconds: float) -> None:
+        """One tick is over: its requests share its duration."""
+        self.ticks += 1
+        self.tick_latency.add(seconds)
+        if self.acknowledged_now:
+            self.produce_latency.add(seconds, self.acknowledged_now)
+            self.acknowledged_now = 0

@@ -11,7 +11,8 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from tank_node.limits import MAX_SEQUENCE_NUMBER, Limits
 from tank_node.log.errors import DiskFull, StorageError, TooManyOpenFiles
-from tank_node.log.log import LogState, PartitionLog, Stretch
+from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.segment import Stretch
 from tank_node.log.producers import Outcome
 from tank_node.metrics import Metrics
 from tank_protos import bundle, varint
@@ -80,8 +81,9 @@ class Tick:
     touched: "list[Partition]" = field(default_factory=list)
 
 
-Staged: TypeAlias = tuple[int, int, Settler, int, int]
-"""An append that is not answered yet: last, first, settler, token, deadline (monotonic, ms). A tuple for its price."""
+Staged: TypeAlias = tuple[int, int, Settler, int, int, int]
+"""An append that is not answered yet: last, first, settler, token, when it came, deadline (both monotonic, ms). A tuple for
+its price."""
 
 
 class Partition:
@@ -173,7 +175,8 @@ class Partition:
             except InvalidBundle as invalid:
                 self._refuse(settler, token, ErrorCode.INVALID_BUNDLE, invalid.reason)
                 return
-        deadline_ms = self.tick.monotonic_ms + (timeout_ms or self.limits.ack_timeout_ms)
+        now_ms = self.tick.monotonic_ms
+        deadline_ms = now_ms + (timeout_ms or self.limits.ack_timeout_ms)
         producer_id = epoch = sequence = 0
         if producer is not None:
             if not self._is_next(producer, header.messages, settler, token, deadline_ms):
@@ -198,7 +201,7 @@ class Partition:
             return
         if not self.staged:
             self.tick.touched.append(self)
-        self.staged.append((last, first, settler, token, deadline_ms))
+        self.staged.append((last, first, settler, token, now_ms, deadline_ms))
         self.staged_bytes += len(batch)
         self.staged_messages += header.messages
 
@@ -233,7 +236,7 @@ class Partition:
             return True
         if outcome is Outcome.REPEAT:
             # Answered with the numbers it got first, and only when they can't be lost any more.
-            repeat = (verdict.last, verdict.first, settler, token, deadline_ms)
+            repeat = (verdict.last, verdict.first, settler, token, self.tick.monotonic_ms, deadline_ms)
             if verdict.last <= self.high_water_mark:
                 settler.settle(token, ErrorCode.NONE, verdict.first, verdict.last)
             elif self.staged:
@@ -257,12 +260,16 @@ class Partition:
         try:
             self.log.write_staged()
         except StorageError as error:
-            staged, self.staged = self.staged, []
-            self.staged_bytes = self.staged_messages = 0
-            for _, _, settler, token, _ in staged:
-                settler.settle(token, ErrorCode.STORAGE, 0, 0)
+            self._drop_staged()
             self._note_error(error)
             return False
+        except Exception as bug:
+            # The staged bytes are the receive buffer's and will be overwritten: they must not stay, whatever happened.
+            self.log.drop_staged()
+            self.log.fail(f"a bug of ours: {bug!r}")
+            self._drop_staged()
+            self.note_state()
+            raise
         metrics = self.metrics
         metrics.produced_batches += len(self.staged)
         metrics.produced_bytes += self.staged_bytes
@@ -271,12 +278,18 @@ class Partition:
         self.staged_bytes = self.staged_messages = 0
         return True
 
+    def _drop_staged(self) -> None:
+        staged, self.staged = self.staged, []
+        self.staged_bytes = self.staged_messages = 0
+        for _, _, settler, token, _, _ in staged:
+            settler.settle(token, ErrorCode.STORAGE, 0, 0)
+
     def advance(self, mark: int) -> None:
         """Raises the high-water mark to `mark` and wakes who waits for it. The answers of producers are `acknowledge`'s."""
         if mark <= self.high_water_mark:
             return
         assert mark <= self.log.written, "a high-water mark beyond the log"
-        self.high_water_mark = mark
+        self.high_water_mark = self.log.high_water_mark = mark
         appended = 0
         uncommitted = self.uncommitted
         while uncommitted and uncommitted[0][0] <= mark:
@@ -293,8 +306,9 @@ class Partition:
             if self.unacked or self.high_water_mark < self.log.last:
                 self.unacked.extend(staged)
             else:
-                for last, first, settler, token, _ in staged:
+                for last, first, settler, token, _, _ in staged:
                     settler.settle(token, 0, first, last)
+                self.metrics.acknowledged_now += len(staged)
         if self.unacked:
             self.answer_waiting()
 
@@ -303,15 +317,16 @@ class Partition:
         mark = self.high_water_mark
         unacked = self.unacked
         while unacked and unacked[0][0] <= mark:
-            last, first, settler, token, _ = unacked.popleft()
+            last, first, settler, token, began_ms, _ = unacked.popleft()
             settler.settle(token, 0, first, last)
+            self.metrics.produce_latency.add((self.tick.monotonic_ms - began_ms) / 1000)
 
     def give_up_late(self, now_ms: int) -> None:
         """Tells producers whose time is over that their data may or may not stay. `now_ms` is monotonic."""
-        if any(entry[4] <= now_ms for entry in self.unacked):
-            late = [entry for entry in self.unacked if entry[4] <= now_ms]
-            self.unacked = deque(entry for entry in self.unacked if entry[4] > now_ms)
-            for _, _, settler, token, _ in late:
+        if any(entry[5] <= now_ms for entry in self.unacked):
+            late = [entry for entry in self.unacked if entry[5] <= now_ms]
+            self.unacked = deque(entry for entry in self.unacked if entry[5] > now_ms)
+            for _, _, settler, token, _, _ in late:
                 settler.settle(token, ErrorCode.NOT_ACKNOWLEDGED_IN_TIME, 0, 0)
 
     # --- reads -----------------------------------------------------------------------------------
@@ -387,7 +402,7 @@ class Partition:
         self.unreadable = unreadable
         # What was written and never synced may be gone after a restart: no acknowledgement can be given for it.
         unacked, self.unacked = self.unacked, deque()
-        for _, _, settler, token, _ in unacked:
+        for _, _, settler, token, _, _ in unacked:
             settler.settle(token, refusal, 0, 0)
         if unreadable:
             for waiter in tuple(self.waiters):

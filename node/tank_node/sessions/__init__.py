@@ -1,1 +1,1 @@
-"""Conversations with clients and peers, one module a protocol; no I/O in here."""
+"""Conversations: one module a protocol. Frames in, calls to the broker, answers out; no I/O."""

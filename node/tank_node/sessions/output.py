@@ -2,7 +2,8 @@
 
 from typing import TypeAlias
 
-from tank_node.log.log import ReadFile, Stretch
+from tank_node.log.open_files import OpenFile
+from tank_node.log.segment import Stretch
 
 
 class Chunk:
@@ -11,7 +12,7 @@ class Chunk:
     __slots__ = ("file", "length", "position")
 
     def __init__(self, stretch: Stretch) -> None:
-        self.file: ReadFile = stretch.file
+        self.file: OpenFile = stretch.file
         self.position = stretch.position
         self.length = stretch.length
 

@@ -1,0 +1,101 @@
+"""What a server does from time to time: deadlines of connections, heartbeats, maintenance of the logs, and a calm log of refusals."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tank_node.connection import Connection
+    from tank_node.server import TankServer
+
+logger = logging.getLogger(__name__)
+
+_QUIET_S = 10.0
+"""A reason for refusing input is logged at most this often; the counters have them all."""
+
+
+class Housekeeping:
+    """The timers of one server."""
+
+    def __init__(self, server: "TankServer") -> None:
+        self._server = server
+        self._timers: list[asyncio.TimerHandle] = []
+        self._logged: dict[str, tuple[float, int]] = {}
+        """By reason: when it was logged, and how often it came since."""
+
+    def start(self) -> None:
+        self._timers = [
+            self._later(self._server.limits.housekeeping_ms, self._look_at_connections, 0),
+            self._later(self._server.limits.maintenance_ms, self._maintain, 1),
+        ]
+
+    def stop(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._timers = []
+
+    def _later(self, delay_ms: int, what: object, slot: int) -> asyncio.TimerHandle:
+        return self._server.loop.call_later(delay_ms / 1000, self._run, delay_ms, what, slot)
+
+    def _run(self, delay_ms: int, what: object, slot: int) -> None:
+        assert callable(what)
+        try:
+            what()
+        except Exception:
+            logger.exception("housekeeping failed by a bug of ours; it goes on")
+        if self._timers:
+            self._timers[slot] = self._later(delay_ms, what, slot)
+
+    # --- connections -----------------------------------------------------------------------------
+
+    def _look_at_connections(self) -> None:
+        server = self._server
+        broker = server.broker
+        broker.begin_tick()
+        now_ms = broker.tick.monotonic_ms
+        broker.give_up_late()
+        for connection in list(server.connections.values()):
+            reason = self._overdue(connection, now_ms)
+            if reason:
+                self.refused(reason)
+                server.close(connection, reason)
+            elif now_ms - connection.heartbeat_ms >= server.limits.heartbeat_ms:
+                connection.heartbeat_ms = now_ms
+                if not connection.unsent:
+                    connection.session.ping()
+        if server.starved:
+            server.feed_starved()
+
+    def _overdue(self, connection: "Connection", now_ms: int) -> str:
+        """Why a connection is to be closed now; empty when it isn't."""
+        limits = self._server.limits
+        if not connection.used:
+            return "unused" if now_ms - connection.opened_ms >= limits.unused_connection_ms else ""
+        if connection.unsent:
+            return "stalled_send" if now_ms - connection.send_progress_ms >= limits.stalled_send_ms else ""
+        if not connection.frame_since_ms or connection.session.in_flight >= limits.in_flight:
+            return ""
+        # While it waits for memory its clock stands still only as far as progress goes: whoever holds half a frame and
+        # never gets room for the rest is closed too, or those who hold memory could wait for each other for ever.
+        if now_ms - connection.progress_ms >= limits.stalled_frame_ms:
+            return "stalled_frame"
+        allowed_ms = limits.stalled_frame_ms + connection.large_bytes * 1000 // limits.slowest_bytes_per_s
+        return "slow_frame" if now_ms - connection.frame_since_ms >= allowed_ms else ""
+
+    def refused(self, reason: str, detail: str = "") -> None:
+        """Counts input that was not taken, and logs it unless the same reason was logged just now."""
+        server = self._server
+        server.metrics.refused[reason] += 1
+        now = server.loop.time()
+        logged, since = self._logged.get(reason, (-_QUIET_S, 0))
+        if now - logged < _QUIET_S:
+            self._logged[reason] = (logged, since + 1)
+            return
+        more = f" ({since} more since the last line)" if since else ""
+        logger.warning("refused a connection or its input: %s %s%s", reason, detail, more)
+        self._logged[reason] = (now, 0)
+
+    # --- logs ------------------------------------------------------------------------------------
+
+    def _maintain(self) -> None:
+        self._server.broker.maintain()

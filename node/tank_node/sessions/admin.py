@@ -1,0 +1,132 @@
+"""TANK's own questions about topics and brokers (6, 7, 8, 10, 11, 12)."""
+
+from typing import TYPE_CHECKING
+
+from tank_node.controller_link import NewTopic, TopicOutcome
+from tank_protos import topic_settings
+from tank_protos.error_codes import CreateTopicError, ErrorCode, ReloadConfError
+from tank_protos.generated.tank import (
+    CreateTopicRequest,
+    CreateTopicResponse,
+    DiscoveredPartition,
+    DiscoveredTopic,
+    DiscoverPartitionsRequest,
+    DiscoverPartitionsResponse,
+    DiscoverTopicsRequest,
+    DiscoverTopicsResponse,
+    DiscoverTopologyRequest,
+    DiscoverTopologyResponse,
+    ReloadConfRequest,
+    ReloadConfResponse,
+    StatusRequest,
+    StatusResponse,
+)
+from tank_protos.topic_settings import SettingError
+
+if TYPE_CHECKING:
+    from tank_node.sessions.tank import TankSession
+
+VERSION = 1000
+"""In the status answer: we know the messages from 0x40 on."""
+STANDALONE = 0xFFFF
+NOBODY = 2**64 - 1
+_NOT_OPENED = 0xFB
+_NO_LEADER = 0xFD
+
+
+def discover_partitions(session: "TankSession", payload: memoryview) -> None:
+    """First and last numbers. A partition that does not exist makes the original abort; here it is shown as not opened."""
+    request = DiscoverPartitionsRequest.decode(payload)
+    topic = session.broker.topics.get(request.topic)
+    found = []
+    if topic is not None:
+        for number in request.partitions or range(len(topic.view.partitions)):
+            partition = topic.partitions.get(number)
+            if partition is not None and not partition.unreadable:
+                found.append(DiscoveredPartition(partition.log.first_available, partition.high_water_mark))
+            else:
+                no_leader = partition is None and topic.absence(number) is ErrorCode.NO_LEADER
+                found.append(DiscoveredPartition(NOBODY, NOBODY, _NO_LEADER if no_leader else _NOT_OPENED))
+    answer = DiscoverPartitionsResponse(request_id=request.request_id, topic=request.topic, partitions=found)
+    session.answer(answer.ID, answer.encode())
+
+
+_CREATE_ERRORS = {
+    ErrorCode.NONE: CreateTopicError.NONE,
+    ErrorCode.TOPIC_EXISTS: CreateTopicError.EXISTS,
+    ErrorCode.INVALID_SETTING: CreateTopicError.BAD_CONFIG,
+    ErrorCode.INVALID_NAME: CreateTopicError.INVALID_REQUEST,
+    ErrorCode.INVALID_PARTITIONS: CreateTopicError.INVALID_REQUEST,
+    ErrorCode.INVALID_REPLICATION_FACTOR: CreateTopicError.INVALID_REQUEST,
+    ErrorCode.READ_ONLY: CreateTopicError.READ_ONLY,
+}
+
+
+def create_topic(session: "TankSession", payload: memoryview) -> None:
+    """Creates a topic from TANK's message: keys in its config text that nobody knows are counted and skipped, as TANK does."""
+    request = CreateTopicRequest.decode(payload)
+    session.in_flight += 1
+
+    def done(outcome: TopicOutcome) -> None:
+        session.in_flight -= 1
+        error = _CREATE_ERRORS.get(outcome.error, CreateTopicError.SYSTEM)
+        answer = CreateTopicResponse(request_id=request.request_id, topic=request.topic, error=error)
+        session.answer(answer.ID, answer.encode())
+
+    try:
+        pairs = topic_settings.parse_text(bytes(request.config))
+        unknown = set(pairs) - set(topic_settings.setting_keys())
+        if unknown:
+            session.metrics.refused["unknown_setting"] += len(unknown)
+        settings = {key: value for key, value in pairs.items() if key not in unknown}
+    except SettingError as error:
+        done(TopicOutcome(ErrorCode.INVALID_SETTING, str(error)))
+        return
+    session.broker.link.create_topic(NewTopic(request.topic, request.partitions, settings=settings), done)
+
+
+def reload_conf(session: "TankSession", payload: memoryview) -> None:
+    """Settings live in metadata, not in files beside the partitions: there never is a file to read again."""
+    request = ReloadConfRequest.decode(payload)
+    topic = session.broker.topics.get(request.topic)
+    error = ReloadConfError.NO_FILE
+    if topic is None:
+        error = ReloadConfError.UNKNOWN_TOPIC
+    elif request.partition >= len(topic.view.partitions):
+        error = ReloadConfError.UNKNOWN_PARTITION
+    answer = ReloadConfResponse(request.request_id, request.topic, request.partition, error)
+    session.answer(answer.ID, answer.encode())
+
+
+def status(session: "TankSession", payload: memoryview) -> None:
+    """What kind of broker this is: by the version a client finds out that it may use our own messages."""
+    request = StatusRequest.decode(payload)
+    broker = session.broker
+    answer = StatusResponse(
+        request_id=request.request_id,
+        topics=len(broker.topics),
+        partitions=sum(len(topic.view.partitions) for topic in broker.topics.values()),
+        open_partitions=sum(len(topic.partitions) for topic in broker.topics.values()),
+        opening_ms=broker.opening_ms,
+        start_time_s=broker.started_ms // 1000,
+        version=VERSION,
+    )
+    session.answer(answer.ID, answer.encode())
+
+
+def discover_topics(session: "TankSession", payload: memoryview) -> None:
+    """All topics, by name."""
+    request = DiscoverTopicsRequest.decode(payload)
+    topics = [
+        DiscoveredTopic(name, 1, len(topic.view.partitions))
+        for name, topic in sorted(session.broker.topics.items())
+    ]
+    answer = DiscoverTopicsResponse(request_id=request.request_id, topic_count=len(topics), topics=topics)
+    session.answer(answer.ID, answer.encode())
+
+
+def discover_topology(session: "TankSession", payload: memoryview) -> None:
+    """A broker that stands alone has no topology."""
+    request = DiscoverTopologyRequest.decode(payload)
+    answer = DiscoverTopologyResponse(request_id=request.request_id, node_count=STANDALONE)
+    session.answer(answer.ID, answer.encode())

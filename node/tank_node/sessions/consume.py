@@ -1,0 +1,253 @@
+"""Consume (2): what is stored goes out as ranges of files; where nothing is, the request waits.
+
+How each case is answered is in the wire reference, section 4; where we differ from it, in docs/tank-compatibility.md.
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING, TypeAlias
+
+from tank_node.limits import MIB
+from tank_node.log.segment import Stretch
+from tank_node.partition import Partition, Reach, Waiter
+from tank_node.sessions.output import Chunk
+from tank_protos.error_codes import ConsumeFlag, ErrorCode
+from tank_protos.generated.tank import ConsumeRequest
+
+if TYPE_CHECKING:
+    from tank_node.sessions.tank import TankSession
+
+ANSWER_BYTES = 128 * MIB
+"""All chunks of one answer together stay below TANK's limit of a frame; who asks for more gets the rest next time."""
+
+_UNKNOWN_TOPIC = b"\xff\xff"
+_start = Struct("<BIIIB").pack
+_flag = Struct("<HB").pack
+_data = Struct("<HBQQI").pack
+_sparse = Struct("<HBQI").pack
+_bounds = Struct("<HBQQIQ").pack
+
+
+class Wanted:
+    """One partition of a request, and what was found."""
+
+    __slots__ = ("fetch_bytes", "found", "number", "partition", "sequence_number")
+
+    def __init__(
+        self, number: int, partition: Partition | None, sequence_number: int, fetch_bytes: int
+    ) -> None:
+        self.number = number
+        self.partition = partition
+        """None: there is no such partition."""
+        self.sequence_number = sequence_number
+        self.fetch_bytes = fetch_bytes
+        self.found: Stretch | Reach | ConsumeFlag = Reach.WAIT
+
+
+Topics: TypeAlias = list[tuple[str, int, list[Wanted] | None]]
+"""Of a request, in its order: name, how many partitions it named, and these; None for an unknown topic."""
+
+
+def consume(session: "TankSession", payload: memoryview) -> None:
+    """Answers at once when any partition has data or an error, or the client doesn't wait; else registers the wait."""
+    request = ConsumeRequest.decode(payload)
+    topics = _resolve(session, request)
+    ready = _look(topics, redirects=request.client_version >= 2)
+    wait_ms = min(request.max_wait_ms, session.limits.max_wait_ms)
+    if ready or not wait_ms:
+        _answer(session, request.request_id, topics, woken=False)
+        return
+    partitions = _partitions(topics)
+    most = session.limits.waits_per_partition
+    if any(len(partition.waiters) >= most for partition in partitions):
+        session.metrics.refused["too_many_waits"] += 1
+        _answer(session, request.request_id, topics, woken=False)
+        return
+    min_bytes = min(request.min_bytes, session.limits.fetch_bytes)
+    FetchWait(session, request, topics, min_bytes).begin(partitions, wait_ms)
+
+
+def _resolve(session: "TankSession", request: ConsumeRequest) -> Topics:
+    known = session.broker.topics
+    most = session.limits.fetch_bytes
+    topics: Topics = []
+    for asked in request.topics:
+        topic = known.get(asked.name)
+        if topic is None:
+            topics.append((asked.name, len(asked.partitions), None))
+            continue
+        wanted = []
+        for entry in asked.partitions:
+            number = entry.partition
+            partition = topic.partitions.get(number)
+            fetch_bytes = min(entry.fetch_size, most)
+            one = Wanted(number, partition, entry.sequence_number, fetch_bytes)
+            if partition is None:
+                one.found = _ABSENT[topic.absence(number)]
+            wanted.append(one)
+        topics.append((asked.name, len(wanted), wanted))
+    return topics
+
+
+_ABSENT = {
+    ErrorCode.UNKNOWN_PARTITION: ConsumeFlag.UNKNOWN_PARTITION,
+    ErrorCode.NO_LEADER: ConsumeFlag.NO_LEADER,
+    ErrorCode.STORAGE: ConsumeFlag.NOT_OPENED,
+}
+
+
+def _look(topics: Topics, *, redirects: bool) -> bool:
+    """Reads every partition; whether there is something to answer. `redirects`: the client knows the flags 0xfb to 0xfd."""
+    ready = False
+    left = ANSWER_BYTES
+    for _, _, wanted in topics:
+        if wanted is None:
+            ready = True
+            continue
+        for one in wanted:
+            partition = one.partition
+            if partition is not None:
+                if left <= 0:
+                    one.found = Reach.WAIT
+                    continue
+                found = partition.fetch(one.sequence_number, min(one.fetch_bytes, left))
+                one.found = found
+                if isinstance(found, Stretch):
+                    left -= found.length
+                elif found is Reach.UNREADABLE:
+                    removed = partition.refusal is ErrorCode.UNKNOWN_PARTITION
+                    one.found = ConsumeFlag.UNKNOWN_PARTITION if removed else ConsumeFlag.NOT_OPENED
+            if not redirects and one.found in _NEW_FLAGS:
+                one.found = Reach.WAIT
+            if one.found is not Reach.WAIT:
+                ready = True
+    return ready
+
+
+_NEW_FLAGS = (ConsumeFlag.NOT_OPENED, ConsumeFlag.NO_LEADER, ConsumeFlag.OTHER_LEADER)
+
+
+def _partitions(topics: Topics) -> tuple[Partition, ...]:
+    return tuple(
+        {
+            one.partition: None
+            for _, _, wanted in topics
+            if wanted is not None
+            for one in wanted
+            if one.partition is not None and not one.partition.unreadable
+        }
+    )
+
+
+def _answer(session: "TankSession", request_id: int, topics: Topics, *, woken: bool) -> None:
+    """Queues the header and the chunks. In the answer to a wait, bases are shaped as TANK does there."""
+    head = bytearray()
+    chunks = []
+    size = 0
+    for name, count, wanted in topics:
+        raw = name.encode("utf-8", "surrogateescape")
+        head.append(len(raw))
+        head += raw
+        head.append(count)
+        if wanted is None:
+            head += _UNKNOWN_TOPIC
+            continue
+        for one in wanted:
+            found = one.found
+            if isinstance(found, Stretch):
+                size += found.length
+                chunks.append(Chunk(found))
+            head += _entry(one, woken)
+    length = len(head) + 5
+    session.send(_start(2, 4 + length + size, length, request_id, len(topics)) + head)
+    if chunks:
+        session.out += chunks
+        session.has_chunks = True
+    session.metrics.consumed_bytes += size
+
+
+def _entry(one: Wanted, woken: bool) -> bytes:
+    """A partition's part of the header."""
+    found, partition = one.found, one.partition
+    if isinstance(found, ConsumeFlag) or partition is None:
+        assert isinstance(found, ConsumeFlag)
+        return _flag(one.number, found)
+    mark = partition.high_water_mark
+    if isinstance(found, Stretch):
+        if found.sparse_first and not woken:
+            return _sparse(one.number, ConsumeFlag.SPARSE, mark, found.length)
+        return _data(one.number, ConsumeFlag.DATA, found.first, mark, found.length)
+    first = partition.log.first_available
+    if found is Reach.OUT_OF_BOUNDS:
+        return _bounds(one.number, ConsumeFlag.OUT_OF_BOUNDS, 0, mark, 0, first)
+    return _data(one.number, ConsumeFlag.DATA, 0 if woken else first, mark, 0)
+
+
+class FetchWait(Waiter):
+    """A consume request that found nothing. It ends when `min_bytes` were appended to its partitions together, with an
+    empty answer at its deadline, or when a partition is lost."""
+
+    __slots__ = (
+        "began_ms",
+        "gathered",
+        "min_bytes",
+        "numbers",
+        "redirects",
+        "request_id",
+        "session",
+        "topics",
+    )
+
+    def __init__(
+        self, session: "TankSession", request: ConsumeRequest, topics: Topics, min_bytes: int
+    ) -> None:
+        super().__init__()
+        self.session = session
+        self.request_id = request.request_id
+        self.redirects = request.client_version >= 2
+        self.topics = topics
+        self.min_bytes = min_bytes
+        self.gathered = 0
+        self.began_ms = session.broker.tick.monotonic_ms
+        self.numbers: dict[Partition, int] = {}
+        """The lowest number that this request waits for in each partition."""
+
+    def begin(self, partitions: tuple[Partition, ...], wait_ms: int) -> None:
+        """Registers it: from now on "the end" and "the first" are numbers."""
+        for _, _, wanted in self.topics:
+            for one in wanted or ():
+                if (partition := one.partition) is not None:
+                    one.sequence_number = partition.next_number(one.sequence_number)
+                    lowest = self.numbers.get(partition, one.sequence_number)
+                    self.numbers[partition] = min(lowest, one.sequence_number)
+        session = self.session
+        session.in_flight += 1
+        session.waits[self] = None
+        session.broker.wait(self, partitions, wait_ms)
+
+    def advanced(self, partition: Partition, appended_bytes: int) -> None:
+        if self.numbers[partition] > partition.high_water_mark:
+            return
+        self.gathered += appended_bytes
+        if self.gathered >= self.min_bytes and _look(self.topics, redirects=self.redirects):
+            self._finish()
+
+    def lost(self, partition: Partition) -> None:
+        _look(self.topics, redirects=self.redirects)
+        self._finish()
+
+    def expired(self) -> None:
+        # Empty even if something came: fewer bytes than the client wants to be woken for.
+        for _, _, wanted in self.topics:
+            for one in wanted or ():
+                if one.partition is not None:
+                    one.found = Reach.WAIT
+        self._finish()
+
+    def _finish(self) -> None:
+        session = self.session
+        session.broker.forget(self)
+        session.waits.pop(self, None)
+        session.in_flight -= 1
+        waited_ms = session.broker.tick.monotonic_ms - self.began_ms
+        session.metrics.wait_latency.add(waited_ms / 1000)
+        _answer(session, self.request_id, self.topics, woken=True)

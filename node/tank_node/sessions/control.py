@@ -1,0 +1,154 @@
+"""Our own messages (ids from 0x40 on) that only the controller can answer: asked there, answered when it has.
+
+A request in flight keeps its numbers and names, never its bytes: those are gone when the controller answers.
+"""
+
+from typing import TYPE_CHECKING
+
+from tank_node.controller_link import (
+    CommitOutcome,
+    GroupsOutcome,
+    NewTopic,
+    Position,
+    PositionsOutcome,
+    ProducerOutcome,
+    TopicAlteration,
+    TopicOutcome,
+)
+from tank_protos.generated.tank import (
+    AlterTopicRequest,
+    AlterTopicResponse,
+    CommitPositionsRequest,
+    CommitPositionsResponse,
+    CommitResult,
+    CommittedPosition,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicRequest,
+    DeleteTopicResponse,
+    FetchPositionsRequest,
+    FetchPositionsResponse,
+    InitProducerRequest,
+    InitProducerResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from tank_protos.wire import Message
+
+if TYPE_CHECKING:
+    from tank_node.sessions.tank import TankSession
+
+
+def _finish(session: "TankSession", answer: Message) -> None:
+    session.in_flight -= 1
+    session.answer(answer.ID, answer.encode())
+
+
+def init_producer(session: "TankSession", payload: memoryview) -> None:
+    """A producer id."""
+    request = InitProducerRequest.decode(payload)
+    session.in_flight += 1
+
+    def done(outcome: ProducerOutcome) -> None:
+        _finish(
+            session,
+            InitProducerResponse(
+                request_id=request.request_id,
+                error=outcome.error,
+                message=outcome.message,
+                producer_id=outcome.producer_id,
+                producer_epoch=outcome.producer_epoch,
+            ),
+        )
+
+    session.broker.link.init_producer(request.name, request.generation, done)
+
+
+def create_topics(session: "TankSession", payload: memoryview) -> None:
+    """Creates a topic; it can be used when the answer comes."""
+    request = CreateTopicsRequest.decode(payload)
+    session.in_flight += 1
+
+    def done(outcome: TopicOutcome) -> None:
+        answer = CreateTopicsResponse(request.request_id, outcome.error, outcome.message, outcome.topic_id)
+        _finish(session, answer)
+
+    topic = NewTopic(
+        name=request.name,
+        partitions=request.partitions,
+        replication_factor=request.replication_factor,
+        settings={setting.key: setting.value for setting in request.settings},
+        validate_only=bool(request.validate_only),
+    )
+    session.broker.link.create_topic(topic, done)
+
+
+def alter_topic(session: "TankSession", payload: memoryview) -> None:
+    """Changes settings, adds partitions."""
+    request = AlterTopicRequest.decode(payload)
+    session.in_flight += 1
+
+    def done(outcome: TopicOutcome) -> None:
+        _finish(session, AlterTopicResponse(request.request_id, outcome.error, outcome.message))
+
+    change = TopicAlteration(
+        name=request.name,
+        partitions=request.partitions,
+        settings={setting.key: setting.value for setting in request.settings},
+        validate_only=bool(request.validate_only),
+    )
+    session.broker.link.alter_topic(change, done)
+
+
+def delete_topic(session: "TankSession", payload: memoryview) -> None:
+    """Deletes a topic with its data."""
+    request = DeleteTopicRequest.decode(payload)
+    session.in_flight += 1
+
+    def done(outcome: TopicOutcome) -> None:
+        _finish(session, DeleteTopicResponse(request.request_id, outcome.error, outcome.message))
+
+    session.broker.link.delete_topic(request.name, done)
+
+
+def commit_positions(session: "TankSession", payload: memoryview) -> None:
+    """Keeps how far a group has read."""
+    request = CommitPositionsRequest.decode(payload)
+    session.in_flight += 1
+    request_id = request.request_id
+
+    def done(outcome: CommitOutcome) -> None:
+        results = [CommitResult(error) for error in outcome.results]
+        _finish(session, CommitPositionsResponse(request_id, outcome.error, outcome.message, results))
+
+    positions = [Position(p.topic, p.partition, p.sequence_number, p.metadata) for p in request.positions]
+    session.broker.link.commit_positions(request.group, positions, done)
+
+
+def fetch_positions(session: "TankSession", payload: memoryview) -> None:
+    """How far a group has read."""
+    request = FetchPositionsRequest.decode(payload)
+    session.in_flight += 1
+    request_id = request.request_id
+
+    def done(outcome: PositionsOutcome) -> None:
+        positions = [
+            CommittedPosition(p.topic, p.partition, p.sequence_number, p.metadata, p.committed_ms)
+            for p in outcome.positions
+        ]
+        _finish(session, FetchPositionsResponse(request_id, outcome.error, outcome.message, positions))
+
+    session.broker.link.fetch_positions(request.group, request.topics, done)
+
+
+def list_groups(session: "TankSession", payload: memoryview) -> None:
+    """All groups that have positions."""
+    request = ListGroupsRequest.decode(payload)
+    session.in_flight += 1
+
+    def done(outcome: GroupsOutcome) -> None:
+        _finish(
+            session, ListGroupsResponse(request.request_id, outcome.error, outcome.message, outcome.groups)
+        )
+
+    session.broker.link.list_groups(done)

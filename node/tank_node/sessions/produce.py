@@ -1,0 +1,117 @@
+"""Produce (1) and produce with numbers of the client's choice (5): requests to appends, and appends to the answer."""
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from tank_protos import bundle
+from tank_protos.error_codes import ErrorCode, ProduceError
+from tank_protos.errors import WireError
+from tank_protos.generated.tank import ProduceRequest, ProduceWithBaseSeqNumRequest
+
+if TYPE_CHECKING:
+    from tank_node.sessions.tank import TankSession
+
+PEER_VERSION = 0x100
+FORWARDED_VERSION = 0x101
+
+_HEADER = Struct("<BII")
+_ANSWER_ID = 1
+_FIRST_OWN_CODE = 0x10
+_FIRST_SHARED_CODE = 0xFC
+
+
+class NotAPeer(WireError):
+    """A replica's push on a connection that did not open as one."""
+
+    reason = "not_a_peer"
+
+
+def tank_error(error: int) -> int:
+    """The result byte for a TANK client: codes that only our own messages have become 0x02, "not stored"."""
+    return ProduceError.STORAGE if _FIRST_OWN_CODE <= error < _FIRST_SHARED_CODE else error
+
+
+class ProduceReply:
+    """The answer to a request with any number of bundles: sent when the last of them is settled."""
+
+    __slots__ = ("missing", "request_id", "results", "session")
+
+    def __init__(self, session: "TankSession", request_id: int) -> None:
+        self.session = session
+        self.request_id = request_id
+        self.results = bytearray()
+        self.missing = 1
+        """Bundles not settled yet, and 1 until `close`."""
+        session.in_flight += 1
+
+    def expect(self) -> int:
+        """The token of the next bundle, in the order of the request."""
+        self.missing += 1
+        self.results.append(0)
+        return len(self.results) - 1
+
+    def settle(self, token: int, error: int, first: int, last: int) -> None:
+        if error:
+            self.results[token] = tank_error(error)
+            self.session.metrics.errors["produce", error_name(error)] += 1
+        self._one_less()
+
+    def close(self) -> None:
+        """The whole request was read: nothing more will be expected."""
+        self._one_less()
+
+    def _one_less(self) -> None:
+        self.missing -= 1
+        if not self.missing:
+            self.session.in_flight -= 1
+            results = self.results
+            self.session.send(_HEADER.pack(_ANSWER_ID, 4 + len(results), self.request_id) + results)
+
+
+def error_name(error: int) -> str:
+    return ErrorCode(error).name.lower()
+
+
+def produce(session: "TankSession", payload: memoryview) -> None:
+    """Appends each bundle, or answers why not: one byte for each, and one for a topic that does not exist."""
+    request = ProduceRequest.decode(payload)
+    reply = ProduceReply(session, request.request_id)
+    for wanted in request.topics:
+        topic = session.broker.topics.get(wanted.name)
+        if topic is None:
+            reply.settle(reply.expect(), ErrorCode.UNKNOWN_TOPIC, 0, 0)
+            continue
+        for entry in wanted.partitions:
+            token = reply.expect()
+            partition = topic.partitions.get(entry.partition)
+            if partition is None:
+                reply.settle(token, topic.absence(entry.partition), 0, 0)
+                continue
+            assert isinstance(entry.bundle, memoryview)
+            partition.append(entry.bundle, reply, token, timeout_ms=request.ack_timeout_ms)
+            if len(request.topics) == len(wanted.partitions) == 1:
+                session.path.learn(payload, entry.bundle, partition, request.ack_timeout_ms)
+    reply.close()
+
+
+def produce_with_numbers(session: "TankSession", payload: memoryview) -> None:
+    """As `produce`, with the numbers that the client gives. Raises NotAPeer for a push between replicas."""
+    request = ProduceWithBaseSeqNumRequest.decode(payload)
+    if request.client_version >= PEER_VERSION and request.client_version != FORWARDED_VERSION:
+        raise NotAPeer("this connection did not open as a replica's")
+    reply = ProduceReply(session, request.request_id)
+    for wanted in request.topics:
+        topic = session.broker.topics.get(wanted.name)
+        if topic is None:
+            reply.settle(reply.expect(), ErrorCode.UNKNOWN_TOPIC, 0, 0)
+            continue
+        for entry in wanted.partitions:
+            token = reply.expect()
+            partition = topic.partitions.get(entry.partition)
+            if partition is None:
+                reply.settle(token, topic.absence(entry.partition), 0, 0)
+                continue
+            # On the wire the number stands between length and bundle; on disk nothing does.
+            batch = memoryview(bundle.as_batch(entry.bundle))
+            partition.append(batch, reply, token, first=entry.base_seq_num, timeout_ms=request.ack_timeout_ms)
+    reply.close()

@@ -1,0 +1,205 @@
+"""The TANK conversation of one connection: frames in, calls to the broker, answers out. No I/O, no clock.
+
+The server feeds received bytes to `receive`, sends what collects in `out`, and calls `close` at the end.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+
+from tank_node.broker import Broker
+from tank_node.limits import Limits
+from tank_node.metrics import Metrics
+from tank_node.partition import Waiter
+from tank_node.sessions import admin, consume, control, extensions, produce
+from tank_node.sessions.output import Output
+from tank_node.sessions.produce_path import BEFORE_PREFIX, ProducePath, bundle_at
+from tank_protos.errors import WireError
+from tank_protos.framing import HEADER_BYTES
+from tank_protos.wire import Buffer
+
+PING = b"\x03\x00\x00\x00\x00"
+_PRODUCE = 1
+
+_read_frame = Struct("<BI").unpack_from
+_write_frame = Struct("<BI").pack
+_read_start = Struct("<BIHI").unpack_from
+"""Frame header, client version, request id: how produce and consume begin."""
+_write_ack = Struct("<BIIB").pack
+
+
+class FrameTooLarge(WireError):
+    """A frame that is longer than we take."""
+
+    reason = "frame_too_large"
+
+
+class UnknownMessage(WireError):
+    """A frame with an id that means nothing here."""
+
+    reason = "unknown_message"
+
+
+class TankSession:
+    """One client's conversation.
+
+    Invariant: `in_flight` is the number of requests that were taken and not answered.
+    """
+
+    __slots__ = (
+        "broker",
+        "closed",
+        "has_chunks",
+        "in_flight",
+        "limits",
+        "metrics",
+        "out",
+        "path",
+        "ready",
+        "waits",
+    )
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.limits: Limits = broker.limits
+        self.metrics: Metrics = broker.metrics
+        self.ready: Callable[[], None] = _ignore
+        """Told when `out` is no longer empty; the server's."""
+        self.out: list[Output] = []
+        """Answers in the order in which they leave. The server takes them out."""
+        self.has_chunks = False
+        """Whether `out` holds more than bytes."""
+        self.in_flight = 0
+        self.path = ProducePath()
+        self.waits: dict[Waiter, None] = {}
+        self.closed = False
+
+    # --- input -----------------------------------------------------------------------------------
+
+    def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
+        """Takes the whole frames of buffer[at:end] (`view` is over all of `buffer`); returns where the rest begins.
+
+        The rest is part of a frame, or frames that have to wait because `Limits.in_flight` requests are unanswered. The bytes must
+        stay as they are until the broker's tick has ended. Raises WireError: the connection is to be closed.
+        """
+        most = self.limits.in_flight
+        path = self.path
+        produced = 0
+        try:
+            while end - at >= BEFORE_PREFIX and self.in_flight < most:
+                message_id, length, _, request_id = _read_start(buffer, at)
+                stop = at + HEADER_BYTES + length
+                if stop > end:
+                    self.check_frame(message_id, length)
+                    return at
+                partition = path.partition
+                if message_id == _PRODUCE and partition is not None and not partition.refusal:
+                    batch_at = bundle_at(buffer, at, stop, path.prefix)
+                    if batch_at >= 0:
+                        produced += 1
+                        self.in_flight += 1
+                        partition.append(view[batch_at:stop], self, request_id, timeout_ms=path.timeout_ms)
+                        at = stop
+                        continue
+                self.frame(message_id, view[at + HEADER_BYTES : stop])
+                at = stop
+        finally:
+            self.metrics.requests[_PRODUCE] += produced
+        return at if self.in_flight >= most else self._receive_short(buffer, view, at, end)
+
+    def _receive_short(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
+        """What is left when less than the start of a produce is there: other short frames, or part of one."""
+        while end - at >= HEADER_BYTES and self.in_flight < self.limits.in_flight:
+            message_id, length = _read_frame(buffer, at)
+            stop = at + HEADER_BYTES + length
+            if stop > end:
+                self.check_frame(message_id, length)
+                break
+            self.frame(message_id, view[at + HEADER_BYTES : stop])
+            at = stop
+        return at
+
+    def check_frame(self, message_id: int, length: int) -> None:
+        """Raises WireError for a frame that we would not take, before its payload has come."""
+        if message_id not in _HANDLERS:
+            raise UnknownMessage(f"message id {message_id}")
+        most = self.limits.frame_bytes if message_id in _CARRIES_BUNDLES else self.limits.request_bytes
+        if length > most:
+            raise FrameTooLarge(f"{length} bytes; message {message_id} may have {most}")
+
+    def frame(self, message_id: int, payload: memoryview) -> None:
+        """Takes one whole frame. Raises WireError: the connection is to be closed."""
+        self.check_frame(message_id, len(payload))
+        self.metrics.requests[message_id] += 1
+        _HANDLERS[message_id](self, payload)
+
+    # --- output ----------------------------------------------------------------------------------
+
+    def send(self, frame: bytes) -> None:
+        """Queues a whole frame."""
+        if not self.out:
+            self.ready()
+        self.out.append(frame)
+
+    def answer(self, message_id: int, payload: list[Buffer]) -> None:
+        """Queues an answer with this payload."""
+        self.send(b"".join((_write_frame(message_id, sum(map(len, payload))), *payload)))
+
+    def ping(self) -> None:
+        """Queues a ping: the first thing a client reads, and then the heartbeat."""
+        self.send(PING)
+
+    def settle(self, token: int, error: int, first: int, last: int) -> None:
+        """Answers a produce with one bundle that came by the short way; `token` is its request id."""
+        self.in_flight -= 1
+        if error:
+            self.metrics.errors["produce", produce.error_name(error)] += 1
+            error = produce.tank_error(error)
+        out = self.out
+        if not out:
+            self.ready()
+        out.append(_write_ack(_PRODUCE, 5, token, error))
+
+    def close(self) -> None:
+        """Ends all waits. What was appended stays; its answers go nowhere."""
+        self.closed = True
+        self.ready = _ignore
+        for waiter in tuple(self.waits):
+            self.broker.forget(waiter)
+        self.waits.clear()
+
+
+def _ignore() -> None:
+    """Nobody is there to be told."""
+
+
+def _ping(session: TankSession, payload: memoryview) -> None:
+    """Accepted, never answered."""
+    if len(payload):
+        raise WireError("a ping has no payload")
+
+
+_HANDLERS: dict[int, Callable[[TankSession, memoryview], None]] = {
+    1: produce.produce,
+    2: consume.consume,
+    3: _ping,
+    5: produce.produce_with_numbers,
+    6: admin.discover_partitions,
+    7: admin.create_topic,
+    8: admin.reload_conf,
+    10: admin.status,
+    11: admin.discover_topics,
+    12: admin.discover_topology,
+    64: extensions.features,
+    65: control.init_producer,
+    66: extensions.idempotent_produce,
+    67: extensions.find_by_time,
+    68: extensions.describe_topics,
+    69: control.create_topics,
+    70: control.alter_topic,
+    71: control.delete_topic,
+    72: control.commit_positions,
+    73: control.fetch_positions,
+    74: control.list_groups,
+    75: extensions.await_ends,
+}
+_CARRIES_BUNDLES = frozenset((1, 5, 66))

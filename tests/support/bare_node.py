@@ -1,0 +1,38 @@
+"""A node without a controller and without HTTP, as a process: `python -m tests.support.bare_node PORT FOLDER`."""
+
+import asyncio
+import signal
+import sys
+
+from tank_node.broker import Broker
+from tank_node.clock import SystemClock
+from tank_node.disk import OsDisk
+from tank_node.limits import Limits
+from tank_node.log.data_folder import DataFolder
+from tank_node.log.flusher import Flusher
+from tank_node.metrics import Metrics
+from tank_node.server import TankServer
+
+from tests.support.instant_controller import InstantController
+
+
+async def serve(port: int, folder: str) -> None:
+    loop = asyncio.get_running_loop()
+    disk, clock, limits, metrics = OsDisk(), SystemClock(), Limits(), Metrics()
+    data_folder = DataFolder.open(folder, disk, clock)
+    flusher = Flusher(disk, loop.call_soon_threadsafe)
+    broker = Broker(data_folder, InstantController(), flusher, clock, limits, metrics)
+    broker.open()
+    server = TankServer(broker, loop, ("127.0.0.1", port), limits, metrics)
+    _, bound = await server.start()
+    print(f"listening on {bound}", flush=True)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await stop.wait()
+    await server.stop(2.0)
+    broker.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(int(sys.argv[1]), sys.argv[2]))

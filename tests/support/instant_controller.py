@@ -1,0 +1,121 @@
+"""A controller in memory that answers at once: for tests of the node alone."""
+
+from collections.abc import Callable, Sequence
+
+from tank_node.cluster_view import BrokerView, ChangeKind, ClusterView, PartitionView, TopicChange, TopicView
+from tank_node.controller_link import (
+    CommitOutcome,
+    GroupsOutcome,
+    NewTopic,
+    Position,
+    PositionsOutcome,
+    ProducerOutcome,
+    TopicAlteration,
+    TopicOutcome,
+)
+from tank_protos import topic_settings
+from tank_protos.error_codes import ErrorCode
+from tank_protos.topic_settings import SettingError
+
+BROKER_ID = 1
+
+
+class InstantController:
+    """Implements ControllerLink. Nothing is kept when it goes."""
+
+    def __init__(self) -> None:
+        self.view = ClusterView("test-cluster", BROKER_ID)
+        self.view.brokers[BROKER_ID] = BrokerView(BROKER_ID, 1, "127.0.0.1", 11011, "")
+        self.positions: dict[str, dict[tuple[str, int], Position]] = {}
+        self._listeners: list[Callable[[TopicChange], None]] = []
+        self._ids = 0
+        self._producers: dict[str, tuple[int, int]] = {}
+
+    def on_change(self, listener: Callable[[TopicChange], None]) -> None:
+        self._listeners.append(listener)
+
+    def _publish(self, kind: ChangeKind, topic: TopicView) -> None:
+        if kind is ChangeKind.DELETED:
+            del self.view._by_name[topic.name]
+            del self.view._by_id[topic.topic_id]
+        else:
+            self.view._by_name[topic.name] = self.view._by_id[topic.topic_id] = topic
+        for listener in self._listeners:
+            listener(TopicChange(kind, topic))
+
+    def add(self, name: str, partitions: int = 1, **settings: str) -> TopicView:
+        """Creates a topic and returns it; underscores in the settings' names stand for dots."""
+        pairs = {key.replace("_", "."): value for key, value in settings.items()}
+        outcomes: list[TopicOutcome] = []
+        self.create_topic(NewTopic(name, partitions, settings=pairs), outcomes.append)
+        assert outcomes[0].error == 0, outcomes
+        topic = self.view.topic(name)
+        assert topic is not None
+        return topic
+
+    def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
+        if not all(c.isalnum() or c in "-_" for c in topic.name) or not topic.name:
+            return done(TopicOutcome(ErrorCode.INVALID_NAME, "bad name"))
+        if self.view.topic(topic.name) is not None:
+            return done(TopicOutcome(ErrorCode.TOPIC_EXISTS, "exists"))
+        if not topic.partitions:
+            return done(TopicOutcome(ErrorCode.INVALID_PARTITIONS, "no partitions"))
+        try:
+            settings = topic_settings.from_pairs(topic.settings)
+        except SettingError as error:
+            return done(TopicOutcome(ErrorCode.INVALID_SETTING, str(error)))
+        if topic.validate_only:
+            return done(TopicOutcome(ErrorCode.NONE))
+        self._ids += 1
+        placed = [
+            PartitionView(n, BROKER_ID, 1, 1, (BROKER_ID,), (BROKER_ID,)) for n in range(topic.partitions)
+        ]
+        view = TopicView(self._ids, topic.name, 1, settings, dict(topic.settings), placed)
+        self._publish(ChangeKind.CREATED, view)
+        return done(TopicOutcome(ErrorCode.NONE, "", self._ids))
+
+    def alter_topic(self, change: TopicAlteration, done: Callable[[TopicOutcome], None]) -> None:
+        topic = self.view.topic(change.name)
+        if topic is None:
+            return done(TopicOutcome(ErrorCode.UNKNOWN_TOPIC, "no such topic"))
+        pairs = {**topic.settings_text, **change.settings}
+        text = {key: value for key, value in pairs.items() if value is not None}
+        placed = list(topic.partitions)
+        for n in range(len(placed), change.partitions):
+            placed.append(PartitionView(n, BROKER_ID, 1, 1, (BROKER_ID,), (BROKER_ID,)))
+        settings = topic_settings.from_pairs(text)
+        self._publish(
+            ChangeKind.ALTERED, TopicView(topic.topic_id, topic.name, 1, settings, text, placed)
+        )
+        return done(TopicOutcome(ErrorCode.NONE, "", topic.topic_id))
+
+    def delete_topic(self, name: str, done: Callable[[TopicOutcome], None]) -> None:
+        topic = self.view.topic(name)
+        if topic is None:
+            return done(TopicOutcome(ErrorCode.UNKNOWN_TOPIC, "no such topic"))
+        self._publish(ChangeKind.DELETED, topic)
+        return done(TopicOutcome(ErrorCode.NONE))
+
+    def init_producer(self, name: str, generation: int, done: Callable[[ProducerOutcome], None]) -> None:
+        self._ids += 1
+        done(ProducerOutcome(ErrorCode.NONE, "", self._ids, 0))
+
+    def commit_positions(
+        self, group: str, positions: Sequence[Position], done: Callable[[CommitOutcome], None]
+    ) -> None:
+        kept = self.positions.setdefault(group, {})
+        for position in positions:
+            kept[position.topic, position.partition] = position
+        done(CommitOutcome(ErrorCode.NONE, "", [ErrorCode.NONE] * len(positions)))
+
+    def fetch_positions(
+        self, group: str, topics: Sequence[str], done: Callable[[PositionsOutcome], None]
+    ) -> None:
+        kept = self.positions.get(group)
+        if kept is None:
+            return done(PositionsOutcome(ErrorCode.UNKNOWN_GROUP, "no such group"))
+        wanted = [p for _, p in sorted(kept.items()) if not topics or p.topic in topics]
+        return done(PositionsOutcome(ErrorCode.NONE, "", wanted))
+
+    def list_groups(self, done: Callable[[GroupsOutcome], None]) -> None:
+        done(GroupsOutcome(ErrorCode.NONE, "", sorted(self.positions)))
