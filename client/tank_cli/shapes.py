@@ -1,0 +1,137 @@
+"""What `--output json` prints, by command, as examples: the reference shows them, and a test holds the
+commands to them.
+
+Keys are promised: none goes away or changes its type; new ones may come. null: the broker can't say.
+"""
+
+from tank_cli.output import Json
+
+_LATENCY: Json = {"p50": 0.4, "p90": 0.5, "p99": 0.9, "p99.9": 2.1, "max": 3.2}
+
+
+def _bench(name: str, *latencies: str) -> dict[str, Json]:
+    return {
+        "bench": name,
+        "topic": "bench-3f2a9c01",
+        "messages": 500000,
+        "bytes": 50000000,
+        "seconds": 0.5,
+        "messages_per_s": 1000000.0,
+        "bytes_per_s": 100000000.0,
+        "latency_ms": dict.fromkeys(latencies, _LATENCY),
+    }
+
+
+SHAPES: dict[str, tuple[Json, ...]] = {
+    "topic create": ({"topic": "flights", "created": True},),
+    "topic list": (
+        {
+            "topics": [
+                {
+                    "name": "flights",
+                    "topic_id": 7,
+                    "partitions": 2,
+                    "replication_factor": 1,
+                    "messages": 336776,
+                    "size_bytes": 41943040,
+                    "settings": {"flush": "replicated"},
+                }
+            ]
+        },
+    ),
+    "topic describe": (
+        {
+            "name": "flights",
+            "topic_id": 7,
+            "replication_factor": 1,
+            "settings": [{"key": "flush", "value": "replicated", "is_default": False}],
+            "partitions": [
+                {
+                    "partition": 0,
+                    "leader": 1,
+                    "leader_epoch": 3,
+                    "replicas": [1],
+                    "in_sync": [1],
+                    "first_available": 1,
+                    "high_water_mark": 168388,
+                    "size_bytes": 20971520,
+                }
+            ],
+        },
+    ),
+    "topic alter": ({"topic": "flights", "altered": True},),
+    "topic delete": ({"deleted": ["flights"]},),
+    "produce": (
+        {
+            "topic": "flights",
+            "partition": 0,
+            "messages": 1000,
+            "bytes": 65536,
+            "seconds": 0.04,
+            "first": 1,
+            "last": 1000,
+        },
+    ),
+    "consume": (
+        {
+            "topic": "flights",
+            "partition": 0,
+            "number": 1,
+            "timestamp_ms": 1357016400000,
+            "key": "UA",
+            "value": "text, when it is UTF-8",
+        },
+        {
+            "topic": "flights",
+            "partition": 0,
+            "number": 2,
+            "timestamp_ms": 1357016400000,
+            "key_base64": "/w==",
+            "value_base64": "/w==",
+        },
+    ),
+    "lag": (
+        {
+            "groups": [
+                {
+                    "group": "audit",
+                    "lag": 12,
+                    "partitions": [
+                        {
+                            "topic": "flights",
+                            "partition": 0,
+                            "position": 989,
+                            "first_available": 1,
+                            "high_water_mark": 1000,
+                            "lag": 12,
+                            "expired": 0,
+                            "committed_ms": 1357016400000,
+                        }
+                    ],
+                }
+            ]
+        },
+    ),
+    "status": (
+        {
+            "servers": "127.0.0.1:11011",
+            "version": 1000,
+            "cluster_id": "5f0c…",
+            "broker_id": 1,
+            "start_time_s": 1357016400,
+            "topics": 1,
+            "partitions": 2,
+            "open_partitions": 2,
+            "messages": 336776,
+            "size_bytes": 41943040,
+            "without_leader": ["flights/1"],
+            "brokers": [{"broker_id": 1, "host": "127.0.0.1", "port": 11011, "rack": ""}],
+            "features": {"FindByTime": [0, 0]},
+            "limits": {"max_frame_bytes": 268435456},
+            "round_trip_ms": 0.2,
+        },
+    ),
+    "bench produce": (_bench("produce", "ack"),),
+    "bench consume": (_bench("consume"),),
+    "bench latency": (_bench("latency", "ack", "delivery"),),
+}

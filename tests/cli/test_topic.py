@@ -1,0 +1,179 @@
+"""`tank topic …`, `tank lag` and `tank status` against a broker in a dictionary."""
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from tank_cli.exit_codes import ExitCode
+from tank_cli.output import Json
+from tank_cli.shapes import SHAPES
+from tank_client.model import CommittedPosition
+from tests.cli.conftest import Tank
+from tests.support.scripted_client import FakeBroker, FakeTopic
+
+
+def parsed(ended: Result) -> Any:
+    assert ended.exit_code == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def assert_same_shape(found: Any, example: Json, place: str = "") -> None:
+    """The same keys and types all the way down; objects whose keys are data (settings, …) by their values."""
+    if isinstance(example, dict):
+        assert isinstance(found, dict), place
+        if place.rsplit(".", 1)[-1] in ("settings", "features", "limits"):
+            for value in found.values():
+                assert_same_shape(value, next(iter(example.values())), f"{place}.*")
+            return
+        assert found.keys() == example.keys(), place
+        for key, value in example.items():
+            assert_same_shape(found[key], value, f"{place}.{key}")
+    elif isinstance(example, list | tuple):
+        assert isinstance(found, list), place
+        for each in found:
+            assert_same_shape(each, example[0], f"{place}[]")
+    elif isinstance(example, float):
+        assert isinstance(found, int | float), place
+    else:
+        assert type(found) is type(example), place
+
+
+@pytest.mark.parametrize(
+    "path", ["topic create", "topic list", "topic describe", "topic alter", "topic delete"]
+)
+def test_topic_commands_print_the_promised_json(path: str, tank: Tank, broker: FakeBroker) -> None:
+    broker.fill("flights", ["a", "b"])
+    broker.topics["flights"].settings["flush"] = "replicated"
+    arguments = {"topic create": ["new"], "topic list": [], "topic alter": ["flights", "-p", "2"]}.get(
+        path, ["flights"]
+    )
+    if path == "topic delete":
+        arguments = ["flights", "--yes"]
+    found = parsed(tank(*path.split(), *arguments, "--output", "json"))
+    assert_same_shape(found, SHAPES[path][0])
+
+
+def test_create_passes_partitions_replicas_and_settings(tank: Tank, broker: FakeBroker) -> None:
+    ended = tank(
+        "topic", "create", "flights", "--partitions", "4", "--replication-factor", "3",
+        "--set", "log.retention.secs=7d", "--set", "flush = replicated",
+    )  # fmt: skip
+    assert ended.exit_code == 0
+    assert ended.stderr == "Created topic flights with 4 partitions.\n"
+    settings = {"log.retention.secs": "7d", "flush": "replicated"}
+    assert broker.calls[0] == ("create_topic", ("flights", 4, 3, settings))
+
+
+def test_creating_what_is_there_is_an_error_of_its_own(tank: Tank, broker: FakeBroker) -> None:
+    broker.fill("flights", [])
+    assert tank("topic", "create", "flights").exit_code == ExitCode.EXISTS
+    again = tank("topic", "create", "flights", "--if-not-exists", "-o", "json")
+    assert parsed(again) == {"topic": "flights", "created": False}
+
+
+def test_a_setting_is_key_equals_value(tank: Tank) -> None:
+    ended = tank("topic", "create", "t", "--set", "flush")
+    assert ended.exit_code == ExitCode.USAGE
+    assert "KEY=VALUE" in ended.stderr
+
+
+def test_list_in_a_pipe_is_plain_columns(tank: Tank, broker: FakeBroker) -> None:
+    broker.fill("flights", ["a", "b"], ["c"])
+    broker.topics["empty"] = FakeTopic([[]], {"flush": "replicated"})
+    assert tank("topic", "list").stdout.splitlines() == [
+        "TOPIC    PARTITIONS  REPLICAS  MESSAGES   SIZE  SETTINGS",
+        "empty             1         1         0  100 B  flush=replicated",
+        "flights           2         1         3  200 B",
+    ]
+    assert tank("topic", "list", "--names").stdout == "empty\nflights\n"
+
+
+def test_no_topics_is_said_on_stderr(tank: Tank) -> None:
+    ended = tank("topic", "list")
+    assert (ended.stdout, ended.exit_code) == ("", 0)
+    assert "tank topic create" in ended.stderr
+
+
+def test_describe_shows_settings_that_somebody_set_and_all_when_asked(tank: Tank, broker: FakeBroker) -> None:
+    broker.topics["t"] = FakeTopic([[]], {"flush": "replicated"})
+    few, all_of_them = (
+        tank("topic", "describe", "t").stdout,
+        tank("topic", "describe", "t", "--all-settings").stdout,
+    )
+    assert "flush" in few
+    assert "log.roll.secs" not in few
+    assert "log.roll.secs" in all_of_them
+
+
+def test_an_unknown_topic_gets_the_nearest_and_the_command_to_type(tank: Tank, broker: FakeBroker) -> None:
+    broker.fill("flights", [])
+    for command in (["topic", "describe"], ["produce"], ["consume"], ["topic", "alter", "-p", "2"]):
+        ended = tank(*command, "fligths")
+        assert ended.exit_code == ExitCode.NOT_FOUND
+        assert ended.stderr == (
+            "error: There is no topic 'fligths'. Did you mean 'flights'?\n  try: tank topic create fligths\n"
+        )
+
+
+def test_alter_sets_and_unsets(tank: Tank, broker: FakeBroker) -> None:
+    broker.fill("t", [])
+    assert tank("topic", "alter", "t", "--set", "flush=disk", "--unset", "log.roll.secs").exit_code == 0
+    assert broker.calls[0] == ("alter_topic", ("t", 0, {"log.roll.secs": None, "flush": "disk"}))
+
+
+def test_alter_without_a_change_is_a_mistake(tank: Tank, broker: FakeBroker) -> None:
+    broker.fill("t", [])
+    assert tank("topic", "alter", "t").exit_code == ExitCode.USAGE
+
+
+def test_nothing_is_deleted_without_a_yes(tank: Tank, broker: FakeBroker) -> None:
+    broker.fill("t", ["a"])
+    ended = tank("topic", "delete", "t")
+    assert ended.exit_code == ExitCode.USAGE
+    assert "--yes" in ended.stderr
+    assert "t" in broker.topics
+    assert tank("topic", "delete", "t", "--yes").exit_code == 0
+    assert "t" not in broker.topics
+    assert tank("topic", "delete", "t", "--yes").exit_code == ExitCode.NOT_FOUND
+    assert tank("topic", "delete", "t", "--yes", "--if-exists").exit_code == 0
+
+
+def test_lag_counts_what_is_unread_and_what_has_expired(tank: Tank, broker: FakeBroker) -> None:
+    broker.fill("flights", [str(n) for n in range(10)], [])
+    broker.topics["flights"].expired = 4
+    broker.positions["audit"] = {
+        ("flights", 0): CommittedPosition(3, "", 1_357_017_420_000),
+        ("flights", 1): CommittedPosition(1, "", 0),
+    }
+    found = parsed(tank("lag", "-o", "json"))
+    assert_same_shape(found, SHAPES["lag"][0])
+    assert [(each["lag"], each["expired"]) for each in found["groups"][0]["partitions"]] == [(8, 2), (0, 0)]
+    assert found["groups"][0]["lag"] == 8
+    shown = tank("lag", "audit", "--topic", "flights").stdout
+    assert "2 expired unread" in shown
+    assert "2013-01-01T05:17:00.000Z" in shown
+
+
+def test_lag_of_a_group_that_is_not_there(tank: Tank, broker: FakeBroker) -> None:
+    broker.positions["audit"] = {}
+    ended = tank("lag", "audti")
+    assert ended.exit_code == ExitCode.NOT_FOUND
+    assert "Did you mean 'audit'?" in ended.stderr
+
+
+def test_lag_without_groups_says_so(tank: Tank) -> None:
+    assert "No consumer group" in tank("lag").stderr
+    assert parsed(tank("lag", "-o", "json")) == {"groups": []}
+
+
+def test_status_for_people_and_programs(tank: Tank, broker: FakeBroker) -> None:
+    broker.fill("flights", ["a", "b"], ["c"])
+    shown = tank("status", "--limits")
+    assert "Tank Cluster (protocol version 1000)" in shown.stdout
+    assert "FindByTime" in shown.stdout
+    assert "256.0 MiB" in shown.stdout
+    found = parsed(tank("status", "-o", "json"))
+    assert_same_shape(found, SHAPES["status"][0])
+    assert (found["topics"], found["partitions"], found["messages"]) == (1, 2, 3)

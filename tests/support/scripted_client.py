@@ -1,0 +1,299 @@
+"""A client of a broker that lives in a dictionary: for tests of the command line that need no real one."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
+
+from tank_client import errors
+from tank_client.model import (
+    Address,
+    BrokerDescription,
+    CommittedPosition,
+    Ends,
+    Features,
+    FoundTime,
+    PartitionDescription,
+    ServerStatus,
+    Setting,
+    Stored,
+    TopicDescription,
+)
+
+
+class Kept(NamedTuple):
+    """A message of the dictionary."""
+
+    number: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes
+
+
+@dataclass
+class FakeTopic:
+    """A topic: messages by partition, settings, and how many of each partition have expired."""
+
+    partitions: list[list[Kept]]
+    settings: dict[str, str] = field(default_factory=dict)
+    replication_factor: int = 1
+    expired: int = 0
+
+
+@dataclass
+class FakeBatch:
+    """The messages of one partition, as the consumer hands them out."""
+
+    topic: str
+    partition: int
+    kept: list[Kept]
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    @property
+    def numbers(self) -> list[int]:
+        return [each.number for each in self.kept]
+
+    @property
+    def timestamps_ms(self) -> list[int]:
+        return [each.timestamp_ms for each in self.kept]
+
+    @property
+    def keys(self) -> list[bytes | None]:
+        return [each.key for each in self.kept]
+
+    @property
+    def values(self) -> list[bytes]:
+        return [each.value for each in self.kept]
+
+
+class FakeBroker:
+    """What a `ScriptedClient` talks to. Tests fill `topics` and `positions`, and read `calls`."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, FakeTopic] = {}
+        self.positions: dict[str, dict[tuple[str, int], CommittedPosition]] = {}
+        self.calls: list[tuple[str, Any]] = []
+        self.fails_with: BaseException | None = None
+        self.batch_messages = 3
+
+    def fill(
+        self, topic: str, *partitions: Sequence[str | bytes | tuple[str, str]], start_ms: int = 1_000
+    ) -> None:
+        """Makes a topic with these values, or (key, value) pairs, a second apart."""
+        made = FakeTopic([[] for _ in partitions])
+        for messages, kept in zip(partitions, made.partitions, strict=True):
+            for place, message in enumerate(messages):
+                key, value = message if isinstance(message, tuple) else (None, message)
+                kept.append(
+                    Kept(
+                        place + 1,
+                        start_ms + 1_000 * place,
+                        None if key is None else key.encode(),
+                        value if isinstance(value, bytes) else value.encode(),
+                    )
+                )
+        self.topics[topic] = made
+
+    def topic(self, name: str) -> FakeTopic:
+        if name not in self.topics:
+            raise errors.UnknownTopic(name)
+        return self.topics[name]
+
+    def reach(self, name: str, partition: int) -> Ends:
+        topic = self.topic(name)
+        if partition >= len(topic.partitions):
+            raise errors.UnknownPartition(name, partition)
+        kept = topic.partitions[partition]
+        return Ends(topic.expired + 1, len(kept)) if kept else Ends(0, 0)
+
+
+class FakeAdmin:
+    """`client.admin`."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+
+    def describe_topics(self, names: Iterable[str] | None = None) -> list[TopicDescription]:
+        chosen = sorted(self._broker.topics) if names is None else list(names)
+        return [self._describe(name, self._broker.topic(name)) for name in chosen]
+
+    def _describe(self, name: str, topic: FakeTopic) -> TopicDescription:
+        settings = [Setting(key, value, False) for key, value in topic.settings.items()]
+        reaches = [self._broker.reach(name, partition) for partition in range(len(topic.partitions))]
+        partitions = tuple(
+            PartitionDescription(place, 1, 1, (1,), (1,), reach.first_available, reach.high_water_mark, 100)
+            for place, reach in enumerate(reaches)
+        )
+        return TopicDescription(name, partitions, 7, 1, (*settings, Setting("log.roll.secs", "7d", True)))
+
+    def brokers(self) -> list[BrokerDescription]:
+        return [BrokerDescription(1, Address("127.0.0.1", 11011))]
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int = 0,
+        settings: Mapping[str, str] | None = None,
+    ) -> int:
+        self._broker.calls.append(
+            ("create_topic", (name, partitions, replication_factor, dict(settings or {})))
+        )
+        if name in self._broker.topics:
+            raise errors.TopicExists(name)
+        self._broker.topics[name] = FakeTopic([[] for _ in range(partitions)], dict(settings or {}))
+        return 7
+
+    def alter_topic(
+        self, name: str, *, partitions: int = 0, settings: Mapping[str, str | None] | None = None
+    ) -> None:
+        self._broker.topic(name)
+        self._broker.calls.append(("alter_topic", (name, partitions, dict(settings or {}))))
+
+    def delete_topic(self, name: str) -> None:
+        self._broker.topic(name)
+        del self._broker.topics[name]
+
+    def find_by_time(self, topic: str, times: Mapping[int, int]) -> dict[int, FoundTime]:
+        """By batch, as a broker does it: the number can be up to a batch early."""
+        found = {}
+        for partition, time_ms in times.items():
+            kept = self._broker.topic(topic).partitions[partition]
+            place = next((i for i, each in enumerate(kept) if each.timestamp_ms >= time_ms), None)
+            if place is None:
+                found[partition] = FoundTime(len(kept) + 1, 0)
+            else:
+                begin = place - place % self._broker.batch_messages
+                found[partition] = FoundTime(kept[begin].number, kept[place].timestamp_ms)
+        return found
+
+    def ends(self, topic: str, partitions: Iterable[int] | None = None) -> dict[int, Ends]:
+        chosen = range(len(self._broker.topic(topic).partitions)) if partitions is None else partitions
+        return {partition: self._broker.reach(topic, partition) for partition in chosen}
+
+    def await_ends(
+        self, known: Mapping[tuple[str, int], int | None], max_wait_ms: int = 0
+    ) -> dict[tuple[str, int], Ends]:
+        return {place: self._broker.reach(*place) for place in known}
+
+    def commit_positions(self, group: str, positions: Mapping[tuple[str, int], int]) -> None:
+        kept = self._broker.positions.setdefault(group, {})
+        kept.update({place: CommittedPosition(number, "", 1_500) for place, number in positions.items()})
+
+    def fetch_positions(
+        self, group: str, topics: Iterable[str] | None = None
+    ) -> dict[tuple[str, int], CommittedPosition]:
+        chosen = None if topics is None else set(topics)
+        kept = self._broker.positions.get(group, {})
+        return {place: at for place, at in kept.items() if chosen is None or place[0] in chosen}
+
+    def list_groups(self) -> list[str]:
+        return sorted(self._broker.positions)
+
+    def features(self) -> Features:
+        return Features(1000, "test-cluster", 1, {"FindByTime": (0, 1)}, {"max_frame_bytes": 1 << 28})
+
+    def status(self) -> ServerStatus:
+        count = sum(len(topic.partitions) for topic in self._broker.topics.values())
+        return ServerStatus(1000, False, "", 1, len(self._broker.topics), count, count, 3, 1_357_016_400)
+
+
+class FakeProducer:
+    """Stores at once."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send_many(
+        self,
+        topic: str,
+        values: Sequence[bytes],
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        partition: int | None = None,
+        timestamps_ms: Sequence[int] | None = None,
+    ) -> "list[Future[Stored]]":
+        self._broker.calls.append(("send_many", len(values)))
+        made = self._broker.topic(topic)
+        place = 0 if partition is None else partition
+        if place >= len(made.partitions):
+            raise errors.UnknownPartition(topic, place)
+        kept = made.partitions[place]
+        first = len(kept) + 1
+        stamps = timestamps_ms or [time.time_ns() // 1_000_000] * len(values)
+        for key, value, stamp in zip(keys or [None] * len(values), values, stamps, strict=True):
+            kept.append(Kept(len(kept) + 1, stamp, key, value))
+        future: Future[Stored] = Future()
+        future.set_result(Stored(first, len(kept)))
+        return [future] * len(values)
+
+    def flush(self) -> None:
+        if self._broker.fails_with is not None:
+            raise self._broker.fails_with
+
+    def close(self) -> None:
+        self._broker.calls.append(("close producer", None))
+
+
+class FakeConsumer:
+    """Hands out batches of a few messages, partition after partition, then nothing."""
+
+    def __init__(self, broker: FakeBroker, start: Mapping[tuple[str, int], int]) -> None:
+        self._broker = broker
+        self._next = dict(start)
+
+    def __iter__(self) -> Iterator[FakeBatch]:
+        while (batch := self.poll()) is not None:
+            yield batch
+
+    def poll(self, max_wait_ms: int = 0) -> FakeBatch | None:
+        """The next batch from the position on."""
+        if self._broker.fails_with is not None:
+            raise self._broker.fails_with
+        for (topic, partition), number in self._next.items():
+            kept = self._broker.topic(topic).partitions[partition]
+            part = kept[number - 1 : number - 1 + self._broker.batch_messages]
+            if part:
+                self._next[topic, partition] = part[-1].number + 1
+                return FakeBatch(topic, partition, part)
+        return None
+
+    def close(self) -> None:
+        self._broker.calls.append(("close consumer", None))
+
+
+class ScriptedClient:
+    """In the place of `tank_client.sync.Client`."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+        self.admin = FakeAdmin(broker)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._broker.calls.append(("close client", None))
+
+    def producer(self, settings: object = None) -> FakeProducer:
+        self._broker.calls.append(("producer", settings))
+        return FakeProducer(self._broker)
+
+    def consumer(
+        self,
+        topics: Mapping[str, Iterable[int]],
+        *,
+        start: Mapping[tuple[str, int], int],
+        stop_at_end: bool = False,
+    ) -> FakeConsumer:
+        self._broker.calls.append(("consumer", {"start": dict(start), "stop_at_end": stop_at_end}))
+        return FakeConsumer(self._broker, start)
