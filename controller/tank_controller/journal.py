@@ -7,7 +7,7 @@ Folder: `<first index>.journal` and `<index>.snapshot`, of each the newest and t
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 
 from tank_controller import journal_format as fmt
@@ -199,9 +199,8 @@ class Journal:
         return Recovered(None, 0, [], warnings=warnings)
 
     def _read_journals(self, firsts: list[int], recovered: Recovered) -> None:
-        following = [*firsts[1:], None]
         expected = recovered.snapshot_index + 1
-        for first, next_first in zip(firsts, following, strict=True):
+        for first, next_first in zip_longest(firsts, firsts[1:]):
             if next_first is not None and next_first <= expected:
                 continue  # the snapshot holds all of it
             if first > expected:
