@@ -6,7 +6,7 @@ u64 recovery_point, u64 log_start, u64 compacted_through, u64 end_base, u32 end_
 u16 epochs, {u32 epoch, u64 first}*`, and `u32 crc32c` over all before it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct, error
 
 from fastcrc.crc32 import iscsi as crc32c
@@ -81,13 +81,18 @@ def decode(content: bytes) -> Checkpoint:
         at = _HEAD.size
         entries = {}
         for _ in range(count):
-            *fields, epochs = _ENTRY.unpack_from(body, at)
+            entry, epochs = _unpack(body, at)
             at += _ENTRY.size
             end = at + epochs * _EPOCH.size
-            history = tuple(_EPOCH.iter_unpack(body[at:end]))
+            entry = replace(entry, epochs=tuple(_EPOCH.iter_unpack(body[at:end])))
             at = end
-            entry = Entry(*fields, history)
             entries[entry.topic_id, entry.partition] = entry
     except error as broken:
         raise ValueError("the checkpoint is shorter than it says") from broken
     return Checkpoint(bool(clean), entries)
+
+
+def _unpack(body: bytes, at: int) -> tuple[Entry, int]:
+    """One entry without its epochs, and how many of them follow."""
+    *fields, epochs = _ENTRY.unpack_from(body, at)
+    return Entry(*fields), epochs

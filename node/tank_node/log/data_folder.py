@@ -167,6 +167,7 @@ class DataFolder:
             return log
         log = PartitionLog(self.files, self.folder_of(topic_id, partition), topic_id, partition, settings)
         log.jitter_ms = self._random.randint(0, settings.roll_jitter_ms) if settings.roll_jitter_ms else 0
+        log.before_truncation = self._lower_recovery_point
         entry = self._checkpoint.entries.get(key)
         found = recovery.open_files_of(log, entry, self._checkpoint.clean, self.clock.now_ms())
         self.recovered.partitions += 1
@@ -269,6 +270,14 @@ class DataFolder:
                 logger.error("cannot write the checkpoint of %s: %s", self.path, failed[0].strerror)
 
         flusher.run(write, done)
+
+    def _lower_recovery_point(self, log: PartitionLog, last: int) -> None:
+        """Before a truncation: neither the checkpoint nor its previous one may promise what is about to go."""
+        entry = self._checkpoint.entries.get((log.topic_id, log.partition))
+        if entry is not None and entry.recovery_point > last:
+            log.changed = True
+            self.write_checkpoint()
+            self.write_checkpoint()
 
     def _replace(self, content: bytes) -> None:
         path = os.path.join(self.path, _CHECKPOINT)

@@ -94,7 +94,12 @@ def open_files_of(log: PartitionLog, entry: Entry | None, clean: bool, now_ms: i
         _check(log, files, entry, found)
     except _Damage as damage:
         found.sentence = str(damage)
+        log.recovery_point = entry.recovery_point
+        log.epochs = list(entry.epochs)
+        log.last = log.written = log.synced = log.segments[-1].last if log.segments else 0
         log.damage(found.sentence)
+        if log.settings.replication_factor == 1:  # nobody can refill it
+            found.sentence += "; " + log.mend(now_ms).sentence()
     return found
 
 
@@ -183,7 +188,7 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
     if last < point:
         raise _Damage(f"the log ends at {last}, though messages up to {point} were stored")
     _rewrite(kept)
-    _take_over(log, last, entry)
+    take_over(log, last, entry)
 
 
 def _missing(log: PartitionLog, base: int, files: FolderScan) -> str:
@@ -310,11 +315,11 @@ def _rewrite_file(end: Appender, start: int) -> None:
     file.sync()
 
 
-def _take_over(log: PartitionLog, last: int, entry: Entry) -> None:
-    """The log's numbers and epochs, after its files were found good."""
+def take_over(log: PartitionLog, last: int, entry: Entry | None) -> None:
+    """The log's numbers and epochs, after its files were found good; without an entry all are read."""
     log.last = log.written = last
     log.high_water_mark = min(log.high_water_mark, last)
-    if not entry.epochs or log.segments[0].base > entry.recovery_point:
+    if entry is None or not entry.epochs or log.segments[0].base > entry.recovery_point:
         log.epochs, start = [], 0
     else:
         log.epochs = [epoch for epoch in entry.epochs if epoch[1] <= entry.recovery_point]

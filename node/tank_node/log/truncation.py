@@ -10,6 +10,7 @@ from tank_node.log.producers import Producers
 from tank_node.log.segment import INDEX, LOG, PRODUCERS, Segment
 
 if TYPE_CHECKING:
+    from tank_node.log.append import AppendableLog
     from tank_node.log.log import PartitionLog
 
 
@@ -18,6 +19,8 @@ def truncate(log: "PartitionLog", last: int) -> None:
     log.drop_staged()
     if last >= log.written:
         return
+    log.synced = min(log.synced, last)
+    log.before_truncation(log, last)
     while log.segments and log.segments[-1].base > last + 1 and len(log.segments) > 1:
         remove_segment(log, log.segments[-1])
     if log.segments:
@@ -52,7 +55,7 @@ def _after(log: "PartitionLog", last: int) -> None:
     log.changed = True
 
 
-def remove_segment(log: "PartitionLog", segment: Segment) -> None:
+def remove_segment(log: "AppendableLog", segment: Segment) -> None:
     """Deletes a segment's files, the index first: without it no batch exists. Raises DiskFailed."""
     log.segments.remove(segment)
     log.size_bytes -= segment.size_bytes
@@ -64,7 +67,7 @@ def remove_segment(log: "PartitionLog", segment: Segment) -> None:
     _remove(log, segment.path(PRODUCERS))
 
 
-def _remove(log: "PartitionLog", path: str) -> None:
+def _remove(log: "AppendableLog", path: str) -> None:
     try:
         log.disk.remove(path)
     except FileNotFoundError:
@@ -73,7 +76,7 @@ def _remove(log: "PartitionLog", path: str) -> None:
         raise DiskFailed(f"cannot delete {path}: {error.strerror}") from error
 
 
-def snapshot_bases(log: "PartitionLog") -> list[int]:
+def snapshot_bases(log: "AppendableLog") -> list[int]:
     """The numbers of the snapshots of producers that the folder holds, rising."""
     try:
         names = [entry.name for entry in log.disk.entries(log.folder)]
@@ -82,7 +85,7 @@ def snapshot_bases(log: "PartitionLog") -> list[int]:
     return sorted(int(name[:20]) for name in names if name.endswith(PRODUCERS) and name[:20].isdigit())
 
 
-def snapshot_producers(log: "PartitionLog") -> None:
+def snapshot_producers(log: "AppendableLog") -> None:
     """Writes the producers' memory as it is at the log's end, if it was used. Raises DiskFailed."""
     producers = log.producers_if_loaded
     if producers is None or not len(producers):
@@ -94,7 +97,7 @@ def snapshot_producers(log: "PartitionLog") -> None:
         raise DiskFailed(f"cannot write {path}: {error.strerror}") from error
 
 
-def restore_producers(log: "PartitionLog") -> Producers:
+def restore_producers(log: "AppendableLog") -> Producers:
     """The newest snapshot that can be read, and every record behind it."""
     producers = Producers()
     start = 0

@@ -1,0 +1,212 @@
+"""Making a damaged log whole with what is left of it: when there is no other replica, or none may lead.
+
+Good batches stay, at their numbers; bad ones become holes; where records are missing but bytes are there, the
+index is rebuilt by parsing them. Numbers that were given out are never given out again. The files as they were
+found stay beside the new ones as `.damaged`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tank_protos import bundle, varint
+from tank_protos.errors import WireError
+
+from tank_node.log import swap
+from tank_node.log.errors import DiskFailed
+from tank_node.log.record import RECORD_BYTES, SPARSE, Record
+from tank_node.log.recovery import FolderScan, batches, matches, scan
+from tank_node.log.rewrite import SegmentWriter
+from tank_node.log.segment import INDEX, LOG, Segment
+
+if TYPE_CHECKING:
+    from tank_node.log.log import PartitionLog
+
+
+@dataclass(slots=True)
+class Mended:
+    """What mending a log did."""
+
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    """Ranges of numbers, first and last, that hold bad or missing batches (and perhaps holes from before)."""
+    rebuilt: int = 0
+    """Messages whose records were made anew by parsing; their producers and epochs are not known any more."""
+
+    def sentence(self) -> str:
+        parts = []
+        if self.lost:
+            shown = ", ".join(f"{first}-{last}" for first, last in self.lost[:5])
+            more = f" and {len(self.lost) - 5} more" if len(self.lost) > 5 else ""
+            parts.append(f"LOST the messages {shown}{more}: no other replica holds them")
+        if self.rebuilt:
+            parts.append(f"rebuilt the index of {self.rebuilt} messages by parsing them")
+        return "; ".join(parts) or "nothing was lost"
+
+
+def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int) -> Mended:
+    """Mends all segments of a log; it is ACTIVE afterwards. Reads everything.
+
+    promised: numbers up to this one were given out and acknowledged (the recovery point). Raises StorageError;
+    the log is then damaged as before.
+    """
+    mended = Mended()
+    log.drop_files()
+    try:
+        files = scan(log)
+        last = 0
+        bases = files.bases
+        for at, base in enumerate(bases):
+            below = bases[at + 1] if at + 1 < len(bases) else 2**63
+            last = _mend_segment(log, files, base, below, last, leader_epoch, now_ms, mended)
+        if last < promised or (bases and not log.segments):
+            mended.lost.append((last + 1, max(promised, last)))
+        last = max(last, promised)
+        if not log.segments or log.segments[-1].last != last:
+            log.begin_at(last + 1)
+    except OSError as error:
+        raise DiskFailed(f"cannot mend {log.folder}: {error.strerror}") from error
+    log.take_over(last)
+    return mended
+
+
+def _mend_segment(
+    log: PartitionLog,
+    files: FolderScan,
+    base: int,
+    below: int,
+    last: int,
+    leader_epoch: int,
+    now_ms: int,
+    mended: Mended,
+) -> int:
+    """Keeps what is good of one segment, writing it anew where anything is not; returns its last number."""
+    log_bytes = files.logs.get(base, 0)
+    index_bytes = files.indexes.get(base, 0)
+    stem = os.path.join(log.folder, f"{base:020d}")
+    for suffix, sizes in ((LOG, files.logs), (INDEX, files.indexes)):
+        if base not in sizes:
+            log.disk.close(log.disk.open(stem + suffix, create=True))
+    segment = Segment(log.files, log.folder, base, log_bytes, index_bytes // RECORD_BYTES)
+    good, bad = _good_records(segment, log_bytes, max(last, base - 1), below)
+    begin = max(good[-1].end if good else 0, max((r.end for r in bad if r.end <= log_bytes), default=0))
+    rebuilt = _parse(segment, begin, log_bytes, max([last, base - 1, *(r.last for r in good)]), below)
+    whole = not bad and not rebuilt and begin == log_bytes and index_bytes == len(good) * RECORD_BYTES
+    if not whole:
+        times = good[-1] if good else None
+        template = Record(0, 0, 0, 0, 0, now_ms, 0, 0, 0, leader_epoch, 0, log.settings.format, 0, 0)
+        if times is not None:
+            template = template._replace(
+                append_ms=max(now_ms, times.append_ms), max_timestamp_ms=times.max_timestamp_ms
+            )
+        _write_anew(log, segment, good, rebuilt, template)
+        mended.rebuilt += sum(item.messages for item in rebuilt)
+        _note_losses(bad, good, rebuilt, max(last, base - 1), below, mended)
+        records = len(good) + len(rebuilt)
+        size = sum(r.length for r in good) + sum(item.length for item in rebuilt)
+        segment = Segment(log.files, log.folder, base, size, records)
+    log.add_segment(segment)
+    return max(segment.last, last)
+
+
+def _good_records(
+    segment: Segment, log_bytes: int, last: int, below: int
+) -> tuple[list[Record], list[Record]]:
+    """The records that match their bytes and come in order, and the others."""
+    good: list[Record] = []
+    bad: list[Record] = []
+    for _, record, batch in batches(segment, 0, log_bytes):
+        if matches(record, batch) and last < record.first <= record.last < below:
+            good.append(record)
+            last = record.last
+        else:
+            bad.append(record)
+    return good, bad
+
+
+@dataclass(slots=True)
+class _Parsed:
+    """A batch found by parsing bytes that have no record."""
+
+    position: int
+    length: int
+    first: int
+    span: int
+    messages: int
+    sparse: bool
+    timestamp_ms: int
+
+
+def _parse(segment: Segment, begin: int, log_bytes: int, last: int, below: int) -> list[_Parsed]:
+    """The batches from a position on, as far as they can be understood."""
+    if begin >= log_bytes or segment.log_end.file.path == "":
+        return []
+    file = segment.log_end.file
+    content = memoryview(file.files.disk.read_at(file.files.use(file), log_bytes - begin, begin))
+    found = []
+    at = 0
+    while at < len(content):
+        try:
+            length, start = varint.read(content, at)
+            batch = content[at : start + length]
+            if start + length > len(content):
+                break
+            header = bundle.validate(batch)
+        except WireError:
+            break
+        first = header.first if header.sparse else last + 1
+        span = header.last - header.first if header.sparse else header.messages - 1
+        if first <= last or first + span >= below:
+            break
+        timestamp = bundle.first_timestamp_ms(batch, header) or 0
+        found.append(_Parsed(begin + at, len(batch), first, span, header.messages, header.sparse, timestamp))
+        last = first + span
+        at += len(batch)
+    return found
+
+
+def _write_anew(
+    log: PartitionLog, segment: Segment, good: list[Record], rebuilt: list[_Parsed], template: Record
+) -> None:
+    """Writes the segment with these batches alone; the old files stay as `.damaged`."""
+    disk = log.disk
+    file = segment.log_end.file
+    writer = SegmentWriter(disk, log.folder, segment.base)
+    try:
+        for record in good:
+            writer.add(disk.read_at(file.files.use(file), record.length, record.position), record)
+        greatest = template.max_timestamp_ms
+        for item in rebuilt:
+            greatest = max(greatest, item.timestamp_ms or template.append_ms)
+            record = template._replace(
+                first=item.first,
+                span=item.span,
+                messages=item.messages,
+                max_timestamp_ms=greatest,
+                flags=SPARSE if item.sparse else 0,
+            )
+            writer.add(disk.read_at(file.files.use(file), item.length, item.position), record)
+        writer.finish()
+    finally:
+        writer.close()
+    for open_file in segment.files():
+        file.files.forget(open_file)
+    for suffix in (INDEX, LOG):
+        disk.rename(segment.path(suffix), segment.path(suffix) + swap.DAMAGED)
+    swap.commit(disk, log.folder, segment.base)
+
+
+def _note_losses(
+    bad: list[Record], good: list[Record], rebuilt: list[_Parsed], last: int, below: int, mended: Mended
+) -> None:
+    """The ranges between kept batches, where bad ones lay."""
+    if not bad:
+        return
+    kept = [(r.first, r.last) for r in good] + [(p.first, p.first + p.span) for p in rebuilt]
+    for first, end in kept:
+        if first > last + 1:
+            mended.lost.append((last + 1, first - 1))
+        last = end
+    if below < 2**63 and last + 1 < below:
+        mended.lost.append((last + 1, below - 1))
