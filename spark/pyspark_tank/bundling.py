@@ -89,12 +89,11 @@ class KeyPartitioner:
 class _Pending:
     """Rows of one partition that make no full bundle yet."""
 
-    __slots__ = ("keyed", "keys", "size", "values")
+    __slots__ = ("keys", "size", "values")
 
     def __init__(self) -> None:
         self.values: list[bytes] = []
         self.keys: list[bytes | None] = []
-        self.keyed = False
         self.size = 0
 
 
@@ -203,11 +202,9 @@ class Bundler:
         pending = self._pending.setdefault(where, _Pending())
         sizes = pc.binary_length(values).to_numpy().astype(np.int64)
         names: list[bytes | None] = [None] * len(values)
-        keyed = False
         if keys is not None and keys.null_count < len(keys):
             sizes += pc.fill_null(pc.binary_length(keys), 0).to_numpy()
             names = [key or None for key in keys.to_pylist()]
-            keyed = True
         ends = np.cumsum(sizes)
         contents = values.to_pylist()
         begin = 0
@@ -220,7 +217,6 @@ class Bundler:
             if stop > begin:
                 pending.values += contents[begin:stop]
                 pending.keys += names[begin:stop]
-                pending.keyed |= keyed
                 pending.size += int(ends[stop - 1]) - before
                 begin = stop
             if begin < len(contents):
@@ -228,7 +224,8 @@ class Bundler:
                 pending = self._pending[where] = _Pending()
 
     def _rows(self, pending: _Pending) -> Rows:
-        return Rows(pending.values, pending.keys if pending.keyed else None, self._now_ms())
+        keyed = any(key is not None for key in pending.keys)
+        return Rows(pending.values, pending.keys if keyed else None, self._now_ms())
 
 
 def _binary(batch: pa.RecordBatch, name: str) -> pa.Array | None:

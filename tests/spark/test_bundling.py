@@ -1,0 +1,122 @@
+"""The sink's bundles: where rows go and where bundles end follows from the rows alone."""
+
+import itertools
+from collections import defaultdict
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyspark_tank.bundling import Bundler, KeyPartitioner, Rows, TopicPartition
+from pyspark_tank.errors import SinkError
+from tank_client.partitioner import crc32c
+
+keys = st.one_of(st.none(), st.binary(max_size=3))
+rows = st.lists(st.tuples(keys, st.binary(max_size=40)), max_size=60)
+Bundles = dict[TopicPartition, list[Rows]]
+
+
+def bundle(
+    messages: list[tuple[bytes | None, bytes]], cuts: list[int], *, topic: str | None = "t", task: int = 0
+) -> Bundles:
+    bundler = Bundler(
+        KeyPartitioner(lambda _: 3, task, 7), topic, max_rows=7, max_bytes=100, now_ms=lambda: 5
+    )
+    table = pa.table(
+        {"key": pa.array([key for key, _ in messages], pa.binary()),
+         "value": pa.array([value for _, value in messages], pa.binary())}
+    )  # fmt: skip
+    bounds = sorted({0, len(messages), *(cut % (len(messages) + 1) for cut in cuts)})
+    made: Bundles = defaultdict(list)
+    for begin, end in itertools.pairwise(bounds):
+        for batch in table.slice(begin, end - begin).combine_chunks().to_batches():
+            for where, part in bundler.add(batch):
+                made[where].append(part)
+    for where, part in bundler.finish():
+        made[where].append(part)
+    return dict(made)
+
+
+@given(rows, st.lists(st.integers(0, 60), max_size=8))
+def test_how_spark_cuts_its_batches_changes_nothing(
+    messages: list[tuple[bytes | None, bytes]], cuts: list[int]
+) -> None:
+    assert bundle(messages, cuts) == bundle(messages, [])
+
+
+@given(rows)
+def test_every_row_once_in_order_within_bounds(messages: list[tuple[bytes | None, bytes]]) -> None:
+    made = bundle(messages, [])
+    assert sum(len(part.values) for parts in made.values() for part in parts) == len(messages)
+    for where, parts in made.items():
+        for part in parts:
+            names = part.keys or [None] * len(part.values)
+            size = sum(len(value) + len(name or b"") for value, name in zip(part.values, names, strict=True))
+            assert 1 <= len(part.values) <= 7
+            assert size <= 100 or len(part.values) == 1
+            assert all(name is None or crc32c(name) % 3 == where.partition for name in names)
+    for name in {key for key, _ in messages if key}:
+        expected = [value for key, value in messages if key == name]
+        parts = made[TopicPartition("t", crc32c(name) % 3)]
+        found = [
+            value
+            for part in parts
+            for value, key in zip(part.values, part.keys or [], strict=True)
+            if key == name
+        ]
+        assert found == expected
+
+
+def test_rows_without_key_go_round_in_runs_from_the_tasks_own_partition() -> None:
+    made = bundle([(None, b"%d" % number) for number in range(20)], [], task=1)
+    assert {where.partition: [part.values for part in parts] for where, parts in made.items()} == {
+        1: [[b"%d" % number for number in range(7)]],
+        2: [[b"%d" % number for number in range(7, 14)]],
+        0: [[b"%d" % number for number in range(14, 20)]],
+    }
+    assert all(part.keys is None for parts in made.values() for part in parts)
+
+
+def add(batch: dict[str, pa.Array], topic: str | None = None) -> dict[TopicPartition, list[bytes]]:
+    bundler = Bundler(KeyPartitioner(lambda _: 3, 0, 7), topic, max_rows=7, max_bytes=100)
+    made: dict[TopicPartition, list[bytes]] = defaultdict(list)
+    for where, part in [*bundler.add(pa.record_batch(batch)), *bundler.finish()]:
+        made[where] += part.values
+    return dict(made)
+
+
+def test_rows_may_name_topic_and_partition() -> None:
+    made = add(
+        {
+            "value": pa.array(["x", "y", None], pa.string()),
+            "topic": pa.array(["a", "b", "a"]),
+            "partition": pa.array([2, 1, 0], pa.int32()),
+        }
+    )
+    assert made == {
+        TopicPartition("a", 2): [b"x"],
+        TopicPartition("b", 1): [b"y"],
+        TopicPartition("a", 0): [b""],
+    }
+
+
+def test_the_topic_option_goes_before_the_column() -> None:
+    made = add({"value": pa.array([b"x"]), "topic": pa.array([None], pa.string())}, topic="t")
+    assert set(made) == {TopicPartition("t", 0)}
+
+
+def test_a_null_partition_is_chosen_for_the_row() -> None:
+    made = add({"value": pa.array([b"x", b"y"]), "partition": pa.array([None, 2], pa.int32())}, topic="t")
+    assert made == {TopicPartition("t", 0): [b"x"], TopicPartition("t", 2): [b"y"]}
+
+
+@pytest.mark.parametrize("partition", [-1, 3])
+def test_a_partition_that_is_not_there_is_refused(partition: int) -> None:
+    with pytest.raises(SinkError, match="0 to 2"):
+        add({"value": pa.array([b"x"]), "partition": pa.array([partition], pa.int32())}, topic="t")
+
+
+def test_a_null_topic_is_refused() -> None:
+    with pytest.raises(SinkError, match="topic"):
+        add({"value": pa.array([b"x"]), "topic": pa.array([None], pa.string())})
