@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tank_protos.compiler import corpus, emit_module, reference
+from tank_protos.compiler import corpus, emit_module, emit_package, reference
 from tank_protos.compiler.errors import DefinitionError
 from tank_protos.compiler.loading import load_protocol
 from tank_protos.compiler.schema import Protocol
@@ -79,7 +79,7 @@ def _compile(root: Path) -> dict[Path, str]:
     others: dict[Path, str] = {}
     for folder in folders:
         protocol = _load(folder, root)
-        for name, text in emit_module.package_files(protocol).items():
+        for name, text in emit_package.files(protocol).items():
             python[_GENERATED / protocol.name / name] = text
         for name, text in reference.pages(protocol).items():
             others[_REFERENCE / protocol.name / name] = text

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tank_protos.compiler.interpreter import Scope, Value, is_present, lay_out
+from tank_protos.compiler.interpreter import Scope, Value, is_present, lay_out, mistakable
 from tank_protos.compiler.schema import (
     BOOL,
     FLOAT64,
@@ -99,6 +99,7 @@ class _Builder:
         overrides: dict[int, int] | None = None,
     ) -> None:
         self._version_field = message.version_field
+        self._mistakable = mistakable(message)
         self._version = version
         self._elements = elements
         self._plain = plain
@@ -135,7 +136,8 @@ class _Builder:
             return self._bytes(kind)
         if isinstance(kind, Marker):
             return False
-        return self._element(kind, scope)
+        value = self._element(kind, scope)
+        return 1 if value == self._mistakable.get(id(field), ...) else value
 
     def _bytes(self, kind: Bytes) -> bytes:
         if isinstance(kind.length, Fixed):

@@ -197,6 +197,7 @@ class StructBody:
         self.pending.append((kind, variable))
         self.flush()
         self.out.line(f"{start} = at + {variable}")
+        self.refuse_when(f"{start} > size", field)
         self.measuring.append((field.measures[-1], start, variable))
 
     def _check_measured(self) -> None:

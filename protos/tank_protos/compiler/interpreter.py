@@ -5,6 +5,7 @@ It also writes the seeds of the fuzzer's corpus.
 
 import struct
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import TypeAlias
 
 from tank_protos.compiler.schema import (
@@ -72,6 +73,17 @@ def is_present(field: Field, version: int, scope: Scope) -> bool:
     if field.versions is not None and version not in field.versions:
         return False
     return field.when is None or scope.holds(field.when)
+
+
+def mistakable(message: Message) -> dict[int, int]:
+    """The fields, by identity, that stand where a marker is looked for, and the value they must not have."""
+    found = {}
+    for kind in message.structs:
+        for field, following in pairwise(kind.fields):
+            element = following.type.element if isinstance(following.type, Array) else following.type
+            if isinstance(field.type, Marker) and isinstance(element, Struct):
+                found[id(element.fields[0])] = field.type.value
+    return found
 
 
 def lay_out(message: Message, values: "Mapping[str, Value]", version: int) -> bytes:

@@ -40,7 +40,7 @@ def _page_name(messages: list[Message]) -> str:
 def _index(protocol: Protocol, by_id: dict[int, list[Message]]) -> Iterator[str]:
     yield f"# The messages of {protocol.name}"
     yield ""
-    yield f"Made by `tank-protos` from `protos/{protocol.name}`. Change the definitions, then run `make proto`."
+    yield f"Made by `tank-protos` from `protos/{protocol.name}`. Change those, then run `make proto`."
     yield ""
     yield "| Id | Message | Kind | What it is for |"
     yield "|---|---|---|---|"

@@ -114,6 +114,8 @@ class ConsumeResponse:
             (header_length,) = _read_I(payload, at)
             at += 4
             header_length_end = at + header_length
+            if header_length_end > size:
+                raise Truncated("ConsumeResponse ends in ConsumeResponse.HeaderLength")
             request_id, topics_count = _read_IB(payload, at)
             at += 5
             if topics_count * 2 > size - at:
@@ -210,6 +212,8 @@ class ConsumeResponse:
             (header_length,) = _read_I(payload, at)
             at += 4
             header_length_end = at + header_length
+            if header_length_end > size:
+                raise Truncated("ConsumeResponse ends in ConsumeResponse.HeaderLength")
             request_id, topics_count = _read_IB(payload, at)
             at += 5
             if topics_count * 2 > size - at:
