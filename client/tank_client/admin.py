@@ -1,29 +1,81 @@
 """Topics, positions and the state of the cluster."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
+from tank_client import errors, state_operations, topic_operations
+from tank_client.caller import Caller
+from tank_client.data_operations import Want, fetch
 from tank_client.model import (
     BrokerDescription,
     CommittedPosition,
     Ends,
     Features,
     FoundTime,
+    PartitionDescription,
     ProducerIdentity,
     ServerStatus,
     TopicDescription,
     Topology,
 )
+from tank_client.operations import Redirected, has, need
+from tank_client.routes import Route
+
+T = TypeVar("T")
+
+_POLL_S = 0.1
+"""How often `await_ends` looks at a broker that cannot wait itself."""
 
 
 class Admin:
-    """`client.admin`."""
+    """`client.admin`. Each method says FeatureMissing where the broker lacks it, and otherwise retries what may pass."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
 
     async def describe_topics(self, names: Iterable[str] | None = None) -> list[TopicDescription]:
-        """The topics named (UnknownTopic when one is missing), or all, by name."""
-        raise NotImplementedError
+        """The topics named (UnknownTopic when one is missing), or all, by name.
+
+        From the C++ broker: names, partitions and ends only. FeatureMissing from a broker of the old document."""
+        wanted = [names] if isinstance(names, str) else list(names or ())
+        if names is not None and not wanted:
+            return []
+        server = await self._caller.server()
+        if has(server, "DescribeTopics"):
+            return (await self._caller.call(topic_operations.describe_topics(wanted)))[1]
+        return [
+            TopicDescription(
+                name,
+                tuple(
+                    PartitionDescription(
+                        partition, first_available=e.first_available, high_water_mark=e.high_water_mark
+                    )
+                    for partition, e in (await self.ends(name)).items()
+                ),
+                replication_factor=factor,
+            )
+            for name, (_, factor) in (await self._discovered(wanted)).items()
+        ]
+
+    async def partition_counts(self, names: Iterable[str] | None = None) -> dict[str, int]:
+        """{topic: number of partitions}; all topics when none are named. UnknownTopic."""
+        wanted = [names] if isinstance(names, str) else list(names or ())
+        server = await self._caller.server()
+        if has(server, "DescribeTopics"):
+            topics = (await self._caller.call(topic_operations.describe_topics(wanted)))[1]
+            return {topic.name: len(topic.partitions) for topic in topics}
+        return {name: partitions for name, (partitions, _) in (await self._discovered(wanted)).items()}
 
     async def brokers(self) -> list[BrokerDescription]:
-        raise NotImplementedError
+        """The cluster's brokers. FeatureMissing but from ours: `topology` is TANK's own answer."""
+        need(
+            await self._caller.server(),
+            "DescribeTopics",
+            "describing brokers",
+            "ask for the topology instead",
+        )
+        return (await self._caller.call(topic_operations.describe_topics(())))[0]
 
     async def create_topic(
         self,
@@ -34,8 +86,22 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> int:
-        """Creates a topic; its id (0 from the C++ broker, which has none). TopicExists, RequestRefused."""
-        raise NotImplementedError
+        """Creates a topic; its id (0 from the C++ broker, which has none). `replication_factor` 0: the cluster's default.
+
+        TopicExists, RequestRefused (the message says which name, count or setting is wrong)."""
+        server = await self._caller.server()
+        if has(server, "CreateTopics"):
+            return await self._caller.call(
+                topic_operations.create_topic(
+                    name, partitions, replication_factor, settings or {}, validate_only=validate_only
+                )
+            )
+        if replication_factor or validate_only:
+            feature = "validating without creating" if validate_only else "replication factors at creation"
+            raise errors.FeatureMissing(feature, server.version)
+        return await self._caller.call(
+            topic_operations.create_topic_plainly(name, partitions, settings or {})
+        )
 
     async def alter_topic(
         self,
@@ -45,48 +111,142 @@ class Admin:
         settings: Mapping[str, str | None] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """More partitions (0: as it is), other settings (None: back to the default)."""
-        raise NotImplementedError
+        """More partitions (the new number; 0: as it is), other settings (None: back to the default)."""
+        await self._caller.call(
+            topic_operations.alter_topic(name, partitions, settings or {}, validate_only=validate_only)
+        )
 
     async def delete_topic(self, name: str) -> None:
-        raise NotImplementedError
+        """Deletes the topic and its data."""
+        await self._caller.call(topic_operations.delete_topic(name))
 
     async def find_by_time(self, topic: str, times: Mapping[int, int]) -> dict[int, FoundTime]:
-        """{partition: milliseconds} -> {partition: FoundTime}."""
-        raise NotImplementedError
+        """{partition: milliseconds of the epoch} -> {partition: where the first message at or after it is}."""
+        if not times:
+            return {}
+        answers = await self._caller.call(topic_operations.find_by_time(topic, times))
+        found: dict[int, FoundTime] = {}
+        for partition, answer in answers.items():
+            if isinstance(answer, errors.TankError):
+                # A broker answers for the partitions that it leads: the others are asked for one by one.
+                if not answer.retriable:
+                    raise answer
+                alone = topic_operations.find_by_time(topic, {partition: times[partition]})
+                answer = _good((await self._caller.call(alone))[partition])
+            found[partition] = answer
+        return found
 
-    async def await_ends(
-        self, known: Mapping[tuple[str, int], int | None], max_wait_ms: int = 0
-    ) -> dict[tuple[str, int], Ends]:
-        """Waits until a partition reaches further than the high-water mark known (None: answer at once), at most max_wait_ms."""
-        raise NotImplementedError
+    async def await_ends(self, known: Mapping[Route, int | None], max_wait_ms: int = 0) -> dict[Route, Ends]:
+        """How far partitions reach, once one of them reaches further than the high-water mark given (None: answer at
+        once), at the latest after `max_wait_ms`. The C++ broker and the old document are asked ten times a second."""
+        if not known:
+            return {}
+        server = await self._caller.server()
+        if has(server, "AwaitEnds"):
+            answers = await self._caller.call(topic_operations.await_ends(known, max_wait_ms))
+            return {route: await self._end_of(route, answer) for route, answer in answers.items()}
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + max_wait_ms / 1000
+        while True:
+            ends = await self._all_ends(known)
+            news = any(mark is None or ends[route].high_water_mark > mark for route, mark in known.items())
+            if news or loop.time() + _POLL_S > deadline:
+                return ends
+            await asyncio.sleep(_POLL_S)
 
     async def ends(self, topic: str, partitions: Iterable[int] | None = None) -> dict[int, Ends]:
-        """{partition: Ends} now."""
-        raise NotImplementedError
+        """{partition: how far it reaches now}; all partitions when none are named."""
+        server = await self._caller.server()
+        if server.version == 0:
+            if partitions is None:
+                raise errors.FeatureMissing("listing partitions", 0, "name the partitions yourself")
+            return {partition: await self._ends_by_fetching(topic, partition) for partition in partitions}
+        wanted = None if partitions is None else list(partitions)
+        answers = await self._caller.call(topic_operations.discover_partitions(topic))
+        for partition in answers if wanted is None else wanted:
+            if partition not in answers:
+                raise errors.UnknownPartition(topic, partition)
+        return {
+            p: await self._end_of((topic, p), answers[p]) for p in (answers if wanted is None else wanted)
+        }
 
-    async def commit_positions(
-        self, group: str, positions: Mapping[tuple[str, int], int | CommittedPosition]
-    ) -> None:
-        """Keeps the next number to read per (topic, partition)."""
-        raise NotImplementedError
+    async def commit_positions(self, group: str, positions: Mapping[Route, int | CommittedPosition]) -> None:
+        """Keeps the next number to read per (topic, partition); durable when it returns."""
+        kept = {
+            route: position if isinstance(position, CommittedPosition) else CommittedPosition(position)
+            for route, position in positions.items()
+        }
+        if kept:
+            await self._caller.call(state_operations.commit_positions(group, kept))
 
     async def fetch_positions(
         self, group: str, topics: Iterable[str] | None = None
-    ) -> dict[tuple[str, int], CommittedPosition]:
-        raise NotImplementedError
+    ) -> dict[Route, CommittedPosition]:
+        """What the group has committed; only the partitions that it has committed."""
+        return await self._caller.call(state_operations.fetch_positions(group, topics or ()))
 
     async def list_groups(self) -> list[str]:
-        raise NotImplementedError
+        """The groups that have committed positions, sorted."""
+        return await self._caller.call(state_operations.list_groups())
 
     async def init_producer(self, name: str = "", generation: int = 0) -> ProducerIdentity:
-        raise NotImplementedError
+        """A new producer id; for a name: the same id for the same name and generation, and a higher generation ends the
+        older ones."""
+        return await self._caller.call(state_operations.init_producer(name, generation))
 
     async def features(self) -> Features:
-        raise NotImplementedError
+        """What the broker is and can do; any broker."""
+        return await self._caller.server()
 
     async def status(self) -> ServerStatus:
-        raise NotImplementedError
+        """What the broker says of itself."""
+        return await self._caller.call(state_operations.status())
 
     async def topology(self) -> Topology:
-        raise NotImplementedError
+        """The cluster's nodes, as TANK tells them."""
+        return await self._caller.call(state_operations.topology())
+
+    async def _discovered(self, wanted: list[str]) -> dict[str, tuple[int, int]]:
+        topics = await self._caller.call(topic_operations.discover_topics())
+        for name in wanted:
+            if name not in topics:
+                raise errors.UnknownTopic(name)
+        return {name: topics[name] for name in sorted(wanted or topics)}
+
+    async def _end_of(self, route: Route, answer: Ends | errors.TankError) -> Ends:
+        """The end out of an answer about many; where that broker could not tell, by a question of its own."""
+        if isinstance(answer, Ends):
+            return answer
+        if not answer.retriable:
+            raise answer
+        if isinstance(answer, Redirected) and answer.leader is not None:
+            self._caller.pool.routes.learn(route, answer.leader)
+        topic, partition = route
+        return _good(
+            (await self._caller.call(topic_operations.discover_partitions(topic, partition)))[partition]
+        )
+
+    async def _all_ends(self, known: Iterable[Route]) -> dict[Route, Ends]:
+        partitions: dict[str, list[int]] = {}
+        for topic, partition in known:
+            partitions.setdefault(topic, []).append(partition)
+        return {
+            (topic, partition): ends
+            for topic, numbers in partitions.items()
+            for partition, ends in (await self.ends(topic, numbers)).items()
+        }
+
+    async def _ends_by_fetching(self, topic: str, partition: int) -> Ends:
+        """An old broker tells how far a partition reaches in the answer to any fetch of it."""
+        client_id = self._caller.settings.client_id
+        try:
+            chunk = await self._caller.call(fetch(Want(topic, partition, 0, 1), 0, client_id))
+        except errors.OutOfBounds as bounds:
+            return Ends(bounds.first_available, bounds.high_water_mark)
+        return Ends(chunk.base, chunk.high_water_mark)
+
+
+def _good(answer: T | errors.TankError) -> T:
+    if isinstance(answer, errors.TankError):
+        raise answer
+    return answer

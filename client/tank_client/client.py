@@ -1,36 +1,84 @@
 """The asynchronous client: one object per program, shared by its producers and consumers."""
 
-from collections.abc import Iterable, Mapping
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 
 from tank_client.admin import Admin
+from tank_client.caller import Caller
 from tank_client.consumer import Consumer
-from tank_client.model import Address, FetchedChunk, Stored
+from tank_client.data_operations import MAX_FETCH_BYTES, Want, fetch, produce, to_store
+from tank_client.errors import InvalidArgument
+from tank_client.lanes import Delivery
+from tank_client.model import Address, FetchedChunk, Stored, parse_servers
+from tank_client.pool import Pool
 from tank_client.producer import Producer
+from tank_client.routes import Routes
+from tank_client.sender import Sender
 from tank_client.settings import ClientSettings, ConsumerSettings, ProducerSettings, Start, StartAt
 from tank_protos.wire import Buffer
 
 
 class Client:
-    """A client of a TANK broker or cluster. Used as an async context manager, inside one event loop."""
+    """A client of a TANK broker or cluster: ours, the C++ broker, or one of the old document.
 
-    admin: Admin
+    Used as an async context manager, inside one event loop. `servers`: `HOST:PORT,HOST:PORT,…`; one that answers is
+    enough. `random`: numbers from 0 up to 1, for backoff, the first server and keyless messages.
+    """
 
     def __init__(
-        self, servers: str | list[str] | list[Address] = "127.0.0.1:11011", settings: ClientSettings | None = None
-    ) -> None: ...
+        self,
+        servers: str | Sequence[str] = "127.0.0.1:11011",
+        settings: ClientSettings | None = None,
+        *,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        self.settings = settings or ClientSettings()
+        self.servers: list[Address] = parse_servers(servers if isinstance(servers, str) else list(servers))
+        routes = Routes(self.servers, int(random() * len(self.servers)))
+        self._caller = Caller(Pool(routes, self.settings), random)
+        self.admin = Admin(self._caller)
+        self._children: set[Sender | Consumer] = set()
 
     async def __aenter__(self) -> "Client":
-        raise NotImplementedError
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        await self.close()
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Closes its producers (without waiting for what they hold: close or flush them first), consumers, connections."""
+        for child in list(self._children):
+            child.abort()
+        await self._caller.pool.close()
 
     def producer(self, settings: ProducerSettings | None = None) -> Producer:
-        raise NotImplementedError
+        """A producer on this client's connections."""
+        return Producer(self.sender, settings or ProducerSettings())
+
+    def sender(
+        self,
+        settings: ProducerSettings,
+        *,
+        new_delivery: Callable[[], Delivery],
+        lock: AbstractContextManager[object],
+        on_room: Callable[[], None],
+    ) -> Sender:
+        """For the faces: a producer's engine, closed with the client."""
+        sender = Sender(
+            self._caller,
+            self.admin,
+            settings,
+            new_delivery=new_delivery,
+            lock=lock,
+            on_room=on_room,
+            on_close=self._children.discard,
+        )
+        self._children.add(sender)
+        return sender
 
     def consumer(
         self,
@@ -41,13 +89,35 @@ class Client:
         stop_at_end: bool = False,
         settings: ConsumerSettings | None = None,
     ) -> Consumer:
-        raise NotImplementedError
+        """A consumer of whole topics, or of {topic: partitions}.
+
+        `start`: where to begin (settings.Start). With a `group`, 'committed' begins where the group stopped (a partition
+        without a position: where `out_of_bounds` says), and `commit()` keeps positions. `stop_at_end`: iteration ends at
+        the high-water marks that the partitions had at the beginning.
+        """
+        consumer = Consumer(
+            self._caller,
+            self.admin,
+            topics,
+            start=start,
+            group=group,
+            stop_at_end=stop_at_end,
+            settings=settings or ConsumerSettings(),
+            on_close=self._children.discard,
+        )
+        self._children.add(consumer)
+        return consumer
 
     async def fetch(
         self, topic: str, partition: int, number: int, max_bytes: int = 1 << 20, max_wait_ms: int = 0
     ) -> FetchedChunk:
-        """Raw bundles of one partition from `number` on (FIRST, END or a number). OutOfBounds, UnknownTopic, ..."""
-        raise NotImplementedError
+        """Raw bundles of one partition from `number` on (FIRST, END or a number), about `max_bytes` of them.
+
+        An empty chunk: nothing came within `max_wait_ms`. OutOfBounds, UnknownTopic, UnknownPartition."""
+        if not 0 < max_bytes <= MAX_FETCH_BYTES:
+            raise InvalidArgument(f"max_bytes must be 1 to {MAX_FETCH_BYTES}")
+        want = Want(topic, partition, number, max_bytes)
+        return await self._caller.call(fetch(want, max_wait_ms, self.settings.client_id))
 
     async def produce_bundle(
         self,
@@ -62,5 +132,19 @@ class Client:
         required_acks: int = 0,
         ack_timeout_ms: int = 0,
     ) -> Stored:
-        """Appends one bundle (without its length prefix); with a producer id it is stored once however often it is sent."""
-        raise NotImplementedError
+        """Appends one bundle (`tank_protos.bundle.encode`, without length prefix).
+
+        With a producer id it is sent until it is stored, and stored once. Without one it is not sent again once its
+        outcome is unknown: OutcomeUnknown. The numbers are 0 where the broker does not tell them."""
+        bundle_to_store = to_store(
+            topic,
+            partition,
+            bundle,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            sequence=sequence,
+            max_timestamp_ms=max_timestamp_ms,
+            required_acks=required_acks,
+            ack_timeout_ms=ack_timeout_ms,
+        )
+        return await self._caller.call(produce(bundle_to_store, self.settings.client_id))

@@ -1,42 +1,265 @@
 """The asynchronous consumer."""
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from types import TracebackType
 
-if TYPE_CHECKING:
-    from tank_client.batch import MessageBatch
-    from tank_protos.bundle import Message
+from tank_client import errors
+from tank_client.admin import Admin
+from tank_client.batch import MessageBatch
+from tank_client.caller import Caller
+from tank_client.fetcher import Fetcher
+from tank_client.model import END, Ends
+from tank_client.routes import Route
+from tank_client.settings import AtTime, ConsumerSettings, OutOfBoundsPolicy, Start, StartAt
+from tank_client.tracks import Track
+from tank_protos.bundle import Message
 
 
 class Consumer:
-    """Reads partitions in order. `async for batch in consumer`, or `async for message in consumer.messages()`."""
+    """Reads partitions, each in order. Made by `client.consumer()`.
 
-    def __aiter__(self) -> "AsyncIterator[MessageBatch]":
-        raise NotImplementedError
+    `async for batch in consumer` gives `MessageBatch`es, `async for message in consumer.messages()` single messages; both
+    may be left and taken up again, nothing is skipped. What is handed out counts as read: `commit()` keeps that for the
+    group. Fetches go on in the background, within `prefetch_bytes`. For one task at a time.
+    """
 
-    async def __anext__(self) -> "MessageBatch":
-        raise NotImplementedError
+    def __init__(
+        self,
+        caller: Caller,
+        admin: Admin,
+        topics: str | Iterable[str] | Mapping[str, Iterable[int]],
+        *,
+        start: Start,
+        group: str | None,
+        stop_at_end: bool,
+        settings: ConsumerSettings,
+        on_close: Callable[["Consumer"], object],
+    ) -> None:
+        self._admin = admin
+        self._topics = topics
+        self._start = start
+        self._group = group
+        self._stop_at_end = stop_at_end
+        self._settings = settings
+        self._on_close = on_close
+        self._fetcher = Fetcher(caller, settings)
+        self._tracks: dict[Route, Track] = {}
+        self._started = False
+        self._starting = asyncio.Lock()
+        # A batch of which `messages()` has handed out a part.
+        self._partial: deque[tuple[Track, MessageBatch]] = deque()
 
-    async def poll(self, max_wait_ms: int = 0) -> "MessageBatch | None":
-        """The next batch, or None when there is none within max_wait_ms."""
-        raise NotImplementedError
+    async def __aenter__(self) -> "Consumer":
+        await self.start()
+        return self
 
-    def messages(self) -> "AsyncIterator[Message]":
-        raise NotImplementedError
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Finds out the partitions and where to begin; the first read does it otherwise. UnknownTopic, NoPosition."""
+        async with self._starting:
+            if self._started:
+                return
+            routes = await self._routes()
+            starts = await self._resolve(routes)
+            ends = await self._ends(routes) if self._stop_at_end else {}
+            for route in routes:
+                track = Track(*route, position=starts[route], fetch_from=starts[route])
+                if route in ends:
+                    track.stop_after = ends[route].high_water_mark
+                    track.done = track.fetch_from > track.stop_after or not track.stop_after
+                self._tracks[route] = track
+            self._started = True
+            self._fetcher.begin(self._tracks.values())
+
+    def __aiter__(self) -> "Consumer":
+        return self
+
+    async def __anext__(self) -> MessageBatch:
+        batch = await self.take(None)
+        if batch is None:
+            raise StopAsyncIteration
+        return batch
+
+    async def poll(self, max_wait_ms: int = 0) -> MessageBatch | None:
+        """The next batch, or None when none came within `max_wait_ms`, or everything up to the end was read."""
+        return await self.take(max_wait_ms)
+
+    @property
+    def at_end(self) -> bool:
+        """With `stop_at_end`: whether everything was handed out."""
+        return self._started and not self._partial and self._fetcher.finished
+
+    async def messages(self) -> AsyncIterator[Message]:
+        """Message by message, as tuples (sequence_number, timestamp_ms, key, value)."""
+        while True:
+            found = await self.next_part(None)
+            if found is None:
+                return
+            for message in self.hand_out(found):
+                yield message
+
+    def hand_out(self, part: tuple[Track, MessageBatch]) -> Iterator[Message]:
+        """For the faces: the messages of a part, each counted as read when it is handed out."""
+        track, batch = part
+        generation = track.generation
+        # Until all of it is handed out, the batch counts as partly read: a new reader goes on within it.
+        self._partial.append(part)
+        for message in batch.messages():
+            track.position = message.sequence_number + 1
+            yield message
+            if track.generation != generation:
+                return
+        track.position = batch.next_number
+        self._partial = deque(entry for entry in self._partial if entry is not part)
 
     def position(self, topic: str, partition: int) -> int:
-        """The next number that will be handed out."""
-        raise NotImplementedError
+        """The next number that will be handed out; 0: the first available."""
+        return self._track(topic, partition).position
 
-    def positions(self) -> dict[tuple[str, int], int]:
-        raise NotImplementedError
+    def positions(self) -> dict[Route, int]:
+        """All positions, by (topic, partition)."""
+        return {route: track.position for route, track in self._tracks.items()}
+
+    @property
+    def assignment(self) -> list[Route]:
+        """The partitions that are read, once it has started."""
+        return list(self._tracks)
 
     async def seek(self, topic: str, partition: int, number: int) -> None:
-        raise NotImplementedError
+        """Goes on at `number` (FIRST, END or a number) in that partition."""
+        await self.start()
+        track = self._track(topic, partition)
+        if number == END:
+            number = (await self._admin.await_ends({(topic, partition): None}))[
+                topic, partition
+            ].high_water_mark + 1
+        track.seek(number)
+        self._partial = deque(entry for entry in self._partial if entry[0] is not track)
+        self._fetcher.drop(track)
 
     async def commit(self) -> None:
-        """Keeps the positions of everything handed out so far, for the group."""
-        raise NotImplementedError
+        """Keeps the positions of everything handed out so far, for the group; durable when it returns."""
+        if self._group is None:
+            raise errors.InvalidArgument("commit needs a group: client.consumer(..., group='name')")
+        moved = {
+            route: track.position
+            for route, track in self._tracks.items()
+            if track.position and track.position != track.committed
+        }
+        await self._admin.commit_positions(self._group, moved)
+        for route, number in moved.items():
+            self._tracks[route].committed = number
 
     async def close(self) -> None:
-        raise NotImplementedError
+        """Ends the fetches. Commits nothing."""
+        self.abort()
+        await self._fetcher.ended()
+
+    def abort(self) -> None:
+        """Ends it without waiting."""
+        self._fetcher.abort()
+        self._on_close(self)
+
+    async def take(self, max_wait_ms: int | None) -> MessageBatch | None:
+        """For the faces: the next batch, counted as read. None: nothing in time (None: no limit), or the end."""
+        found = await self.next_part(max_wait_ms)
+        if found is None:
+            return None
+        track, batch = found
+        track.position = batch.next_number
+        return batch
+
+    async def next_part(self, max_wait_ms: int | None) -> tuple[Track, MessageBatch] | None:
+        """For the faces: the next batch, not counted as read."""
+        if not self._started:
+            await self.start()
+        while self._partial:
+            track, batch = self._partial.popleft()
+            if track.position < batch.next_number:
+                return track, batch.starting_at(track.position)
+        return await self._fetcher.next(max_wait_ms)
+
+    def _track(self, topic: str, partition: int) -> Track:
+        track = self._tracks.get((topic, partition))
+        if track is None:
+            raise errors.UnknownPartition(topic, partition)
+        return track
+
+    # Where to begin
+
+    async def _routes(self) -> list[Route]:
+        topics = self._topics
+        if isinstance(topics, Mapping):
+            return [(topic, partition) for topic, partitions in topics.items() for partition in partitions]
+        names = [topics] if isinstance(topics, str) else list(topics)
+        counts = await self._admin.partition_counts(names)
+        return [(name, partition) for name in names for partition in range(counts[name])]
+
+    async def _resolve(self, routes: list[Route]) -> dict[Route, int]:
+        """The number to begin with, for each partition."""
+        wanted = {route: self._wanted(route) for route in routes}
+        starts = {route: start for route, start in wanted.items() if isinstance(start, int)}
+        starts |= {route: 0 for route, start in wanted.items() if start is StartAt.FIRST}
+        if any(start is StartAt.COMMITTED for start in wanted.values()):
+            starts |= await self._committed(
+                [route for route, start in wanted.items() if start is StartAt.COMMITTED]
+            )
+        times: dict[str, dict[int, int]] = {}
+        for (topic, partition), start in wanted.items():
+            if isinstance(start, AtTime):
+                times.setdefault(topic, {})[partition] = start.timestamp_ms
+        for topic, asked in times.items():
+            found = await self._admin.find_by_time(topic, asked)
+            starts |= {(topic, partition): place.number for partition, place in found.items()}
+        # The end is a number from here on: asked for anew after a lost answer, it would skip what came in between.
+        ends = [route for route, start in wanted.items() if start is StartAt.END or starts.get(route) == END]
+        if ends:
+            starts |= {route: end.high_water_mark + 1 for route, end in (await self._ends(ends)).items()}
+        return starts
+
+    def _wanted(self, route: Route) -> StartAt | AtTime | int:
+        start = self._start
+        if isinstance(start, Mapping):
+            if route not in start:
+                raise errors.InvalidArgument(f"start names no place for {route[0]}/{route[1]}")
+            start = start[route]
+        if isinstance(start, str):
+            try:
+                return StartAt(start)
+            except ValueError:
+                raise errors.InvalidArgument(
+                    f"start={start!r}: use 'first', 'end', 'committed', a number or AtTime(milliseconds)"
+                ) from None
+        if isinstance(start, StartAt | AtTime | int):
+            return start
+        raise errors.InvalidArgument(f"start={start!r}: use 'first', 'end', 'committed', a number or AtTime")
+
+    async def _committed(self, routes: list[Route]) -> dict[Route, int]:
+        if self._group is None:
+            raise errors.InvalidArgument(
+                "start='committed' needs a group: client.consumer(..., group='name')"
+            )
+        kept = await self._admin.fetch_positions(self._group, sorted({topic for topic, _ in routes}))
+        starts = {route: kept[route].number for route in routes if route in kept}
+        missing = [route for route in routes if route not in kept]
+        if not missing:
+            return starts
+        policy = self._settings.out_of_bounds
+        if policy is OutOfBoundsPolicy.ERROR:
+            topic, partition = missing[0]
+            raise errors.NoPosition(
+                f"group {self._group!r} has committed no position for {topic}/{partition}: "
+                "begin at 'first' or 'end', or choose out_of_bounds 'earliest' or 'latest'"
+            )
+        if policy is OutOfBoundsPolicy.EARLIEST:
+            return starts | dict.fromkeys(missing, 0)
+        return starts | {route: end.high_water_mark + 1 for route, end in (await self._ends(missing)).items()}
+
+    async def _ends(self, routes: list[Route]) -> dict[Route, Ends]:
+        return await self._admin.await_ends(dict.fromkeys(routes))

@@ -156,6 +156,25 @@ class ReadOnly(TankError):
     """The broker takes no writes."""
 
 
+class CorruptBundle(TankError):
+    """The partition holds bytes that are no bundle; nothing behind them in the same chunk can be read.
+
+    `number`: where the consumer stands. `seek` behind it goes on."""
+
+    def __init__(self, topic: str, partition: int, number: int, reason: str) -> None:
+        super().__init__(
+            f"{topic}/{partition}: the bundle at or behind number {number} cannot be read ({reason}); "
+            "seek behind it to go on, and look at the broker's log with `tank log verify`"
+        )
+        self.topic = topic
+        self.partition = partition
+        self.number = number
+
+
+class NoPosition(TankError):
+    """The group has committed no position for a partition, and out_of_bounds='error' allows no other start."""
+
+
 class SequenceNumberNotAboveEnd(TankError):
     """The explicit numbers of a bundle are not above the partition's end."""
 
@@ -205,7 +224,9 @@ class BufferFull(TankError):
 class DeliveryTimedOut(TankError):
     """A bundle could not be delivered within `delivery_timeout_ms`. `maybe_stored`: whether it may be in the log."""
 
-    def __init__(self, topic: str, partition: int, timeout_ms: int, *, maybe_stored: bool, reason: str) -> None:
+    def __init__(
+        self, topic: str, partition: int, timeout_ms: int, *, maybe_stored: bool, reason: str
+    ) -> None:
         super().__init__(
             f"a bundle for {topic}/{partition} was not acknowledged within {timeout_ms} ms "
             f"({'it may be stored' if maybe_stored else 'it is not stored'}; the last reason: {reason})"

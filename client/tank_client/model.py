@@ -37,7 +37,9 @@ def _parse_server(name: str) -> Address:
     if name.startswith("["):
         host, bracket, rest = name[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
-            raise InvalidArgument(f"{name!r} is not HOST:PORT: close the bracket of an IPv6 address, as in [::1]:11011")
+            raise InvalidArgument(
+                f"{name!r} is not HOST:PORT: close the bracket of an IPv6 address, as in [::1]:11011"
+            )
         port = rest[1:]
     elif name.count(":") == 1:
         host, _, port = name.partition(":")

@@ -1,13 +1,62 @@
 """The asynchronous producer."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Sequence
+from contextlib import nullcontext
+from itertools import accumulate
+from types import TracebackType
+from typing import Any
 
+from tank_client import errors
+from tank_client.lanes import MESSAGE_OVERHEAD_BYTES, Lanes
 from tank_client.model import Stored
+from tank_client.sender import Sender
+from tank_client.settings import ProducerSettings
+
+
+class BundleDelivery(asyncio.Future[Stored]):
+    """The outcome of one bundle, shared by its messages. Awaiting it can be cancelled without harm to the others."""
+
+    def __await__(self) -> Generator[Any, None, Stored]:
+        if self.done():
+            return self.result()
+        return (yield from asyncio.shield(self).__await__())
+
+    __iter__ = __await__
 
 
 class Producer:
-    """Sends messages in bundles. Made by `client.producer()`; an async context manager that flushes at its end."""
+    """Sends messages in bundles. Made by `client.producer()`; an async context manager that flushes at its end.
+
+    Order: messages of one partition are stored in the order of their `send`s, over retries too. Where the broker has
+    producer ids, each is stored once however often it has to be sent; else a bundle whose outcome is unknown fails with
+    OutcomeUnknown (`at_least_once`: it is sent again). Not for use by several event loops.
+    """
+
+    def __init__(self, make_sender: Callable[..., Sender], settings: ProducerSettings) -> None:
+        self._settings = settings
+        self._waiters: list[asyncio.Future[None]] = []
+        loop = asyncio.get_running_loop()
+        self._sender = make_sender(
+            settings,
+            new_delivery=lambda: BundleDelivery(loop=loop),
+            lock=nullcontext(),
+            on_room=self._room,
+        )
+        self._lanes = self._sender.lanes
+
+    async def __aenter__(self) -> "Producer":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self.close()
+        else:
+            self.abort()
 
     async def send(
         self,
@@ -17,9 +66,34 @@ class Producer:
         key: bytes | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-    ) -> "asyncio.Future[Stored]":
-        """Waits for room only. The future is the bundle's, shared by its messages."""
-        raise NotImplementedError
+    ) -> BundleDelivery:
+        """Adds a message to its partition's bundle, waiting only while there is no room (BufferFull after max_block_ms).
+
+        The future is the bundle's, shared by its messages: await it to know that the message is stored, and in which
+        stretch of numbers. `partition` None: by the key (see `tank_client.partitioner`). `timestamp_ms` None: now."""
+        lanes = self._lanes
+        known = lanes.topics.get(topic)
+        if known is None or self._sender.stale(known):
+            await self._sender.learn_within(topic, partition)
+        held = lanes.held_bytes
+        if self._sender.closed or (
+            held and held + len(value) + MESSAGE_OVERHEAD_BYTES > self._settings.buffer_bytes
+        ):
+            await self._wait_for_room(len(value) + MESSAGE_OVERHEAD_BYTES)
+        lane = lanes.place(topic, key, partition)
+        fresh = lane.open is None
+        bundle = lanes.append(
+            lane,
+            value,
+            key,
+            int(time.time() * 1000) if timestamp_ms is None else timestamp_ms,
+            self._sender.now_ms() if fresh else 0.0,
+        )
+        if fresh or lane.open is None:
+            self._sender.wake()
+        delivery = bundle.delivery
+        assert isinstance(delivery, BundleDelivery)
+        return delivery
 
     async def send_many(
         self,
@@ -29,14 +103,110 @@ class Producer:
         keys: Sequence[bytes | None] | None = None,
         partition: int | None = None,
         timestamps_ms: Sequence[int] | int | None = None,
-    ) -> "list[asyncio.Future[Stored]]":
-        """Many at once: much cheaper per message."""
-        raise NotImplementedError
+    ) -> list[BundleDelivery]:
+        """Many messages at once, much cheaper for each; the futures of the bundles that they went into, in order."""
+        stamps = stamps_of(len(values), timestamps_ms)
+        if keys is not None and len(keys) != len(values):
+            raise errors.InvalidArgument(f"{len(keys)} keys for {len(values)} values")
+        await self._sender.learn_within(topic, partition)
+        deliveries: dict[BundleDelivery, None] = {}
+        if keys is not None and partition is None and any(keys):
+            for value, key, stamp in zip(values, keys, stamps, strict=True):
+                deliveries[await self.send(topic, value, key=key, timestamp_ms=stamp)] = None
+            return list(deliveries)
+        at = 0
+        sizes = sizes_of(values, keys)
+        while at < len(values):
+            limit = self._settings.buffer_bytes
+            if self._sender.closed or self._lanes.held_bytes >= limit:
+                await self._wait_for_room(1)
+            lane = self._lanes.place(topic, None, partition)
+            room = min(self._lanes.room_in(lane), max(limit - self._lanes.held_bytes, 1))
+            stop = cut(sizes, at, room)
+            bundle = self._lanes.extend(
+                lane,
+                values[at:stop],
+                None if keys is None else keys[at:stop],
+                stamps[at:stop],
+                sizes[stop] - sizes[at],
+                self._sender.now_ms(),
+            )
+            self._sender.wake()
+            assert isinstance(bundle.delivery, BundleDelivery)
+            deliveries[bundle.delivery] = None
+            at = stop
+        return list(deliveries)
 
     async def flush(self) -> None:
-        """Waits until everything sent so far is acknowledged; raises the first failure since the last flush."""
-        raise NotImplementedError
+        """Waits until everything sent so far is stored; raises the first failure since the last flush."""
+        await self._sender.flush()
 
     async def close(self) -> None:
         """flush, then no more."""
-        raise NotImplementedError
+        try:
+            if not self._sender.closed:
+                await self.flush()
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """Ends it at once; what is not acknowledged yet fails with Closed, and may be stored."""
+        self._sender.abort()
+
+    async def _wait_for_room(self, size: int) -> None:
+        limit = self._settings.buffer_bytes
+        try:
+            async with asyncio.timeout(self._settings.max_block_ms / 1000):
+                while (
+                    not self._sender.closed
+                    and self._lanes.held_bytes
+                    and self._lanes.held_bytes + size > limit
+                ):
+                    self._sender.seal_all()
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._waiters.append(waiter)
+                    await waiter
+        except TimeoutError:
+            raise errors.BufferFull(buffer_full(self._lanes, self._settings)) from None
+        if self._sender.closed:
+            raise errors.Closed("the producer is closed: make a new one")
+
+    def _room(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+def stamps_of(messages: int, timestamps_ms: Sequence[int] | int | None) -> Sequence[int]:
+    """One timestamp a message: those given, the one given, or now."""
+    if timestamps_ms is None:
+        timestamps_ms = int(time.time() * 1000)
+    if isinstance(timestamps_ms, int):
+        return [timestamps_ms] * messages
+    if len(timestamps_ms) != messages:
+        raise errors.InvalidArgument(f"{len(timestamps_ms)} timestamps for {messages} values")
+    return timestamps_ms
+
+
+def sizes_of(values: Sequence[bytes], keys: Sequence[bytes | None] | None) -> list[int]:
+    """Running sums of the messages' bytes: sizes[stop] - sizes[start] is the size of a slice."""
+    if keys is None:
+        return list(accumulate(map(len, values), initial=0))
+    if any(key is not None and len(key) > 255 for key in keys):
+        raise errors.InvalidArgument("a key has at most 255 bytes")
+    each = (len(value) + len(key or b"") for value, key in zip(values, keys, strict=True))
+    return list(accumulate(each, initial=0))
+
+
+def cut(sizes: list[int], at: int, room: int) -> int:
+    """Where the messages from `at` on fill `room` bytes (the last of them may exceed it); at least one of them."""
+    return min(max(bisect_left(sizes, sizes[at] + room, at + 1), at + 1), len(sizes) - 1)
+
+
+def buffer_full(lanes: Lanes, settings: ProducerSettings) -> str:
+    """The message of BufferFull."""
+    return (
+        f"{lanes.held_bytes} bytes wait for acknowledgement and none came within {settings.max_block_ms} ms: the broker is "
+        "slower than this program, or away; send less, or raise buffer_bytes"
+    )

@@ -63,7 +63,9 @@ class ProducerSettings:
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_in_flight_per_partition <= 5:
-            raise InvalidArgument("max_in_flight_per_partition must be 1 to 5: the broker remembers five bundles")
+            raise InvalidArgument(
+                "max_in_flight_per_partition must be 1 to 5: the broker remembers five bundles"
+            )
         if self.batch_bytes < 1 or self.buffer_bytes < self.batch_bytes:
             raise InvalidArgument("buffer_bytes must be at least batch_bytes, and both positive")
 
@@ -109,4 +111,7 @@ class ConsumerSettings:
     max_wait_ms: int = 5_000
     """How long the broker holds a fetch that finds nothing; it wakes at the append, so a long wait costs no latency."""
     min_bytes: int = 0
+    """How many bytes must be appended before a waiting fetch is answered."""
+    give_up_after_ms: int = 120_000
+    """How long a partition may be unreachable before the reader is told; reading again goes on trying."""
     out_of_bounds: OutOfBoundsPolicy = field(default=OutOfBoundsPolicy.EARLIEST)

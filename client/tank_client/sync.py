@@ -2,11 +2,200 @@
 
 `Client`, `Admin`, `Producer`, `Consumer`: every `async def` there is a plain method here, `async for` is `for`, futures
 are `concurrent.futures.Future`s (`.result(timeout)`). The work is done by the asynchronous client on one background
-thread per client, which `close()` (or leaving the `with` block) ends.
+thread per client (see `loop_thread`), which `close()`, or leaving the `with` block, ends. Safe for several threads, but for
+a consumer, which is for one at a time. After a fork, make a new client in the child.
 """
 
-from tank_client.client import Client as _AsyncClient
+import random
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+
+from tank_client import client as asynchronous
+from tank_client.batch import MessageBatch
+from tank_client.consumer import Consumer as AsyncConsumer
+from tank_client.loop_thread import LoopThread
+from tank_client.model import Address, FetchedChunk, Stored
+from tank_client.routes import Route
+from tank_client.settings import ClientSettings, ConsumerSettings, ProducerSettings, Start, StartAt
+from tank_client.sync_admin import Admin
+from tank_client.sync_producer import Producer
+from tank_protos.bundle import Message
+from tank_protos.wire import Buffer
+
+__all__ = ["Admin", "Client", "Consumer", "Producer"]
 
 
-class Client(_AsyncClient):
-    """See the module."""
+class Client:
+    """A client of a TANK broker or cluster; see `tank_client.Client`. A context manager."""
+
+    def __init__(
+        self,
+        servers: str | Sequence[str] = "127.0.0.1:11011",
+        settings: ClientSettings | None = None,
+        *,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        # Made here, so that wrong arguments raise before there is a thread; used in the loop's thread only.
+        self._client = asynchronous.Client(servers, settings, random=random)
+        self._thread = LoopThread()
+        self.admin = Admin(self._client.admin, self._thread)
+        self._finalizer = weakref.finalize(self, self._thread.stop)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def settings(self) -> ClientSettings:
+        """The client's bounds."""
+        return self._client.settings
+
+    @property
+    def servers(self) -> list[Address]:
+        """The servers that were named."""
+        return self._client.servers
+
+    def close(self) -> None:
+        """Closes its producers (without waiting for what they hold: close or flush them first), consumers and
+        connections, and ends the thread. In a forked child it does nothing."""
+        if not self._finalizer.alive:
+            return
+        try:
+            self._thread.run(self._client.close())
+        finally:
+            self._finalizer()
+
+    def producer(self, settings: ProducerSettings | None = None) -> Producer:
+        """A producer on this client's connections."""
+        return Producer(self._client, self._thread, settings or ProducerSettings())
+
+    def consumer(
+        self,
+        topics: str | Iterable[str] | Mapping[str, Iterable[int]],
+        *,
+        start: Start = StartAt.FIRST,
+        group: str | None = None,
+        stop_at_end: bool = False,
+        settings: ConsumerSettings | None = None,
+    ) -> "Consumer":
+        """A consumer of whole topics, or of {topic: partitions}; see `tank_client.Client.consumer`."""
+
+        async def make() -> AsyncConsumer:
+            return self._client.consumer(
+                topics, start=start, group=group, stop_at_end=stop_at_end, settings=settings
+            )
+
+        return Consumer(self._thread.run(make()), self._thread)
+
+    def fetch(
+        self, topic: str, partition: int, number: int, max_bytes: int = 1 << 20, max_wait_ms: int = 0
+    ) -> FetchedChunk:
+        """Raw bundles of one partition; see `tank_client.Client.fetch`."""
+        return self._thread.run(self._client.fetch(topic, partition, number, max_bytes, max_wait_ms))
+
+    def produce_bundle(
+        self,
+        topic: str,
+        partition: int,
+        bundle: Buffer,
+        *,
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        sequence: int = 0,
+        max_timestamp_ms: int = 0,
+        required_acks: int = 0,
+        ack_timeout_ms: int = 0,
+    ) -> Stored:
+        """Appends one bundle; see `tank_client.Client.produce_bundle`."""
+        return self._thread.run(
+            self._client.produce_bundle(
+                topic,
+                partition,
+                bundle,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                sequence=sequence,
+                max_timestamp_ms=max_timestamp_ms,
+                required_acks=required_acks,
+                ack_timeout_ms=ack_timeout_ms,
+            )
+        )
+
+
+class Consumer:
+    """Reads partitions, each in order; see `tank_client.Consumer`. `for batch in consumer`, or
+    `for message in consumer.messages()`."""
+
+    def __init__(self, consumer: AsyncConsumer, thread: LoopThread) -> None:
+        self._consumer = consumer
+        self._thread = thread
+
+    def __enter__(self) -> "Consumer":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Finds out the partitions and where to begin; the first read does it otherwise."""
+        self._thread.run(self._consumer.start())
+
+    def __iter__(self) -> "Consumer":
+        return self
+
+    def __next__(self) -> MessageBatch:
+        # StopAsyncIteration cannot pass through a future; None stands for the end.
+        batch = self._thread.run(self._consumer.take(None))
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def poll(self, max_wait_ms: int = 0) -> MessageBatch | None:
+        """The next batch, or None when none came within `max_wait_ms`, or everything up to the end was read."""
+        return self._thread.run(self._consumer.take(max_wait_ms))
+
+    def messages(self) -> Iterator[Message]:
+        """Message by message; see `tank_client.Consumer.messages`."""
+        while True:
+            found = self._thread.run(self._consumer.next_part(None))
+            if found is None:
+                return
+            yield from self._consumer.hand_out(found)
+
+    @property
+    def at_end(self) -> bool:
+        """With `stop_at_end`: whether everything was handed out."""
+        return self._consumer.at_end
+
+    @property
+    def assignment(self) -> list[Route]:
+        """The partitions that are read, once it has started."""
+        return self._consumer.assignment
+
+    def position(self, topic: str, partition: int) -> int:
+        """The next number that will be handed out; 0: the first available."""
+        return self._consumer.position(topic, partition)
+
+    def positions(self) -> dict[Route, int]:
+        """All positions, by (topic, partition)."""
+        return self._consumer.positions()
+
+    def seek(self, topic: str, partition: int, number: int) -> None:
+        """Goes on at `number` (FIRST, END or a number) in that partition."""
+        self._thread.run(self._consumer.seek(topic, partition, number))
+
+    def commit(self) -> None:
+        """Keeps the positions of everything handed out so far, for the group; durable when it returns."""
+        self._thread.run(self._consumer.commit())
+
+    def close(self) -> None:
+        """Ends the fetches. Commits nothing."""
+        self._thread.run(self._consumer.close())

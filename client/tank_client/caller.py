@@ -1,0 +1,124 @@
+"""Carrying out operations: whom to ask, when to ask again, when to give up."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from tank_client import errors
+from tank_client.backoff import wait_ms
+from tank_client.model import Features
+from tank_client.operations import Operation, Redirected
+from tank_client.pool import Pool
+from tank_client.transport import Transport
+
+T = TypeVar("T")
+
+MAX_HOPS = 5
+"""Redirects that are followed at once; more than that is a circle, and waits like any other failure."""
+
+_MAYBE_DONE = (errors.ConnectionLost, errors.NotAcknowledgedInTime, errors.StorageFailure)
+
+
+class Caller:
+    """Asks, follows redirects, and asks again while the failure may pass and the deadline has not."""
+
+    def __init__(self, pool: Pool, random: Callable[[], float]) -> None:
+        self.pool = pool
+        self.settings = pool.settings
+        self.random = random
+
+    def wait_ms(self, failures: int) -> float:
+        """How long to wait after that many failures in a row."""
+        return wait_ms(failures, self.settings.backoff_min_ms, self.settings.backoff_max_ms, self.random)
+
+    async def server(self) -> Features:
+        """What the broker is that we talk to; retried like any call."""
+        return (await self._connected(self._deadline(0))).server
+
+    async def call(self, operation: Operation[T]) -> T:
+        """The operation's result. TankError: its own, or after the deadline the last passing one."""
+        deadline = self._deadline(operation.wait_ms)
+        failures = hops = 0
+        while True:
+            last: errors.TankError
+            try:
+                transport = await self._get(operation)
+            except errors.TankError as error:
+                last = error
+            else:
+                try:
+                    return await self._ask(transport, operation, deadline)
+                except Redirected as redirect:
+                    hops += 1
+                    last = redirect
+                    self._follow(operation, redirect)
+                    if redirect.leader is not None and hops % MAX_HOPS:
+                        continue
+                except errors.TankError as error:
+                    last = error
+                    if not operation.repeatable and isinstance(error, _MAYBE_DONE):
+                        raise self._unknown(operation, error) from error
+            if not last.retriable:
+                raise last
+            failures += 1
+            await self._pause(operation, self.wait_ms(failures) / 1000, deadline, last)
+
+    def _deadline(self, wait_ms: int) -> float:
+        return asyncio.get_running_loop().time() + (self.settings.request_timeout_ms + wait_ms) / 1000
+
+    async def _get(self, operation: Operation[T]) -> Transport:
+        route = operation.route
+        return self.pool.ready(route) or await self.pool.get(route)
+
+    async def _ask(self, transport: Transport, operation: Operation[T], deadline: float) -> T:
+        server = transport.server
+        request = operation.build(server)
+        left_ms = (deadline - asyncio.get_running_loop().time()) * 1000
+        timeout_ms = min(left_ms, self.settings.attempt_timeout_ms + operation.wait_ms)
+        message = await transport.ask(request, operation.answer(server), timeout_ms, operation.name)
+        try:
+            return operation.read(message, server)
+        except errors.ProtocolViolation:
+            transport.close()
+            raise
+
+    def _follow(self, operation: Operation[T], redirect: Redirected) -> None:
+        if operation.route is None:
+            return
+        if redirect.leader is None:
+            self.pool.routes.forget(operation.route)
+        else:
+            self.pool.routes.learn(operation.route, redirect.leader)
+
+    async def _connected(self, deadline: float) -> Transport:
+        failures = 0
+        while True:
+            try:
+                return self.pool.ready(None) or await self.pool.get()
+            except errors.TankError as error:
+                if not error.retriable:
+                    raise
+                failures += 1
+                await self._pause(None, self.wait_ms(failures) / 1000, deadline, error)
+
+    async def _pause(
+        self, operation: Operation[T] | None, seconds: float, deadline: float, last: errors.TankError
+    ) -> None:
+        """Waits before the next attempt, or raises when that would be too late."""
+        if asyncio.get_running_loop().time() + seconds >= deadline:
+            raise self._too_late(operation, last) from last
+        await asyncio.sleep(seconds)
+
+    def _too_late(self, operation: Operation[T] | None, last: errors.TankError) -> errors.TankError:
+        if isinstance(last, errors.ConnectionLost):
+            servers = ",".join(map(str, self.pool.routes.servers))
+            return errors.ServerUnreachable(servers, str(last))
+        name = operation.name if operation else "the connection"
+        return errors.RequestTimedOut(name, self.settings.request_timeout_ms, str(last))
+
+    def _unknown(self, operation: Operation[T], error: errors.TankError) -> errors.TankError:
+        if isinstance(error, errors.ConnectionLost):
+            return errors.OutcomeUnknown(
+                f"{operation.name}: it may have been carried out, and was not repeated ({error})"
+            )
+        return error

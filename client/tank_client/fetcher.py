@@ -1,0 +1,253 @@
+"""The consumer's engine: keeps fetches under way for all partitions, within bounds, and holds what they bring.
+
+Partitions that are behind are fetched in answers of `fetch_bytes` each, as many as the memory that is left allows. Those at
+their end wait together in long polls, at the broker. All are one request per broker and round, split where the protocol's
+one-byte counts demand it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from tank_client import errors
+from tank_client.batch import MessageBatch
+from tank_client.caller import Caller
+from tank_client.data_operations import PartitionAnswer, Want, consume_request, read_consume, split_wants
+from tank_client.model import Address, FetchedChunk
+from tank_client.operations import Redirected
+from tank_client.settings import ConsumerSettings
+from tank_client.tracks import Track
+from tank_protos.generated.tank import ConsumeResponse
+
+_IDLE_FETCH_BYTES = 64 << 10
+"""What a partition at its end is asked for: what it has by then is little, and the rest follows."""
+_GATHER_MS = 200
+"""How long a long poll waits that is not alone: the partitions that became idle one by one meet in one request soon."""
+
+
+class Fetcher:
+    """Fetches for a set of tracks. Invariant: `_buffered` is the size of the chunks in `_ready`."""
+
+    def __init__(self, caller: Caller, settings: ConsumerSettings) -> None:
+        self._caller = caller
+        self._settings = settings
+        self._tracks: list[Track] = []
+        self._ready: deque[tuple[Track, int, MessageBatch]] = deque()
+        self._buffered = 0
+        self._reserved = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._idle_polls: dict[Address, int] = {}
+        self._news = asyncio.Event()
+        self._error: errors.TankError | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def begin(self, tracks: Iterable[Track]) -> None:
+        """The tracks are known: fetch."""
+        self._tracks = list(tracks)
+        self._pump()
+
+    @property
+    def finished(self) -> bool:
+        """Every track has reached its end, and everything was handed out."""
+        return not self._ready and all(track.done for track in self._tracks)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What is held and not handed out yet."""
+        return self._buffered
+
+    async def next(self, max_wait_ms: int | None) -> tuple[Track, MessageBatch] | None:
+        """The next batch with its track. None: nothing came in time (None: no limit), or all is read."""
+        deadline = None if max_wait_ms is None else asyncio.get_running_loop().time() + max_wait_ms / 1000
+        while True:
+            while self._ready:
+                track, generation, batch = self._ready.popleft()
+                self._buffered -= batch.size_bytes
+                self._pump()
+                if track.generation == generation:
+                    return track, batch
+            if self._error is not None:
+                error, self._error = self._error, None
+                self._pump()
+                raise error
+            if self._closed:
+                raise errors.Closed("the consumer is closed: make a new one")
+            if self.finished:
+                return None
+            self._news.clear()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._news.wait()
+            except TimeoutError:
+                return None
+
+    def drop(self, track: Track) -> None:
+        """Its batches are not wanted any more."""
+        kept = [entry for entry in self._ready if entry[0] is not track]
+        self._ready = deque(kept)
+        self._buffered = sum(batch.size_bytes for _, _, batch in kept)
+        self._pump()
+
+    def abort(self) -> None:
+        """Ends all fetches."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._ready.clear()
+        self._buffered = 0
+        self._news.set()
+
+    async def ended(self) -> None:
+        """Waits until they have."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # Inside
+
+    def _now_ms(self) -> float:
+        return asyncio.get_running_loop().time() * 1000
+
+    def _pump(self) -> None:
+        """Starts what can be started."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._closed or self._error is not None:
+            return
+        now_ms = self._now_ms()
+        free: dict[Address, list[Track]] = {}
+        retry_at_ms = float("inf")
+        for track in self._tracks:
+            if track.busy or track.done:
+                continue
+            if track.retry_at_ms > now_ms:
+                retry_at_ms = min(retry_at_ms, track.retry_at_ms)
+                continue
+            free.setdefault(self._caller.pool.routes.target((track.topic, track.partition)), []).append(track)
+        for address, tracks in free.items():
+            self._fetch_behind(address, [track for track in tracks if track.behind])
+            self._fetch_idle(address, [track for track in tracks if not track.behind])
+        if retry_at_ms != float("inf"):
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(retry_at_ms / 1000 + 0.0005, self._pump)
+
+    def _fetch_behind(self, address: Address, tracks: list[Track]) -> None:
+        settings = self._settings
+        while tracks and len(self._tasks) < settings.max_requests:
+            room = settings.prefetch_bytes - self._buffered - self._reserved
+            if room <= 0:
+                return
+            count = max(room // settings.fetch_bytes, 1)
+            wave, tracks = tracks[:count], tracks[count:]
+            self._start(address, wave, settings.fetch_bytes, 0, len(wave) * settings.fetch_bytes, idle=False)
+
+    def _fetch_idle(self, address: Address, tracks: list[Track]) -> None:
+        if not tracks or self._buffered >= self._settings.prefetch_bytes:
+            return
+        polls = self._idle_polls.get(address, 0)
+        if polls >= 2:
+            return
+        wait_ms = self._settings.max_wait_ms if not polls else min(_GATHER_MS, self._settings.max_wait_ms)
+        self._idle_polls[address] = polls + 1
+        size = min(_IDLE_FETCH_BYTES, self._settings.fetch_bytes)
+        self._start(address, tracks, size, wait_ms, 0, idle=True)
+
+    def _start(
+        self, address: Address, wave: list[Track], size: int, wait_ms: int, reserve: int, *, idle: bool
+    ) -> None:
+        for track in wave:
+            track.busy = True
+        self._reserved += reserve
+        task = asyncio.get_running_loop().create_task(self._fetch(address, wave, size, wait_ms))
+        self._tasks.add(task)
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            self._reserved -= reserve
+            if idle:
+                self._idle_polls[address] -= 1
+            for track in wave:
+                track.busy = False
+            if not self._closed:
+                self._pump()
+                self._news.set()
+
+        task.add_done_callback(done)
+
+    async def _fetch(self, address: Address, wave: list[Track], size: int, wait_ms: int) -> None:
+        generations = {(track.topic, track.partition): (track, track.generation) for track in wave}
+        wants = [
+            Want(track.topic, track.partition, track.fetch_from, max(size, track.fetch_bytes))
+            for track in wave
+        ]
+        groups = split_wants(wants)
+        try:
+            # A group that waits must not hold up the others.
+            wait_ms = wait_ms if len(groups) == 1 else min(wait_ms, _GATHER_MS)
+            await asyncio.gather(*(self._ask(address, group, wait_ms, generations) for group in groups))
+        except errors.TankError as error:
+            for track in wave:
+                self._failed(track, error)
+
+    async def _ask(
+        self, address: Address, wants: list[Want], wait_ms: int, generations: dict[Any, Any]
+    ) -> None:
+        settings = self._caller.settings
+        transport = await self._caller.pool.at(address)
+        server = transport.server
+        request = consume_request(server, wants, wait_ms, self._settings.min_bytes, settings.client_id)
+        timeout_ms = settings.attempt_timeout_ms + wait_ms
+        message = await transport.ask(
+            request, ConsumeResponse, timeout_ms, f"fetch of {len(wants)} partitions"
+        )
+        try:
+            answers = read_consume(message, wants)
+        except errors.ProtocolViolation as error:
+            transport.close()
+            raise errors.ConnectionLost(str(error)) from None
+        for answer in answers:
+            track, generation = generations[answer.topic, answer.partition]
+            if track.generation == generation:
+                self._take(track, answer)
+
+    def _take(self, track: Track, answer: PartitionAnswer) -> None:
+        result = answer.result
+        try:
+            if isinstance(result, FetchedChunk):
+                batch = track.take(result)
+                if batch is not None:
+                    self._ready.append((track, track.generation, batch))
+                    self._buffered += batch.size_bytes
+                    self._news.set()
+            elif isinstance(result, errors.OutOfBounds):
+                track.out_of_bounds(result, self._settings.out_of_bounds)
+            else:
+                self._failed(track, result)
+        except errors.TankError as error:
+            # Not to be asked again before the user has seen it.
+            self._error = error
+            self._news.set()
+
+    def _failed(self, track: Track, error: errors.TankError) -> None:
+        now_ms = self._now_ms()
+        route = (track.topic, track.partition)
+        if not track.failures:
+            track.failing_since_ms = now_ms
+        track.failures += 1
+        if isinstance(error, Redirected) and error.leader is not None:
+            self._caller.pool.routes.learn(route, error.leader)
+            if track.failures <= 1:
+                return
+        elif isinstance(error, errors.OtherLeader | errors.NoLeader):
+            self._caller.pool.routes.forget(route)
+        track.retry_at_ms = now_ms + self._caller.wait_ms(track.failures)
+        if not error.retriable:
+            self._error = error
+        elif now_ms - track.failing_since_ms > self._settings.give_up_after_ms:
+            track.failures = 0
+            self._error = error
+        if self._error is not None:
+            self._news.set()

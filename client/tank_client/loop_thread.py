@@ -1,0 +1,88 @@
+"""One event loop on one background thread, for the synchronous face.
+
+Why a thread and not sockets of its own: a producer's linger, retries and acknowledgements, and a consumer's prefetch, have to go
+on while the program does something else, and one engine serves both faces. The thread belongs to one client: it starts
+with it, is a daemon, and ends in `stop` (close, or when the client is garbage). A forked child has no such thread: there the
+client refuses to work and says so, instead of waiting for ever.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from tank_client.errors import Closed, InvalidArgument, WrongProcess
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """Runs coroutines for other threads."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="tank-client", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's result; whatever interrupts the wait cancels it. Closed, WrongProcess."""
+        try:
+            self.check()
+        except BaseException:
+            work.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def post(self, call: Callable[[], object]) -> None:
+        """Calls it in the loop's thread, soon."""
+        if not self._stopped:
+            self.loop.call_soon_threadsafe(call)
+
+    @property
+    def inside(self) -> bool:
+        """Whether the caller is in the loop's thread: there, nothing may wait."""
+        return threading.current_thread() is self._thread
+
+    def check(self) -> None:
+        """Raises unless work can be done here."""
+        if os.getpid() != self._pid:
+            raise WrongProcess(
+                "this client was made before a fork, in another process: make a new one in the process that uses it"
+            )
+        if self._stopped:
+            raise Closed("the client is closed: make a new one")
+        if self.inside:
+            raise InvalidArgument(
+                "a callback of the client may not wait for it: hand the work to another thread"
+            )
+
+    def stop(self) -> None:
+        """Ends the loop and the thread. More than once, and in a forked child, it does nothing."""
+        if self._stopped or os.getpid() != self._pid:
+            return
+        self._stopped = True
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        if not self.inside:
+            self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            tasks = asyncio.all_tasks(self.loop)
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            self.loop.run_until_complete(self.loop.shutdown_default_executor())
+            self.loop.close()

@@ -1,0 +1,94 @@
+"""The connections of one client: at most one per broker, made when needed, negotiated once."""
+
+import asyncio
+
+from tank_client.connection import Lost, Negotiation
+from tank_client.errors import Closed, ConnectionLost, Overloaded, TankError
+from tank_client.model import Address, Features
+from tank_client.routes import Route, Routes
+from tank_client.settings import ClientSettings
+from tank_client.transport import Transport, connect
+
+
+class Pool:
+    """Connections by address. Who asks while a connection is being made waits for the same one."""
+
+    def __init__(self, routes: Routes, settings: ClientSettings) -> None:
+        self.routes = routes
+        self.settings = settings
+        # Each entry is open, or was a moment ago; `_ended` takes it out.
+        self._open: dict[Address, Transport] = {}
+        self._connecting: dict[Address, asyncio.Task[Transport]] = {}
+        self._negotiations: dict[Address, Negotiation] = {}
+        self._closed = False
+
+    def ready(self, route: Route | None) -> Transport | None:
+        """The open connection for it, without waiting; None: use `get`."""
+        return self._open.get(self.routes.target(route))
+
+    async def get(self, route: Route | None = None) -> Transport:
+        """A connection to the broker to ask about this. ConnectionLost and the next server next time, when there is none."""
+        return await self.at(self.routes.target(route))
+
+    async def at(self, address: Address) -> Transport:
+        """A connection to this broker."""
+        if self._closed:
+            raise Closed("the client is closed: make a new one")
+        transport = self._open.get(address)
+        if transport is not None:
+            return transport
+        task = self._connecting.get(address)
+        if task is None:
+            if len(self._open) + len(self._connecting) >= self.settings.max_connections:
+                raise Overloaded(
+                    f"{self.settings.max_connections} connections are open: max_connections bounds them"
+                )
+            task = asyncio.create_task(self._connect(address))
+            self._connecting[address] = task
+            task.add_done_callback(lambda done: self._connected(address, done))
+        # One who gives up waiting must not take the connection from the others.
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        self._closed = True
+        for transport in list(self._open.values()):
+            transport.close()
+        tasks = list(self._connecting.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # asyncio closes aborted sockets in the next turn of the loop.
+        await asyncio.sleep(0)
+
+    async def _connect(self, address: Address) -> Transport:
+        negotiation = self._negotiations.setdefault(address, Negotiation())
+        while True:
+            refusals = negotiation.refusals
+            try:
+                transport = await connect(address, self.settings, ask=negotiation.asks, on_end=self._ended)
+                if not transport.open:
+                    raise ConnectionLost(f"{address} closed the connection at once")
+            except TankError:
+                if negotiation.refusals > refusals:
+                    continue  # it may be a broker of the old document: come again at once, at most ENOUGH times
+                self.routes.failed(address)
+                raise
+            self._open[address] = transport
+            return transport
+
+    def _connected(self, address: Address, task: asyncio.Task[Transport]) -> None:
+        self._connecting.pop(address, None)
+        if not task.cancelled():
+            task.exception()  # whoever waited has been told; nobody may have
+
+    def _ended(self, transport: Transport, lost: Lost) -> None:
+        address = transport.address
+        server: Features | None = None
+        if transport.ready.done() and not transport.ready.cancelled() and transport.ready.exception() is None:
+            server = transport.ready.result()
+        self._negotiations.setdefault(address, Negotiation()).ended(lost, server)
+        if self._open.get(address) is transport:
+            del self._open[address]
+            if not self._closed:
+                self.routes.failed(address)

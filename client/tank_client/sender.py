@@ -1,0 +1,425 @@
+"""The producer's engine, shared by both faces: takes full bundles out of the lanes, sends them, and judges the answers.
+
+It runs in the event loop. The asynchronous face puts messages into the lanes from the same loop; the synchronous one from
+any thread, under `lock`, which this engine takes too whenever it touches the lanes.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Hashable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+from tank_client import errors, state_operations
+from tank_client.admin import Admin
+from tank_client.caller import MAX_HOPS, Caller
+from tank_client.data_operations import BundleToStore, produce_request, read_produce
+from tank_client.lanes import Delivery, Lane, Lanes, PendingBundle, TopicLanes
+from tank_client.model import ProducerIdentity, Stored
+from tank_client.operations import Redirected, has
+from tank_client.partitioner import key_hash
+from tank_client.settings import ProducerSettings
+from tank_client.transport import Transport
+from tank_protos.bundle import Codec, as_batch, encode
+from tank_protos.errors import OutOfRange
+
+_CODECS = {None: None, True: Codec.SNAPPY, False: Codec.NONE}
+_MAYBE_STORED = (errors.ConnectionLost, errors.NotAcknowledgedInTime, errors.StorageFailure)
+_FOREVER_MS = 3_600_000.0
+
+
+class Sender:
+    """Sends what the lanes hold. `on_room` is called, with the lock held, whenever memory became free."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        admin: Admin,
+        settings: ProducerSettings,
+        *,
+        new_delivery: Callable[[], Delivery],
+        lock: AbstractContextManager[object],
+        on_room: Callable[[], None],
+        on_close: Callable[["Sender"], object],
+    ) -> None:
+        self._caller = caller
+        self._admin = admin
+        self._settings = settings
+        self._lock = lock
+        self._on_room = on_room
+        self._on_close = on_close
+        self._loop = asyncio.get_running_loop()
+        self.lanes = Lanes(
+            batch_bytes=settings.batch_bytes,
+            max_in_flight=settings.max_in_flight_per_partition,
+            new_delivery=new_delivery,
+            key_hash=key_hash(settings.partitioner),
+            random=caller.random,
+        )
+        self._identity: ProducerIdentity | None = None
+        self._prepared = False
+        self._wake_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        # What is being waited for, so that each is waited for once.
+        self._awaited: set[Hashable] = set()
+        self._flushes: list[tuple[int, asyncio.Future[None]]] = []
+        self._first_error: errors.TankError | None = None
+        self.closed = False
+
+    # What the faces call
+
+    def now_ms(self) -> float:
+        """The loop's clock; any thread may ask."""
+        return self._loop.time() * 1000
+
+    async def learn(self, topic: str, partition: int | None) -> None:
+        """Before the first message of a topic: what the broker is, and how many partitions the topic has."""
+        await self._prepare()
+        known = self.lanes.topics.get(topic)
+        if known is not None and not self.stale(known):
+            return
+        try:
+            count: int | None = (await self._admin.partition_counts([topic]))[topic]
+        except errors.FeatureMissing:
+            if partition is None:
+                raise
+            count = None
+        except errors.TankError as error:
+            if known is None or not error.retriable:
+                raise
+            count = known.partitions  # what was known is believed until the broker answers again
+        with self._lock:
+            known = self.lanes.topics.setdefault(topic, TopicLanes(count, self.now_ms()))
+            known.partitions, known.learned_ms = count, self.now_ms()
+
+    async def learn_within(self, topic: str, partition: int | None) -> None:
+        """`learn` within `max_block_ms`. RequestTimedOut."""
+        try:
+            async with asyncio.timeout(self._settings.max_block_ms / 1000):
+                await self.learn(topic, partition)
+        except TimeoutError:
+            what = f"asking for the partitions of {topic}"
+            raise errors.RequestTimedOut(what, self._settings.max_block_ms) from None
+
+    def stale(self, topic: TopicLanes) -> bool:
+        """Whether the topic's number of partitions is to be asked for again."""
+        return self.now_ms() - topic.learned_ms > self._caller.settings.metadata_max_age_ms
+
+    def wake(self) -> None:
+        """There is something to send, or to wait for. In the loop's thread only."""
+        if not self._wake_scheduled and not self.closed:
+            self._wake_scheduled = True
+            self._loop.call_soon(self._pump)
+
+    async def flush(self) -> None:
+        """Waits until every message appended so far is stored or given up; raises the first failure since the last."""
+        with self._lock:
+            self._seal_all()
+            limit = self.lanes.next_order
+            pending = bool(self.lanes.unfinished)
+        if pending:
+            self.wake()
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._flushes.append((limit, future))
+            await future
+        error, self._first_error = self._first_error, None
+        if error is not None:
+            raise error
+
+    def seal_all(self) -> None:
+        """Sends what is there, full or not: somebody waits for room. In the loop's thread only."""
+        with self._lock:
+            self._seal_all()
+        self.wake()
+
+    def abort(self) -> None:
+        """Gives up everything that is held."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        closed = errors.Closed(
+            "the producer was closed before the bundle was acknowledged; flush before closing"
+        )
+        with self._lock:
+            for lane in list(self.lanes.active):
+                for bundle in lane.abandon():
+                    self._finish(bundle, None, closed)
+            self._on_room()
+        self._on_close(self)
+
+    # Inside
+
+    async def _prepare(self) -> None:
+        if self._prepared:
+            return
+        server = await self._caller.server()
+        able = has(server, "InitProducer") and has(server, "IdempotentProduce")
+        if self._settings.idempotent and not able:
+            raise errors.FeatureMissing(
+                "idempotent producers", server.version, "use ProducerSettings(idempotent=False)"
+            )
+        self.lanes.set_idempotent(able and self._settings.idempotent is not False)
+        self._prepared = True
+
+    def _seal_all(self) -> None:
+        for lane in self.lanes.active:
+            self.lanes.seal(lane)
+
+    def _pump(self) -> None:
+        self._wake_scheduled = False
+        if self.closed:
+            return
+        now_ms = self.now_ms()
+        with self._lock:
+            self.lanes.seal_due(now_ms - self._settings.linger_ms)
+            for lane in list(self.lanes.active):
+                for bundle in lane.expire(now_ms - self._settings.delivery_timeout_ms):
+                    self._finish(bundle, None, self._timed_out(bundle))
+                self._send_lane(lane, now_ms)
+            self.lanes.tidy()
+            self._set_timer(now_ms)
+
+    def _send_lane(self, lane: Lane, now_ms: float) -> None:
+        if not lane.sealed or lane.recovering or now_ms < lane.retry_at_ms:
+            return
+        if lane.needs_identity:
+            if self._identity is None or self._identity.producer_id == lane.retired_producer:
+                self._once("identity", self._get_identity)
+                return
+            lane.identity = self._identity
+        route = (lane.topic, lane.partition)
+        while lane.sealed:
+            transport = self._caller.pool.ready(route)
+            if transport is None:
+                self._once(route, partial(self._connect, lane))
+                return
+            if transport.congested:
+                self._once(transport, transport.drained)
+                return
+            bundle = lane.next_to_send(now_ms)
+            if bundle is None:
+                return
+            if not self._send(transport, lane, bundle, now_ms):
+                return
+
+    def _send(self, transport: Transport, lane: Lane, bundle: PendingBundle, now_ms: float) -> bool:
+        """Whether the next one may follow."""
+        settings = self._settings
+        try:
+            self._encode(bundle)
+            assert bundle.batch is not None
+            to_store = BundleToStore(
+                bundle.topic,
+                bundle.partition,
+                bundle.batch,
+                producer_id=bundle.identity.producer_id if bundle.identity else 0,
+                producer_epoch=bundle.identity.epoch if bundle.identity else 0,
+                sequence=max(bundle.sequence, 0),
+                max_timestamp_ms=bundle.max_timestamp_ms,
+                required_acks=settings.required_acks,
+                ack_timeout_ms=settings.ack_timeout_ms,
+            )
+            request, answer = produce_request(transport.server, to_store, self._caller.settings.client_id)
+            timeout_ms = self._caller.settings.attempt_timeout_ms + settings.ack_timeout_ms
+            done = partial(self._answered, lane, bundle, to_store, transport)
+            transport.send(request, answer, timeout_ms, f"produce to {lane.topic}/{lane.partition}", done)
+        except (errors.Overloaded, errors.ConnectionLost):
+            # The connection has no place for it now: its end, or the next answer, wakes us.
+            lane.unsend(bundle)
+            lane.retry_at_ms = now_ms + self._caller.settings.backoff_min_ms
+            return False
+        except errors.TankError as error:
+            self._give_up(lane.failed(bundle, error, retry=False, retry_at_ms=0.0), bundle, error)
+        return True
+
+    def _encode(self, bundle: PendingBundle) -> None:
+        if bundle.batch is not None:
+            return
+        stamps = bundle.timestamps
+        first = stamps[0]
+        uniform = stamps.count(first) == len(stamps)
+        try:
+            encoded = encode(
+                bundle.values,
+                timestamps=first if uniform else stamps,
+                keys=bundle.keys,
+                codec=_CODECS[self._settings.compression],
+                topic=bundle.topic,
+            )
+        except OutOfRange as error:
+            raise errors.InvalidArgument(str(error)) from None
+        bundle.max_timestamp_ms = first if uniform else max(stamps)
+        bundle.batch = as_batch(encoded)
+        bundle.values, bundle.keys, bundle.timestamps = [], None, []
+
+    def _answered(
+        self,
+        lane: Lane,
+        bundle: PendingBundle,
+        to_store: BundleToStore,
+        transport: Transport,
+        message: Any,
+        error: errors.TankError | None,
+    ) -> None:
+        if self.closed:
+            return
+        result: Stored | errors.TankError
+        if error is not None:
+            result = error
+        else:
+            try:
+                result = read_produce(message, to_store)
+            except errors.ProtocolViolation as violation:
+                transport.close()
+                result = errors.ConnectionLost(str(violation))
+        with self._lock:
+            if isinstance(result, Stored):
+                given_up = lane.acknowledged(bundle)
+                self._finish(bundle, result, None)
+                self._give_up(given_up, None, None)
+            else:
+                self._judge(lane, bundle, result)
+        self.wake()
+
+    def _judge(self, lane: Lane, bundle: PendingBundle, error: errors.TankError) -> None:
+        """A bundle was not acknowledged: again, or never?"""
+        now_ms = self.now_ms()
+        if isinstance(error, _MAYBE_STORED):
+            bundle.maybe_stored = True
+            retry = lane.idempotent or self._settings.at_least_once
+            if not retry and isinstance(error, errors.ConnectionLost):
+                error = errors.OutcomeUnknown(
+                    f"a bundle for {lane.topic}/{lane.partition} was sent and not answered; it may be stored ({error})"
+                )
+        elif isinstance(error, errors.UnknownProducer):
+            # The broker cannot tell whether it has the bundle: only one that surely was not stored goes on.
+            lane.forget_identity()
+            retry = True
+        elif isinstance(error, errors.OutOfOrderSequence):
+            bundle.maybe_stored = False
+            retry = lane.has_earlier(bundle)
+            if not retry:
+                lane.forget_identity()
+        else:
+            bundle.maybe_stored = bundle.maybe_stored and error.retriable
+            retry = error.retriable
+        retry_at_ms = now_ms
+        if isinstance(error, Redirected):
+            route = (lane.topic, lane.partition)
+            if error.leader is None:
+                self._caller.pool.routes.forget(route)
+            else:
+                self._caller.pool.routes.learn(route, error.leader)
+        if not (isinstance(error, Redirected) and error.leader is not None and lane.failures < MAX_HOPS):
+            retry_at_ms += self._caller.wait_ms(lane.failures + 1)
+        if retry and bundle.opened_ms + self._settings.delivery_timeout_ms <= now_ms:
+            bundle.last_error = error
+            retry, error = False, self._timed_out(bundle)
+        given_up = lane.failed(bundle, error, retry=retry, retry_at_ms=retry_at_ms)
+        self._give_up(given_up, None if retry else bundle, error)
+
+    def _timed_out(self, bundle: PendingBundle) -> errors.TankError:
+        reason = str(bundle.last_error) if bundle.last_error else "it was never sent"
+        timeout_ms = self._settings.delivery_timeout_ms
+        return errors.DeliveryTimedOut(
+            bundle.topic, bundle.partition, timeout_ms, maybe_stored=bundle.maybe_stored, reason=reason
+        )
+
+    def _give_up(
+        self, given_up: list[PendingBundle], cause: PendingBundle | None, error: errors.TankError | None
+    ) -> None:
+        for bundle in given_up:
+            if bundle is cause:
+                self._finish(bundle, None, error)
+                continue
+            self._finish(
+                bundle,
+                None,
+                errors.OutcomeUnknown(
+                    f"a bundle for {bundle.topic}/{bundle.partition} may be stored, and was not sent again: the broker "
+                    f"can no longer tell a repeat ({bundle.last_error})"
+                ),
+            )
+
+    def _finish(self, bundle: PendingBundle, stored: Stored | None, error: errors.TankError | None) -> None:
+        """The bundle's outcome is known; the lock is held."""
+        self.lanes.release(bundle)
+        bundle.batch = None
+        if not bundle.delivery.done():
+            if stored is not None:
+                bundle.delivery.set_result(stored)
+            else:
+                assert error is not None
+                bundle.delivery.set_exception(error)
+                bundle.delivery.exception()  # nobody has to look at it: flush and close raise it too
+        if error is not None and self._first_error is None:
+            self._first_error = error
+        oldest = next(iter(self.lanes.unfinished), None)
+        while self._flushes and (oldest is None or oldest >= self._flushes[0][0]):
+            _, future = self._flushes.pop(0)
+            if not future.done():
+                future.set_result(None)
+        self._on_room()
+
+    def _once(self, what: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Does the work in a task of its own, unless it is under way, and looks again when it is done."""
+        if what in self._awaited:
+            return
+        self._awaited.add(what)
+
+        async def run() -> None:
+            try:
+                await work()
+            finally:
+                self._awaited.discard(what)
+            self.wake()
+
+        task = self._loop.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _get_identity(self) -> None:
+        try:
+            self._identity = await self._caller.call(state_operations.init_producer("", 0))
+        except errors.TankError as error:
+            self._postpone(error, [lane for lane in self.lanes.active if lane.needs_identity])
+
+    async def _connect(self, lane: Lane) -> None:
+        try:
+            await self._caller.pool.get((lane.topic, lane.partition))
+        except errors.TankError as error:
+            self._postpone(error, [lane])
+
+    def _postpone(self, error: errors.TankError, lanes: list[Lane]) -> None:
+        """Nobody to send to: later, or never when the error says so."""
+        with self._lock:
+            for lane in lanes:
+                for bundle in lane.sealed:
+                    bundle.last_error = error
+                if error.retriable:
+                    lane.failures += 1
+                    lane.retry_at_ms = self.now_ms() + self._caller.wait_ms(lane.failures)
+                else:
+                    for bundle in lane.expire(float("inf")):
+                        self._finish(bundle, None, error)
+
+    def _set_timer(self, now_ms: float) -> None:
+        """When to look again without being woken: a linger, a retry, or a delivery timeout runs out."""
+        at_ms = now_ms + _FOREVER_MS
+        for lane in self.lanes.active:
+            if lane.open is not None:
+                at_ms = min(at_ms, lane.open.opened_ms + self._settings.linger_ms)
+            if lane.sealed:
+                at_ms = min(at_ms, lane.sealed[0].opened_ms + self._settings.delivery_timeout_ms)
+                if lane.retry_at_ms > now_ms:
+                    at_ms = min(at_ms, lane.retry_at_ms)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.lanes.active:
+            self._timer = self._loop.call_at(at_ms / 1000 + 0.0005, self._pump)

@@ -1,0 +1,184 @@
+"""The synchronous producer: messages go into the lanes from the caller's thread, everything else happens in the loop's."""
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from types import TracebackType
+
+from tank_client import errors
+from tank_client.client import Client as AsyncClient
+from tank_client.lanes import MESSAGE_OVERHEAD_BYTES, Delivery
+from tank_client.loop_thread import LoopThread
+from tank_client.model import Stored
+from tank_client.producer import buffer_full, cut, sizes_of, stamps_of
+from tank_client.sender import Sender
+from tank_client.settings import ProducerSettings
+
+
+def _new_future() -> "Future[Stored]":
+    future: Future[Stored] = Future()
+    # It is the bundle's: one message's owner must not cancel it for the others.
+    future.set_running_or_notify_cancel()
+    return future
+
+
+class Producer:
+    """Sends messages in bundles; see `tank_client.Producer`. Safe for several threads; messages of one thread keep their order."""
+
+    def __init__(self, client: AsyncClient, thread: LoopThread, settings: ProducerSettings) -> None:
+        self._settings = settings
+        self._thread = thread
+        self._lock = threading.RLock()
+        self._freed = threading.Condition(self._lock)
+        self._blocked = 0
+        self._wake_posted = False
+
+        async def make() -> Sender:
+            return client.sender(settings, new_delivery=_new_future, lock=self._lock, on_room=self._room)
+
+        self._sender = thread.run(make())
+        self._lanes = self._sender.lanes
+
+    def __enter__(self) -> "Producer":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def send(
+        self,
+        topic: str,
+        value: bytes,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> "Future[Stored]":
+        """Adds a message to its partition's bundle; blocks only while there is no room (BufferFull after max_block_ms).
+
+        The future is the bundle's, shared by its messages."""
+        self._learn(topic, partition)
+        stamp = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+        with self._lock:
+            self._wait_for_room(len(value) + MESSAGE_OVERHEAD_BYTES)
+            lane = self._lanes.place(topic, key, partition)
+            fresh = lane.open is None
+            bundle = self._lanes.append(lane, value, key, stamp, self._sender.now_ms() if fresh else 0.0)
+            if fresh or lane.open is None:
+                self._wake()
+            return _future(bundle.delivery)
+
+    def send_many(
+        self,
+        topic: str,
+        values: Sequence[bytes],
+        *,
+        keys: Sequence[bytes | None] | None = None,
+        partition: int | None = None,
+        timestamps_ms: Sequence[int] | int | None = None,
+    ) -> "list[Future[Stored]]":
+        """Many messages at once, much cheaper for each; the futures of the bundles that they went into, in order."""
+        stamps = stamps_of(len(values), timestamps_ms)
+        if keys is not None and len(keys) != len(values):
+            raise errors.InvalidArgument(f"{len(keys)} keys for {len(values)} values")
+        self._learn(topic, partition)
+        deliveries: dict[Future[Stored], None] = {}
+        if keys is not None and partition is None and any(keys):
+            for value, key, stamp in zip(values, keys, stamps, strict=True):
+                deliveries[self.send(topic, value, key=key, timestamp_ms=stamp)] = None
+            return list(deliveries)
+        at = 0
+        sizes = sizes_of(values, keys)
+        while at < len(values):
+            with self._lock:
+                self._wait_for_room(1)
+                lane = self._lanes.place(topic, None, partition)
+                free = max(self._settings.buffer_bytes - self._lanes.held_bytes, 1)
+                stop = cut(sizes, at, min(self._lanes.room_in(lane), free))
+                bundle = self._lanes.extend(
+                    lane,
+                    values[at:stop],
+                    None if keys is None else keys[at:stop],
+                    stamps[at:stop],
+                    sizes[stop] - sizes[at],
+                    self._sender.now_ms(),
+                )
+                self._wake()
+            deliveries[_future(bundle.delivery)] = None
+            at = stop
+        return list(deliveries)
+
+    def flush(self) -> None:
+        """Waits until everything sent so far is stored; raises the first failure since the last flush."""
+        self._thread.run(self._sender.flush())
+
+    def close(self) -> None:
+        """flush, then no more."""
+        try:
+            if not self._sender.closed:
+                self.flush()
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """Ends it at once; what is not acknowledged yet fails with Closed, and may be stored."""
+
+        async def abort() -> None:
+            self._sender.abort()
+
+        if not self._sender.closed:
+            self._thread.run(abort())
+
+    def _learn(self, topic: str, partition: int | None) -> None:
+        known = self._lanes.topics.get(topic)
+        if known is None or self._sender.stale(known):
+            self._thread.run(self._sender.learn_within(topic, partition))
+
+    def _wait_for_room(self, size: int) -> None:
+        """With the lock held."""
+        lanes, limit = self._lanes, self._settings.buffer_bytes
+        if self._sender.closed:
+            self._thread.check()
+            raise errors.Closed("the producer is closed: make a new one")
+        if not lanes.held_bytes or lanes.held_bytes + size <= limit:
+            return
+        self._thread.check()
+        self._thread.post(self._sender.seal_all)
+        self._blocked += 1
+        try:
+            free = self._freed.wait_for(
+                lambda: self._sender.closed or not lanes.held_bytes or lanes.held_bytes + size <= limit,
+                self._settings.max_block_ms / 1000,
+            )
+        finally:
+            self._blocked -= 1
+        if not free:
+            raise errors.BufferFull(buffer_full(lanes, self._settings))
+        if self._sender.closed:
+            raise errors.Closed("the producer is closed: make a new one")
+
+    def _room(self) -> None:
+        if self._blocked:
+            self._freed.notify_all()
+
+    def _wake(self) -> None:
+        """With the lock held: the loop is to look, once for many messages."""
+        if not self._wake_posted:
+            self._wake_posted = True
+            self._thread.post(self._wake_now)
+
+    def _wake_now(self) -> None:
+        with self._lock:
+            self._wake_posted = False
+        self._sender.wake()
+
+
+def _future(delivery: Delivery) -> "Future[Stored]":
+    assert isinstance(delivery, Future)
+    return delivery
