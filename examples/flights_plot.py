@@ -46,7 +46,7 @@ def draw(hours: pd.DataFrame, routes: pd.DataFrame, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     hours = _in_local_time(hours)
-    style = {
+    style: Any = {
         "font.family": "DejaVu Sans", "font.size": 10, "text.color": INK, "axes.labelcolor": FAINT,
         "xtick.color": FAINT, "ytick.color": FAINT, "axes.edgecolor": GRID, "figure.facecolor": PAPER,
         "axes.facecolor": PAPER, "savefig.facecolor": PAPER,

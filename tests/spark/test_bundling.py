@@ -62,7 +62,7 @@ def test_every_row_once_in_order_within_bounds(messages: list[tuple[bytes | None
         found = [
             value
             for part in parts
-            for value, key in zip(part.values, part.keys or [], strict=True)
+            for value, key in zip(part.values, part.keys or [None] * len(part.values), strict=True)
             if key == name
         ]
         assert found == expected

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from pyspark_tank.errors import OptionError
 from pyspark_tank.options import (
     Compression,
     ParseMode,
+    SourceOptions,
     Subscription,
     ValueFormat,
     parse_sink_options,
@@ -19,7 +21,7 @@ from pyspark_tank.options import (
 from pyspark_tank.positions import AtOffsets, AtTime, AtTimes, End, WhenNothingIsLater
 
 
-def read(streaming: bool = False, **options: str):  # type: ignore[no-untyped-def]
+def read(streaming: Any = False, **options: str) -> SourceOptions:
     given = {"subscribe": "t"} if not {"subscribe", "assign", "subscribePattern"} & set(options) else {}
     return parse_source_options({**given, **options}, streaming=streaming)
 
