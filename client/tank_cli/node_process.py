@@ -6,13 +6,12 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID
-
-from tank_node.metrics_collector import MetricsCollector
 
 from tank_cli.local_controller import LocalController
 from tank_controller.journal import Journal, Recovered
@@ -28,11 +27,16 @@ from tank_node.log.log import LogState
 from tank_node.metrics import Metrics
 from tank_node.server import TankServer
 
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
 DEFAULT_BROKER_ID = 1
 WANTED_FILES = 65_536
 """The soft limit of open files is raised to this where the hard one allows it."""
 MOST_LOG_FILES = 2048
 """Open files of logs: each partition in use has two; more are opened and closed as needed."""
+OTHER_FILES = 128
+"""Kept free of logs and clients: for the journal, folders, libraries, scrapes."""
 
 _log = getLogger("tank")
 
@@ -66,14 +70,14 @@ class NodeProcess:
 
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
-        self.limits = Limits(connections=config.max_connections)
+        log_files = _log_files(_raise_file_limit())
+        self.limits = Limits(connections=config.max_connections, files_kept_free=log_files + OTHER_FILES)
         self.metrics = Metrics()
         self.clock = SystemClock()
         self._began = time.monotonic()
         self._incarnation = os.urandom(16)
         self._stopping = asyncio.Event()
-        self._strays: list[str] = []
-        self.data_folder = self._open_data_folder()
+        self.data_folder = self._open_data_folder(log_files)
 
     async def run(self, announce: Callable[[Started], None]) -> None:
         """Starts, says so, and stops in order at SIGTERM or SIGINT.
@@ -83,7 +87,7 @@ class NodeProcess:
         self._loop = asyncio.get_running_loop()
         self._watch_signals()
         controller = self._open_controller()
-        flusher = Flusher(self.data_folder.disk, self._post, observe=self.metrics.fsync_latency.add)
+        flusher = Flusher(self.data_folder.disk, self._post)
         broker = Broker(
             self.data_folder,
             controller,
@@ -93,23 +97,22 @@ class NodeProcess:
             self.metrics,
             self.config.flush,
         )
-        flusher.listener = broker.on_synced
         self._broker, self._controller = broker, controller
+        await self._register(self.config.listen.port)
+        broker.open()
+        # What ends it before here leaves the folder as a crash does: closing says that its logs are in order.
         try:
-            await self._register(self.config.listen.port)
-            broker.open()
             await self._serve(broker, announce)
         finally:
-            await controller.stop()
-            flusher.close()
-            self.data_folder.close()
+            await controller.stop()  # before the folder's lock goes with its logs
+            broker.close()
 
     async def _serve(self, broker: Broker, announce: Callable[[Started], None]) -> None:
         config = self.config
         server = TankServer(
             broker, self._loop, (config.listen.host, config.listen.port), self.limits, self.metrics
         )
-        http = HttpServer(MetricsCollector(broker, self.metrics), self._health)
+        http = HttpServer(self._collector, self._health)
         listen = await _listening("--listen", config.listen, server.start)
         try:
             http_address = None
@@ -129,7 +132,7 @@ class NodeProcess:
 
     # --- starting ---
 
-    def _open_data_folder(self) -> DataFolder:
+    def _open_data_folder(self, log_files: int) -> DataFolder:
         config = self.config
         is_new = not (config.data / "meta.json").exists()
         broker_id = config.broker_id or (DEFAULT_BROKER_ID if is_new else None)
@@ -139,7 +142,7 @@ class NodeProcess:
             self.clock,
             cluster_id=config.cluster_id,
             broker_id=broker_id,
-            open_files=_log_files(_raise_file_limit()),
+            open_files=log_files,
         )
 
     def _open_controller(self) -> LocalController:
@@ -159,8 +162,6 @@ class NodeProcess:
         for path in topics.iterdir():
             if path.name.isdigit() and controller.view.was_deleted(int(path.name)):
                 self.data_folder.delete_topic(int(path.name))
-        known = {topic.topic_id for topic in controller.view.topics()}
-        self._strays = self.data_folder.set_aside_unknown(known)
         return controller
 
     async def _register(self, port: int) -> None:
@@ -196,6 +197,11 @@ class NodeProcess:
 
     # --- running ---
 
+    def _collector(self) -> "Collector":
+        from tank_node.metrics_collector import MetricsCollector
+
+        return MetricsCollector(self._broker, self.metrics)
+
     def _post(self, call: Callable[[], None]) -> None:
         """Runs a call on the loop, from any thread."""
         self._loop.call_soon_threadsafe(call)
@@ -212,8 +218,7 @@ class NodeProcess:
 
     def _health(self) -> Health:
         """For /readyz: the metadata can be changed, and which partitions can't be used."""
-        problems = [f"{name} belongs to no topic and was set aside" for name in self._strays]
-        problems += [
+        problems = [
             f"topic {log.topic_id} partition {log.partition} is {log.state.name.lower()}"
             for log in self.data_folder.logs.values()
             if log.state is not LogState.ACTIVE
@@ -242,11 +247,9 @@ def _tell_of(recovered: Recovered) -> None:
         )
 
 
-async def _listening(
-    flag: str, wanted: Address, start: Callable[[], "asyncio.Future[tuple[str, int]] | object"]
-) -> Address:
+async def _listening(flag: str, wanted: Address, start: Callable[[], Awaitable[tuple[str, int]]]) -> Address:
     try:
-        host, port = await start()  # type: ignore[misc]
+        host, port = await start()
     except OSError as error:
         reason = error.strerror or str(error)
         raise ListenError(

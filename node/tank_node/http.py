@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 if TYPE_CHECKING:
-    from prometheus_client.registry import Collector
+    from prometheus_client.registry import Collector, CollectorRegistry
 
 
 @dataclass(slots=True)
@@ -23,10 +23,15 @@ class Health:
 
 
 class HttpServer:
-    """Serves one node's metrics and health. The collector is asked when somebody scrapes."""
+    """Serves one node's metrics and health.
 
-    def __init__(self, collector: "Collector", health: Callable[[], Health]) -> None:
+    collector: makes what Prometheus' library asks at every scrape. Called at the first one: a broker that nobody
+    scrapes doesn't carry that library.
+    """
+
+    def __init__(self, collector: "Callable[[], Collector]", health: Callable[[], Health]) -> None:
         self._collector = collector
+        self._registry: CollectorRegistry | None = None
         self._health = health
         self._runner: web.AppRunner | None = None
 
@@ -54,13 +59,14 @@ class HttpServer:
             self._runner = None
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        # Imported at the first scrape: a broker that nobody scrapes doesn't carry it.
         from prometheus_client import CollectorRegistry
         from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-        registry = CollectorRegistry()
-        registry.register(self._collector)
-        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        if self._registry is None:
+            self._registry = CollectorRegistry()
+            self._registry.register(self._collector())
+        body = generate_latest(self._registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _healthz(self, request: web.Request) -> web.Response:
         """That this answers at all says that the event loop runs."""
