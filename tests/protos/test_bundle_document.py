@@ -11,10 +11,8 @@ STAMP = 0x000001A1FAFC30BC
 
 def examples(kind: str) -> list[bytes]:
     """The bytes of the fenced blocks: on each line, what stands before three spaces."""
-    found = []
-    for block in re.findall(rf"^```{kind}\n(.*?)^```", DOCUMENT.read_text(), re.M | re.S):
-        found.append(bytes.fromhex("".join(line.split("   ")[0] for line in block.splitlines())))
-    return found
+    blocks = re.findall(rf"^```{kind}\n(.*?)^```", DOCUMENT.read_text(), re.M | re.S)
+    return [bytes.fromhex("".join(line.split("   ")[0] for line in block.splitlines())) for block in blocks]
 
 
 PLAIN = [
