@@ -1,7 +1,8 @@
 """Which topics and partitions live on this node, the tick that they share, and everybody's deadlines.
 
-The server calls `begin_tick`, hands frames to sessions, and calls `end_tick`: then each partition that was appended to is written
-once, high-water marks move, long polls wake, and producers are answered. Single-threaded; no I/O but through the log.
+The server calls `begin_tick`, hands frames to sessions, and calls `end_tick`: then each partition that
+was appended to is written once, high-water marks move, long polls wake, and producers are answered.
+Single-threaded; no I/O but through the log.
 """
 
 import heapq
@@ -19,7 +20,8 @@ from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
 from tank_node.metrics import Metrics
-from tank_node.partition import Partition, Tick, Waiter
+from tank_node.partition import Partition, Tick
+from tank_node.waiting import Waiter
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import FlushPolicy
 
@@ -78,7 +80,8 @@ class Broker:
         flusher.observe = metrics.fsync_latency.add
 
     def open(self) -> None:
-        """Opens the logs of all topics in the view and follows its changes from now on. Call it once, before the server starts."""
+        """Opens the logs of all topics in the view and follows its changes from now on. Call it once,
+        before the server starts."""
         began_ms = self.clock.monotonic_ms()
         self.begin_tick()
         views = list(self.link.view.topics())
@@ -140,7 +143,8 @@ class Broker:
     # --- waits -----------------------------------------------------------------------------------
 
     def wait(self, waiter: Waiter, partitions: tuple[Partition, ...], max_wait_ms: int) -> None:
-        """Registers a waiter until `forget`; it is told when a mark moves, and when `max_wait_ms` have passed."""
+        """Registers a waiter until `forget`; it is told when a mark moves, and when `max_wait_ms` have
+        passed."""
         # One more, because the clock's milliseconds are cut off: nobody is sent away before the time.
         waiter.deadline_ms = self.tick.monotonic_ms + max_wait_ms + 1
         waiter.partitions = partitions
@@ -149,7 +153,8 @@ class Broker:
         heapq.heappush(self._deadlines, (waiter.deadline_ms, next(self._order), waiter))
         self.metrics.waiting += 1
         if len(self._deadlines) > 2 * self.metrics.waiting + 1024:
-            # Those who were woken leave their deadline behind; without this an hour's worth of them would pile up.
+            # Those who were woken leave their deadline behind; without this an hour's worth of them would
+            # pile up.
             self._deadlines = [entry for entry in self._deadlines if not entry[2].done]
             heapq.heapify(self._deadlines)
 
@@ -193,7 +198,8 @@ class Broker:
     # --- maintenance -----------------------------------------------------------------------------
 
     def maintain(self) -> None:
-        """Gives partitions their turn of retention, compaction and scrub, for `Limits.maintenance_slice_ms`; then the checkpoint."""
+        """Gives partitions their turn of retention, compaction and scrub, for
+        `Limits.maintenance_slice_ms`; then the checkpoint."""
         began_ms = self.clock.monotonic_ms()
         now_ms = self.clock.now_ms()
         while (partition := next(self._maintenance, None)) is not None:
@@ -204,7 +210,15 @@ class Broker:
         self.data_folder.write_checkpoint_with(self.flusher)
 
     def _maintain(self, partition: Partition, now_ms: int) -> None:
-        raise NotImplementedError
+        log = partition.log
+        if log.state is not LogState.ACTIVE:
+            partition.note_state()
+            return
+        if not partition.flush_disk and log.synced < log.written:
+            waited_ms = self.tick.monotonic_ms - partition.sync_asked_ms
+            if waited_ms >= (partition.flush_ms or self.limits.replicated_sync_ms):
+                partition.sync_asked_ms = self.tick.monotonic_ms
+                self.flusher.request(log, log.written)
 
     def close(self) -> None:
         """After the server has stopped: makes everything durable and writes the clean checkpoint."""

@@ -20,9 +20,9 @@ class Connection:
     """A socket, its session, and their queues. Times are milliseconds of the monotonic clock."""
 
     __slots__ = (
-        "closed", "events", "fd", "frame_since_ms", "heartbeat_ms", "held_bytes", "large", "large_bytes", "large_filled",
-        "opened_ms", "pending", "progress_ms", "send_progress_ms", "session", "socket", "starved", "unsent", "unsent_bytes",
-        "used",
+        "closed", "events", "fd", "frame_since_ms", "heartbeat_ms", "held_bytes", "large", "large_bytes",
+        "large_filled", "opened_ms", "pending", "progress_ms", "send_progress_ms", "session", "socket",
+        "starved", "unsent", "unsent_bytes", "used",
     )  # fmt: skip
 
     def __init__(self, sock: socket.socket, session: TankSession, now_ms: int) -> None:
@@ -72,7 +72,8 @@ class Connection:
             self.unsent_bytes += len(data)
 
     def drain(self, budget: int) -> int:
-        """Sends what the socket takes, up to about `budget` bytes; returns how many went. Raises OSError when it is broken."""
+        """Sends what the socket takes, up to about `budget` bytes; returns how many went. Raises
+        OSError when it is broken."""
         unsent = self.unsent
         sent = 0
         try:

@@ -1,4 +1,5 @@
-"""What a server does from time to time: deadlines of connections, heartbeats, maintenance of the logs, and a calm log of refusals."""
+"""What a server does from time to time: deadlines of connections, heartbeats, maintenance of the logs,
+and a calm log of refusals."""
 
 import asyncio
 import logging
@@ -63,8 +64,7 @@ class Housekeeping:
                 connection.heartbeat_ms = now_ms
                 if not connection.unsent:
                     connection.session.ping()
-        if server.starved:
-            server.feed_starved()
+        server.receiver.feed_starved()
 
     def _overdue(self, connection: "Connection", now_ms: int) -> str:
         """Why a connection is to be closed now; empty when it isn't."""
@@ -75,8 +75,9 @@ class Housekeeping:
             return "stalled_send" if now_ms - connection.send_progress_ms >= limits.stalled_send_ms else ""
         if not connection.frame_since_ms or connection.session.in_flight >= limits.in_flight:
             return ""
-        # While it waits for memory its clock stands still only as far as progress goes: whoever holds half a frame and
-        # never gets room for the rest is closed too, or those who hold memory could wait for each other for ever.
+        # While it waits for memory its clock stands still only as far as progress goes: whoever holds
+        # half a frame and never gets room for the rest is closed too, or those who hold memory could wait
+        # for each other for ever.
         if now_ms - connection.progress_ms >= limits.stalled_frame_ms:
             return "stalled_frame"
         allowed_ms = limits.stalled_frame_ms + connection.large_bytes * 1000 // limits.slowest_bytes_per_s

@@ -1,7 +1,7 @@
 """Every bound of the node's network side, in one place, each with its reason.
 
-Whoever starts a node builds one `Limits` (configuration changes single fields) and gives it to the server, which shares it with
-its sessions and the broker. Sizes are bytes, times are milliseconds.
+Whoever starts a node builds one `Limits` (configuration changes single fields) and gives it to the
+server, which shares it with its sessions and the broker. Sizes are bytes, times are milliseconds.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ TANK_FRAME_BYTES = 256 * MIB
 """A TANK broker drops a connection that announces more; no configuration goes beyond it."""
 
 MAX_SEQUENCE_NUMBER = 2**63 - 2
-"""The greatest number a client may choose for itself: offsets of Spark and of Kafka are signed 64-bit integers."""
+"""The greatest number a client may choose for itself: offsets of Spark and of Kafka are signed 64-bit
+integers."""
 
 
 class LimitError(ValueError):
@@ -40,7 +41,8 @@ class Limits:
     """Bundles in one request of ours: what TANK's own produce can name by its one-byte counts."""
 
     connections: int = 4096
-    """Open client connections. Above it the oldest that never sent anything is closed, else the new one is refused."""
+    """Open client connections. Above it the oldest that never sent anything is closed, else the new one
+    is refused."""
 
     files_kept_free: int = 256
     """Descriptors left for the log, the flusher and the HTTP port when the process may open few files."""
@@ -49,22 +51,26 @@ class Limits:
     """Unanswered requests of one connection; above it the connection is not read until some are answered."""
 
     waits_per_partition: int = 16_384
-    """Long polls on one partition; above it they are answered at once, empty, because each append visits all of them."""
+    """Long polls on one partition; above it they are answered at once, empty, because each append
+    visits all of them."""
 
     client_memory_bytes: int = 80 * MIB
-    """Memory held for one connection: half a frame and unsent answers. At least one frame and its neighbours."""
+    """Memory held for one connection: half a frame and unsent answers. At least one frame and its
+    neighbours."""
 
     memory_bytes: int = 160 * MIB
     """Memory held for all connections; above it connections with large frames under way wait unread."""
 
     unsent_bytes: int = 1 * MIB
-    """Unsent answers of one connection above which it is not read. Chunks do not count: they are sent from the file."""
+    """Unsent answers of one connection above which it is not read. Chunks do not count: they are sent
+    from the file."""
 
     receive_bytes: int = 256 * KIB
     """What one connection is read in one tick, so that a busy one does not make the others wait."""
 
     arena_bytes: int = 1 * MIB
-    """The buffer that all connections of a tick are read into; full: the tick ends early. About a processor's cache."""
+    """The buffer that all connections of a tick are read into; full: the tick ends early. About a
+    processor's cache."""
 
     send_once_bytes: int = 4 * MIB
     """What one connection is sent in one go, so that a chunk of 64 MiB does not make the others wait."""
@@ -91,7 +97,8 @@ class Limits:
     """Half a frame and no byte more for this long: the connection is closed."""
 
     slowest_bytes_per_s: int = 64 * KIB
-    """A frame may take stalled_frame_ms plus its size at this rate; whoever sends a byte a second is closed in the end."""
+    """A frame may take stalled_frame_ms plus its size at this rate; whoever sends a byte a second is
+    closed in the end."""
 
     stalled_send_ms: int = 300_000
     """A client that takes nothing of what is being sent for this long is closed: it pins a segment's file."""

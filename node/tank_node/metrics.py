@@ -1,7 +1,7 @@
 """What the node counts: plain integers on the hot path, Prometheus families when somebody asks.
 
-The server, sessions and the broker add to `Metrics`; `tank_node.metrics_collector` turns it into families at scrape time, so
-counting costs an addition. Times are milliseconds unless a name says otherwise.
+The server, sessions and the broker add to `Metrics`; `tank_node.metrics_collector` turns it into families
+at scrape time, so counting costs an addition. Times are milliseconds unless a name says otherwise.
 """
 
 from bisect import bisect_left

@@ -1,20 +1,22 @@
 """One partition that this node leads: appends, the high-water mark, and everybody who waits for it.
 
-The broker owns the partitions and ends the ticks; sessions call `append` and `fetch`. Nothing here does I/O but through the log.
+The broker owns the partitions and ends the ticks; sessions call `append` and `fetch`. Nothing here does
+I/O but through the log.
 """
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TypeAlias
 
 from tank_node.limits import MAX_SEQUENCE_NUMBER, Limits
 from tank_node.log.errors import DiskFull, StorageError, TooManyOpenFiles
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.segment import Stretch
 from tank_node.log.producers import Outcome
+from tank_node.log.segment import Stretch
 from tank_node.metrics import Metrics
+from tank_node.waiting import Producer, Settler, Waiter
 from tank_protos import bundle, varint
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import InvalidBundle, OutOfRange
@@ -23,44 +25,6 @@ FIRST_AVAILABLE = 0
 """A consumer's number that means: the smallest that can be read."""
 END = 2**64 - 1
 """A consumer's number that means: what comes next."""
-
-
-class Settler(Protocol):
-    """Who is told how an append ended."""
-
-    def settle(self, token: int, error: int, first: int, last: int) -> None:
-        """Called once for each append: `error` is an ErrorCode; 0: stored and past the high-water mark as first..last."""
-
-
-class Waiter:
-    """Somebody who waits for the high-water mark of some partitions; registered through `Broker.wait`."""
-
-    __slots__ = ("deadline_ms", "done", "partitions")
-
-    def __init__(self) -> None:
-        self.partitions: tuple[Partition, ...] = ()
-        self.deadline_ms = 0
-        self.done = False
-
-    def advanced(self, partition: "Partition", appended_bytes: int) -> None:
-        """The high-water mark of one of them moved, over that many bytes."""
-        raise NotImplementedError
-
-    def lost(self, partition: "Partition") -> None:
-        """One of them can no longer be read here: deleted, damaged or led by another node."""
-        raise NotImplementedError
-
-    def expired(self) -> None:
-        """The deadline has passed."""
-        raise NotImplementedError
-
-
-class Producer(NamedTuple):
-    """An idempotent producer's name for one bundle."""
-
-    producer_id: int
-    epoch: int
-    sequence: int
 
 
 class Reach(Enum):
@@ -82,20 +46,22 @@ class Tick:
 
 
 Staged: TypeAlias = tuple[int, int, Settler, int, int, int]
-"""An append that is not answered yet: last, first, settler, token, when it came, deadline (both monotonic, ms). A tuple for
-its price."""
+"""An append that is not answered yet: last, first, settler, token, when it came, deadline (both
+monotonic, ms). A tuple for its price."""
 
 
 class Partition:
     """A partition in the role of its leader. Single-threaded, like its log.
 
-    Invariants: `high_water_mark` never falls and is at most `log.written`; with `flush_disk` also at most `log.synced`; nothing in
+    Invariants: `high_water_mark` never falls and is at most `log.written`; with `flush_disk` also at most
+    `log.synced`; nothing in
     `staged` outlives the tick; `unacked` is in the order of the appends.
     """
 
     __slots__ = (
-        "flush_disk", "flush_messages", "flush_ms", "high_water_mark", "in_sync", "leader_epoch", "limits", "log", "metrics", "number", "on_failure", "refusal",
-        "staged", "staged_bytes", "staged_messages", "tick", "topic_name", "unacked", "uncommitted", "unreadable", "waiters",
+        "flush_disk", "flush_messages", "flush_ms", "high_water_mark", "in_sync", "leader_epoch", "limits",
+        "log", "metrics", "number", "on_failure", "refusal", "staged", "staged_bytes", "staged_messages",
+        "sync_asked_ms", "tick", "topic_name", "unacked", "uncommitted", "unreadable", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -115,6 +81,8 @@ class Partition:
         self.flush_disk = True
         self.flush_messages = 0
         self.flush_ms = 0
+        self.sync_asked_ms = 0
+        """When an fsync was last asked for under flush=replicated (monotonic)."""
         self.in_sync = True
         """Whether as many replicas are in sync as the topic demands."""
         self.leader_epoch = 0
@@ -150,8 +118,8 @@ class Partition:
     ) -> None:
         """Stages one bundle (with its length before it), or settles at once with the error that keeps it out.
 
-        `first` is the number that the client wants for a dense bundle (id 5). `batch` must stay valid until the end of
-        the tick. `timeout_ms` bounds the wait for the high-water mark; 0: the default.
+        `first` is the number that the client wants for a dense bundle (id 5). `batch` must stay valid
+        until the end of the tick. `timeout_ms` bounds the wait for the high-water mark; 0: the default.
         """
         if self.refusal:
             settler.settle(token, self.refusal, 0, 0)
@@ -208,8 +176,10 @@ class Partition:
     def _numbered(
         self, batch: memoryview, header: bundle.BundleHeader, first: int | None
     ) -> tuple[memoryview, int | None, int]:
-        """The batch as it is to be stored, its first number (None: the next one) and its span, for numbers that a client
-        chose: a sparse bundle's own, or `first`. Raises OutOfRange when they are not above the end, and InvalidBundle."""
+        """The batch as it is to be stored, its first number (None: the next one) and its span, for
+        numbers that a client chose: a sparse bundle's own, or `first`. Raises OutOfRange when they are
+        not above the end, and InvalidBundle.
+        """
         end = self.log.last
         if header.sparse:
             if header.first <= end:
@@ -221,15 +191,16 @@ class Partition:
             raise OutOfRange(f"number {first} is not above the end, {end}, or too large")
         if first == end + 1:
             return batch, None, span
-        # A gap before a dense bundle: stored as it is it would have no numbers of its own, and readers who count from the
-        # chunk's base would give it and everything behind it the wrong ones.
+        # A gap before a dense bundle: stored as it is it would have no numbers of its own, and readers
+        # who count from the chunk's base would give it and everything behind it the wrong ones.
         _, start = varint.read(batch, 0)
         return memoryview(bundle.as_batch(bundle.make_sparse(batch[start:], first))), first, span
 
     def _is_next(
         self, producer: Producer, messages: int, settler: Settler, token: int, deadline_ms: int
     ) -> bool:
-        """Whether an idempotent producer's bundle is to be appended; if not, it is settled or waits for its first copy."""
+        """Whether an idempotent producer's bundle is to be appended; if not, it is settled or waits for
+        its first copy."""
         verdict = self.log.check_producer(producer.producer_id, producer.epoch, producer.sequence, messages)
         outcome = verdict.outcome
         if outcome is Outcome.APPEND:
@@ -256,7 +227,8 @@ class Partition:
     # --- the end of a tick -----------------------------------------------------------------------
 
     def write(self) -> bool:
-        """Writes what was staged, once. When False, its producers have been told the error and nothing of it is stored."""
+        """Writes what was staged, once. When False, its producers have been told the error and nothing
+        of it is stored."""
         try:
             self.log.write_staged()
         except StorageError as error:
@@ -264,7 +236,8 @@ class Partition:
             self._note_error(error)
             return False
         except Exception as bug:
-            # The staged bytes are the receive buffer's and will be overwritten: they must not stay, whatever happened.
+            # The staged bytes are the receive buffer's and will be overwritten: they must not stay,
+            # whatever happened.
             self.log.drop_staged()
             self.log.fail(f"a bug of ours: {bug!r}")
             self._drop_staged()
@@ -285,7 +258,8 @@ class Partition:
             settler.settle(token, ErrorCode.STORAGE, 0, 0)
 
     def advance(self, mark: int) -> None:
-        """Raises the high-water mark to `mark` and wakes who waits for it. The answers of producers are `acknowledge`'s."""
+        """Raises the high-water mark to `mark` and wakes who waits for it. The answers of producers are
+        `acknowledge`'s."""
         if mark <= self.high_water_mark:
             return
         assert mark <= self.log.written, "a high-water mark beyond the log"
@@ -299,7 +273,8 @@ class Partition:
                 waiter.advanced(self, appended)
 
     def acknowledge(self) -> None:
-        """At the end of a tick: answers the producers whose numbers the high-water mark has passed; the others wait on."""
+        """At the end of a tick: answers the producers whose numbers the high-water mark has passed; the
+        others wait on."""
         staged = self.staged
         if staged:
             self.staged = []
@@ -334,8 +309,8 @@ class Partition:
     def fetch(self, number: int, max_bytes: int) -> "Stretch | Reach":
         """The stored batches from `number` on, up to the high-water mark; or what stands in the way.
 
-        Release the stretch's file when it is sent. OUT_OF_BOUNDS is for numbers below the first available one and beyond
-        the log's end + 1: between the mark and the end one waits.
+        Release the stretch's file when it is sent. OUT_OF_BOUNDS is for numbers below the first available
+        one and beyond the log's end + 1: between the mark and the end one waits.
         """
         if self.unreadable:
             return Reach.UNREADABLE
@@ -361,10 +336,12 @@ class Partition:
             return self.high_water_mark + 1
         return (self.log.first_available or 1) if number == FIRST_AVAILABLE else number
 
-    # --- settings and trouble ---------------------------------------------------------------------------------
+    # --- settings and trouble
+    # ---------------------------------------------------------------------------------
 
     def set_flush_disk(self, flush_disk: bool) -> None:
-        """Whether an append must be fsynced before it counts. When it need not any more, those who wait are answered."""
+        """Whether an append must be fsynced before it counts. When it need not any more, those who wait
+        are answered."""
         self.flush_disk = flush_disk
         if not flush_disk and not self.refusal:
             self.advance(self.log.written)
@@ -400,7 +377,8 @@ class Partition:
     def _stop(self, refusal: ErrorCode, *, unreadable: bool) -> None:
         self.refusal = refusal
         self.unreadable = unreadable
-        # What was written and never synced may be gone after a restart: no acknowledgement can be given for it.
+        # What was written and never synced may be gone after a restart: no acknowledgement can be given
+        # for it.
         unacked, self.unacked = self.unacked, deque()
         for _, _, settler, token, _, _ in unacked:
             settler.settle(token, refusal, 0, 0)

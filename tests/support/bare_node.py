@@ -1,8 +1,10 @@
-"""A node without a controller and without HTTP, as a process: `python -m tests.support.bare_node PORT FOLDER`."""
+"""A node without a controller and without HTTP, as a process: `python -m tests.support.bare_node PORT
+FOLDER`."""
 
 import asyncio
 import signal
 import sys
+from collections.abc import Callable
 
 from tank_node.broker import Broker
 from tank_node.clock import SystemClock
@@ -12,7 +14,6 @@ from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
 from tank_node.metrics import Metrics
 from tank_node.server import TankServer
-
 from tests.support.instant_controller import InstantController
 
 
@@ -20,7 +21,11 @@ async def serve(port: int, folder: str) -> None:
     loop = asyncio.get_running_loop()
     disk, clock, limits, metrics = OsDisk(), SystemClock(), Limits(), Metrics()
     data_folder = DataFolder.open(folder, disk, clock)
-    flusher = Flusher(disk, loop.call_soon_threadsafe)
+
+    def post(call: Callable[[], None]) -> None:
+        loop.call_soon_threadsafe(call)
+
+    flusher = Flusher(disk, post)
     broker = Broker(data_folder, InstantController(), flusher, clock, limits, metrics)
     broker.open()
     server = TankServer(broker, loop, ("127.0.0.1", port), limits, metrics)

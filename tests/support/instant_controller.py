@@ -81,12 +81,12 @@ class InstantController:
         pairs = {**topic.settings_text, **change.settings}
         text = {key: value for key, value in pairs.items() if value is not None}
         placed = list(topic.partitions)
-        for n in range(len(placed), change.partitions):
-            placed.append(PartitionView(n, BROKER_ID, 1, 1, (BROKER_ID,), (BROKER_ID,)))
+        placed += [
+            PartitionView(n, BROKER_ID, 1, 1, (BROKER_ID,), (BROKER_ID,))
+            for n in range(len(placed), change.partitions)
+        ]
         settings = topic_settings.from_pairs(text)
-        self._publish(
-            ChangeKind.ALTERED, TopicView(topic.topic_id, topic.name, 1, settings, text, placed)
-        )
+        self._publish(ChangeKind.ALTERED, TopicView(topic.topic_id, topic.name, 1, settings, text, placed))
         return done(TopicOutcome(ErrorCode.NONE, "", topic.topic_id))
 
     def delete_topic(self, name: str, done: Callable[[TopicOutcome], None]) -> None:

@@ -35,7 +35,8 @@ _NO_LEADER = 0xFD
 
 
 def discover_partitions(session: "TankSession", payload: memoryview) -> None:
-    """First and last numbers. A partition that does not exist makes the original abort; here it is shown as not opened."""
+    """First and last numbers. A partition that does not exist makes the original abort; here it is
+    shown as not opened."""
     request = DiscoverPartitionsRequest.decode(payload)
     topic = session.broker.topics.get(request.topic)
     found = []
@@ -63,7 +64,8 @@ _CREATE_ERRORS = {
 
 
 def create_topic(session: "TankSession", payload: memoryview) -> None:
-    """Creates a topic from TANK's message: keys in its config text that nobody knows are counted and skipped, as TANK does."""
+    """Creates a topic from TANK's message: keys in its config text that nobody knows are counted and
+    skipped, as TANK does."""
     request = CreateTopicRequest.decode(payload)
     session.in_flight += 1
 

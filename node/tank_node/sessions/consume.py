@@ -1,6 +1,7 @@
 """Consume (2): what is stored goes out as ranges of files; where nothing is, the request waits.
 
-How each case is answered is in the wire reference, section 4; where we differ from it, in docs/tank-compatibility.md.
+How each case is answered is in the wire reference, section 4; where we differ from it, in
+docs/tank-compatibility.md.
 """
 
 from struct import Struct
@@ -8,8 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tank_node.limits import MIB
 from tank_node.log.segment import Stretch
-from tank_node.partition import Partition, Reach, Waiter
+from tank_node.partition import Partition, Reach
 from tank_node.sessions.output import Chunk
+from tank_node.waiting import Waiter
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
 from tank_protos.generated.tank import ConsumeRequest
 
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from tank_node.sessions.tank import TankSession
 
 ANSWER_BYTES = 128 * MIB
-"""All chunks of one answer together stay below TANK's limit of a frame; who asks for more gets the rest next time."""
+"""All chunks of one answer together stay below TANK's limit of a frame; who asks for more gets the rest
+next time."""
 
 _UNKNOWN_TOPIC = b"\xff\xff"
 _start = Struct("<BIIIB").pack
@@ -48,7 +51,8 @@ Topics: TypeAlias = list[tuple[str, int, list[Wanted] | None]]
 
 
 def consume(session: "TankSession", payload: memoryview) -> None:
-    """Answers at once when any partition has data or an error, or the client doesn't wait; else registers the wait."""
+    """Answers at once when any partition has data or an error, or the client doesn't wait; else
+    registers the wait."""
     request = ConsumeRequest.decode(payload)
     topics = _resolve(session, request)
     ready = _look(topics, redirects=request.client_version >= 2)
@@ -96,7 +100,8 @@ _ABSENT = {
 
 
 def _look(topics: Topics, *, redirects: bool) -> bool:
-    """Reads every partition; whether there is something to answer. `redirects`: the client knows the flags 0xfb to 0xfd."""
+    """Reads every partition; whether there is something to answer. `redirects`: the client knows the
+    flags 0xfb to 0xfd."""
     ready = False
     left = ANSWER_BYTES
     for _, _, wanted in topics:
@@ -183,8 +188,8 @@ def _entry(one: Wanted, woken: bool) -> bytes:
 
 
 class FetchWait(Waiter):
-    """A consume request that found nothing. It ends when `min_bytes` were appended to its partitions together, with an
-    empty answer at its deadline, or when a partition is lost."""
+    """A consume request that found nothing. It ends when `min_bytes` were appended to its partitions
+    together, with an empty answer at its deadline, or when a partition is lost."""
 
     __slots__ = (
         "began_ms",

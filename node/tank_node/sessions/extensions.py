@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from tank_node.broker import Topic
 from tank_node.log.errors import StorageError
-from tank_node.partition import Partition, Producer, Waiter
+from tank_node.partition import Partition
+from tank_node.waiting import Producer, Waiter
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import OutOfRange
 from tank_protos.generated.tank import (
@@ -37,8 +38,8 @@ NOBODY = 0xFFFF
 UNKNOWN = 2**64 - 1
 
 FEATURES = (
-    "init_producer", "idempotent_produce", "find_by_time", "describe_topics", "create_topics", "alter_topic", "delete_topic",
-    "commit_positions", "fetch_positions", "list_groups", "await_ends",
+    "init_producer", "idempotent_produce", "find_by_time", "describe_topics", "create_topics", "alter_topic",
+    "delete_topic", "commit_positions", "fetch_positions", "list_groups", "await_ends",
 )  # fmt: skip
 
 
@@ -144,7 +145,8 @@ _ENTRY_BYTES = 15
 def _bound_entries(payload: memoryview, most: int) -> None:
     """Raises OutOfRange for a request so large that its entries could be more than `most`, when they are.
 
-    Two-byte counts allow four thousand million of them; each becomes an object when decoded. A walk over the lengths finds out.
+    Two-byte counts allow four thousand million of them; each becomes an object when decoded. A walk over
+    the lengths finds out.
     """
     if len(payload) <= most * _ENTRY_BYTES:
         return

@@ -1,4 +1,5 @@
-"""Produce (1) and produce with numbers of the client's choice (5): requests to appends, and appends to the answer."""
+"""Produce (1) and produce with numbers of the client's choice (5): requests to appends, and appends to
+the answer."""
 
 from struct import Struct
 from typing import TYPE_CHECKING

@@ -1,4 +1,5 @@
-"""The short way of the commonest request: one bundle for the same partition, from the same client, as the last time."""
+"""The short way of the commonest request: one bundle for the same partition, from the same client, as
+the last time."""
 
 from tank_node.partition import Partition
 
@@ -10,8 +11,9 @@ _PAYLOAD_PREFIX = BEFORE_PREFIX - 5
 class ProducePath:
     """What the last produce of a connection looked like, up to its bundle.
 
-    From the client id to the partition number the next one will likely have the same bytes. `bundle_at` compares them and finds
-    the bundle; whatever does not match goes through the generated decoder, which knows everything and is slower.
+    From the client id to the partition number the next one will likely have the same bytes. `bundle_at`
+    compares them and finds the bundle; whatever does not match goes through the generated decoder, which
+    knows everything and is slower.
     """
 
     __slots__ = ("partition", "prefix", "timeout_ms")
@@ -30,7 +32,8 @@ class ProducePath:
 
 
 def bundle_at(buffer: bytearray, at: int, stop: int, prefix: bytes) -> int:
-    """Where the bundle's length begins in the produce frame buffer[at:stop], if all before it is `prefix`; else -1.
+    """Where the bundle's length begins in the produce frame buffer[at:stop], if all before it is
+    `prefix`; else -1.
 
     Only when the bundle ends with the frame: then a full decode finds the same bundle and nothing else.
     """

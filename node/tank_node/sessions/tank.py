@@ -9,10 +9,10 @@ from struct import Struct
 from tank_node.broker import Broker
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
-from tank_node.partition import Waiter
 from tank_node.sessions import admin, consume, control, extensions, produce
 from tank_node.sessions.output import Output
 from tank_node.sessions.produce_path import BEFORE_PREFIX, ProducePath, bundle_at
+from tank_node.waiting import Waiter
 from tank_protos.errors import WireError
 from tank_protos.framing import HEADER_BYTES
 from tank_protos.wire import Buffer
@@ -76,10 +76,12 @@ class TankSession:
     # --- input -----------------------------------------------------------------------------------
 
     def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
-        """Takes the whole frames of buffer[at:end] (`view` is over all of `buffer`); returns where the rest begins.
+        """Takes the whole frames of buffer[at:end] (`view` is over all of `buffer`); returns where the
+        rest begins.
 
-        The rest is part of a frame, or frames that have to wait because `Limits.in_flight` requests are unanswered. The bytes must
-        stay as they are until the broker's tick has ended. Raises WireError: the connection is to be closed.
+        The rest is part of a frame, or frames that have to wait because `Limits.in_flight` requests are
+        unanswered. The bytes must stay as they are until the broker's tick has ended. Raises WireError:
+        the connection is to be closed.
         """
         most = self.limits.in_flight
         path = self.path

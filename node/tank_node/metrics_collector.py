@@ -1,0 +1,122 @@
+"""The node's counters as Prometheus families, made when somebody scrapes. Every family of the node is
+named here."""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from tank_node.broker import Broker
+from tank_node.log.log import LogState
+from tank_node.metrics import Histogram, Metrics
+
+MESSAGE_NAMES = {
+    1: "produce", 2: "consume", 3: "ping", 5: "produce_with_numbers", 6: "discover_partitions",
+    7: "create_topic", 8: "reload_conf", 10: "status", 11: "discover_topics", 12: "discover_topology",
+    64: "features", 65: "init_producer", 66: "idempotent_produce", 67: "find_by_time", 68: "describe_topics",
+    69: "create_topics",
+    70: "alter_topic", 71: "delete_topic", 72: "commit_positions", 73: "fetch_positions", 74: "list_groups",
+    75: "await_ends",
+}  # fmt: skip
+
+_COUNTERS = {
+    "connections_opened": "Client connections that were opened",
+    "received_bytes": "Bytes received from clients",
+    "sent_bytes": "Bytes sent to clients",
+    "produced_batches": "Bundles that were stored",
+    "produced_messages": "Messages that were stored",
+    "produced_bytes": "Bytes of bundles that were stored",
+    "consumed_bytes": "Bytes of bundles that were given to consumers",
+    "ticks": "Turns of the event loop that handled requests",
+    "storage_errors": "Errors of the disk that a request met",
+}
+_LEVELS = {
+    "connections": "Client connections that are open",
+    "waiting_requests": "Requests that wait for data",
+    "held_bytes": "Memory held for half frames and unsent answers",
+}
+_HISTOGRAMS = {
+    "produce_latency": "From receiving a bundle to its acknowledgement",
+    "wait_latency": "How long waiting consumers waited",
+    "tick_latency": "One turn of the event loop",
+    "fsync_latency": "One round of fsync",
+}
+
+
+class MetricsCollector(Collector):
+    """For one node. `collect` runs on the event loop's thread, because it reads the broker's partitions."""
+
+    def __init__(self, broker: Broker, metrics: Metrics) -> None:
+        self._broker = broker
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._counters()
+        yield from self._levels()
+        for name, about in _HISTOGRAMS.items():
+            yield _histogram(f"tank_{name}_seconds", about, getattr(self._metrics, name))
+
+    def _counters(self) -> Iterator[Metric]:
+        metrics = self._metrics
+        for name, about in _COUNTERS.items():
+            yield CounterMetricFamily(f"tank_{name}", about, value=getattr(metrics, name))
+        requests = CounterMetricFamily("tank_requests", "Requests by kind", labels=["kind"])
+        for message_id, count in enumerate(metrics.requests):
+            if count:
+                requests.add_metric([MESSAGE_NAMES.get(message_id, "other")], count)
+        yield requests
+        errors = CounterMetricFamily("tank_request_errors", "Errors answered", labels=["kind", "error"])
+        for (kind, error), count in sorted(metrics.errors.items()):
+            errors.add_metric([kind, error], count)
+        yield errors
+        refused = CounterMetricFamily("tank_refused", "Input not taken, by reason", labels=["reason"])
+        for reason, count in sorted(metrics.refused.items()):
+            refused.add_metric([reason], count)
+        yield refused
+        closed = CounterMetricFamily(
+            "tank_connections_closed", "Connections closed by the broker", labels=["reason"]
+        )
+        for reason, count in sorted(metrics.closed.items()):
+            closed.add_metric([reason], count)
+        yield closed
+
+    def _levels(self) -> Iterator[Metric]:
+        metrics, broker = self._metrics, self._broker
+        values = {
+            "connections": metrics.connections,
+            "waiting_requests": metrics.waiting,
+            "held_bytes": metrics.held_bytes,
+        }
+        for name, about in _LEVELS.items():
+            yield GaugeMetricFamily(f"tank_{name}", about, value=values[name])
+        files = broker.data_folder.files
+        yield GaugeMetricFamily("tank_open_files", "Files of the log that are open", value=len(files))
+        yield GaugeMetricFamily("tank_topics", "Topics on this node", value=len(broker.topics))
+        sizes = GaugeMetricFamily("tank_log_size_bytes", "Bytes of a topic's logs", labels=["topic"])
+        marks = GaugeMetricFamily(
+            "tank_high_water_mark", "Committed numbers of a topic's partitions, summed", labels=["topic"]
+        )
+        states = dict.fromkeys(LogState, 0)
+        for name, topic in sorted(broker.topics.items()):
+            partitions = topic.partitions.values()
+            sizes.add_metric([name], sum(partition.log.size_bytes for partition in partitions))
+            marks.add_metric([name], sum(partition.high_water_mark for partition in partitions))
+            for partition in partitions:
+                states[partition.log.state] += 1
+        yield sizes
+        yield marks
+        by_state = GaugeMetricFamily("tank_partitions", "Partitions by their log's state", labels=["state"])
+        for state, count in states.items():
+            by_state.add_metric([state.value], count)
+        broken = sum(len(topic.broken) for topic in broker.topics.values())
+        by_state.add_metric(["not_opened"], broken)
+        yield by_state
+
+
+def _histogram(name: str, about: str, histogram: Histogram) -> HistogramMetricFamily:
+    total = 0
+    buckets: list[tuple[str, float]] = []
+    for bound, count in zip([*map(str, histogram.bounds), "+Inf"], histogram.counts, strict=True):
+        total += count
+        buckets.append((bound, total))
+    return HistogramMetricFamily(name, about, buckets=buckets, sum_value=histogram.sum_s)

@@ -1,0 +1,175 @@
+"""What comes in: a shared buffer for all connections of a tick, and one of its own for a large frame."""
+
+import logging
+from mmap import mmap
+from typing import TYPE_CHECKING
+
+from tank_node.connection import Connection
+from tank_node.limits import Limits
+from tank_protos.errors import WireError
+from tank_protos.framing import HEADER_BYTES
+
+if TYPE_CHECKING:
+    from tank_node.server import TankServer
+
+logger = logging.getLogger(__name__)
+
+
+class Receiver:
+    """Reads connections into the arena and gives it to their sessions.
+
+    Invariant: batches that were staged lie in the arena below `used` until the broker's tick has ended; only
+    then does `used` go back to 0.
+    """
+
+    def __init__(self, server: "TankServer", limits: Limits) -> None:
+        self._server = server
+        self._limits = limits
+        self._broker = server.broker
+        self._metrics = server.metrics
+        self._arena = bytearray(limits.arena_bytes)
+        self._view = memoryview(self._arena)
+        self.used = 0
+        """How much of the arena this tick's batches occupy."""
+        self.starved: list[Connection] = []
+        """Connections that are not read until memory is free."""
+
+    def receive(self, connection: Connection) -> None:
+        if connection.large is not None:
+            self._receive_large(connection, connection.large)
+            return
+        if self._metrics.held_bytes >= self._limits.memory_bytes and not connection.pending:
+            self._starve(connection)
+            return
+        pending = connection.pending
+        if self.used + len(pending) + self._limits.receive_bytes > len(self._arena):
+            self._broker.end_tick()
+            self.used = 0
+        start = self.used
+        end = start + len(pending)
+        if pending:
+            self._arena[start:end] = pending
+        try:
+            count = connection.socket.recv_into(
+                self._view[end : start + self._limits.receive_bytes + len(pending)]
+            )
+        except BlockingIOError:
+            return
+        except OSError:
+            self._server.close(connection, "")
+            return
+        if not count:
+            self._server.close(connection, "")
+            return
+        self._metrics.received_bytes += count
+        connection.used = True
+        connection.progress_ms = self._broker.tick.monotonic_ms
+        self._take(connection, start, end + count)
+
+    def resume(self, connection: Connection) -> None:
+        """Takes frames that had to wait for answers, without receiving."""
+        pending = connection.pending
+        if len(pending) < HEADER_BYTES or connection.session.in_flight >= self._limits.in_flight:
+            return
+        start, end = self.used, self.used + len(pending)
+        if end > len(self._arena):
+            self._broker.end_tick()
+            start, end = 0, len(pending)
+        self._arena[start:end] = pending
+        self._take(connection, start, end)
+
+    def _take(self, connection: Connection, start: int, end: int) -> None:
+        """Gives the session what is in the arena from `start` to `end`, and keeps what it leaves."""
+        session = connection.session
+        try:
+            rest = session.receive(self._arena, self._view, start, end)
+        except WireError as error:
+            self._server.refuse(connection, error)
+            return
+        except Exception:
+            logger.exception("a request failed by a bug of ours; its connection is closed")
+            self._server.close(connection, "internal_error")
+            return
+        self.used = end
+        if rest == end:
+            if connection.pending:
+                connection.pending = b""
+                connection.frame_since_ms = 0
+                self._server.hold(connection)
+            return
+        left = end - rest
+        if left != len(connection.pending) or rest > start:
+            connection.pending = bytes(self._view[rest:end])
+        if rest > start or not connection.frame_since_ms:
+            connection.frame_since_ms = self._broker.tick.monotonic_ms
+        if left >= HEADER_BYTES and session.in_flight < self._limits.in_flight:
+            total = HEADER_BYTES + int.from_bytes(connection.pending[1:HEADER_BYTES], "little")
+            if total > self._limits.receive_bytes:
+                self._begin_large(connection, total)
+        self._server.hold(connection)
+        if session.in_flight >= self._limits.in_flight:
+            self._server.watch(connection)
+
+    def _begin_large(self, connection: Connection, total: int) -> None:
+        """Goes over to a buffer of its own for a frame that is larger than one receive."""
+        if self._metrics.held_bytes + total > self._limits.memory_bytes:
+            self._starve(connection)
+            return
+        pending = connection.pending
+        connection.large = mmap(-1, total)
+        connection.large[: len(pending)] = pending
+        connection.large_bytes = total
+        connection.large_filled = len(pending)
+        connection.pending = b""
+
+    def _receive_large(self, connection: Connection, large: mmap) -> None:
+        filled = connection.large_filled
+        stop = min(connection.large_bytes, filled + 4 * self._limits.receive_bytes)
+        try:
+            with memoryview(large) as view, view[filled:stop] as room:
+                count = connection.socket.recv_into(room)
+        except BlockingIOError:
+            return
+        except OSError:
+            count = 0
+        if not count:
+            self._server.close(connection, "")
+            return
+        self._metrics.received_bytes += count
+        connection.progress_ms = self._broker.tick.monotonic_ms
+        connection.large_filled += count
+        if connection.large_filled < connection.large_bytes:
+            return
+        connection.large = None
+        connection.frame_since_ms = 0
+        connection.large_bytes = connection.large_filled = 0
+        try:
+            connection.session.frame(large[0], memoryview(large)[HEADER_BYTES:])
+        except WireError as error:
+            self._server.refuse(connection, error)
+            return
+        except Exception:
+            logger.exception("a request failed by a bug of ours; its connection is closed")
+            self._server.close(connection, "internal_error")
+            return
+        self._server.hold(connection)
+
+    def _starve(self, connection: Connection) -> None:
+        connection.starved = True
+        self._metrics.refused["memory_pressure"] += 1
+        self.starved.append(connection)
+        self._server.watch(connection)
+
+    def feed_starved(self) -> None:
+        """Reads again those that waited for memory, if there is some."""
+        starved, self.starved = self.starved, []
+        for connection in starved:
+            if connection.closed:
+                continue
+            connection.starved = False
+            if len(connection.pending) >= HEADER_BYTES:
+                total = HEADER_BYTES + int.from_bytes(connection.pending[1:HEADER_BYTES], "little")
+                if total > self._limits.receive_bytes:
+                    self._begin_large(connection, total)
+                    self._server.hold(connection)
+            self._server.watch(connection)
