@@ -149,7 +149,10 @@ def test_a_condition_reaches_into_the_enclosing_struct() -> None:
 
 def test_a_struct_can_stand_alone() -> None:
     inner = [{"name": "B", "type": "str8", "about": "B."}, {"name": "C", "type": "uint16", "about": "C."}]
-    fields = [{"name": "Thing", "type": "Thing", "fields": inner}, {"name": "D", "type": "uint8"}]
+    fields: list[dict[str, Any]] = [
+        {"name": "Thing", "type": "Thing", "fields": inner},
+        {"name": "D", "type": "uint8"},
+    ]
     module = module_of(load(*fields))
     message = module.Example(module.Thing("x", 2), 3)
     assert encoded(message).hex() == "01780002" + "03"
@@ -193,6 +196,7 @@ def test_bytes_of_a_fixed_length_are_never_padded() -> None:
             codec(a=wrong).encode()
 
 
+NOTE = {"about": "A field."}
 EVERYTHING = load(
     {"name": "Version", "type": "int16"},
     {"name": "Flags", "type": "uint8"},
@@ -212,8 +216,8 @@ EVERYTHING = load(
         "fields": [
             {"name": "Name", "type": "str8", "about": "A name."},
             {"name": "Inner", "type": "Inner", "versions": "2+", "about": "An inner.", "fields": [
-                {"name": "Depth", "type": "int8", "about": "A depth."},
-                {"name": "More", "type": "[]str8", "count": "uint8", "when": "Depth < 0 or Flags > 9", "about": "."},
+                {"name": "Depth", "type": "int8"} | NOTE,
+                {"name": "More", "type": "[]str8", "count": "uint8", "when": "Depth < 0 or Flags > 9"} | NOTE,
             ]},
         ],
     },

@@ -34,6 +34,7 @@ _RENAMED = (
 
 
 def module_name(message: Message) -> str:
+    """The generated module's name, without `.py`."""
     return snake_case(message.root.name)
 
 

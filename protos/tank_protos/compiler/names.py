@@ -27,6 +27,7 @@ def snake_case(name: str) -> str:
 
 
 def is_python_keyword(name: str) -> bool:
+    """Whether Python has no attribute of this name."""
     return keyword.iskeyword(name)
 
 

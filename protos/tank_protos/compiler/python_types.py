@@ -40,6 +40,7 @@ def _plain(field: Field) -> str:
 
 
 def of_element(element: Element) -> str:
+    """The type of one element of a list, or of a field that is no list."""
     if isinstance(element, Struct):
         return element.name
     if isinstance(element, Text):
@@ -102,6 +103,7 @@ def limits(struct: Struct) -> dict[str, tuple[int, int]]:
 
 
 def double_quoted(text: str) -> str:
+    """A string literal as the formatter wants it."""
     inner = repr(text)[1:-1]
     return '"' + (inner if repr(text)[0] == '"' else inner.replace("\\'", "'").replace('"', '\\"')) + '"'
 

@@ -176,6 +176,8 @@ class Field:
 
 
 class Operator(Enum):
+    """How a condition compares a field with a number."""
+
     EQUAL = "=="
     UNEQUAL = "!="
     LESS = "<"

@@ -21,6 +21,7 @@ from tank_protos.compiler.schema import (
 
 
 def set_nullable(field: Field, members: Members, present: Versions) -> None:
+    """Reads `nullableVersions`; `present`: the field's versions. Raises DefinitionError."""
     if "nullableVersions" not in members:
         return
     width = _prefix(field.type)
@@ -48,6 +49,7 @@ def _prefix(field_type: Type) -> Scalar | None:
 
 
 def set_default(field: Field, members: Members) -> None:
+    """Reads `default`, after the type and nullableVersions. Raises DefinitionError."""
     field.default = _empty(field.type)
     if "default" not in members:
         return
