@@ -42,7 +42,7 @@ class Admin:
         if names is not None and not wanted:
             return []
         server = await self._caller.server()
-        if has(server, "DescribeTopics"):
+        if has(server, "describe_topics"):
             return (await self._caller.call(topic_operations.describe_topics(wanted)))[1]
         return [
             TopicDescription(
@@ -62,7 +62,7 @@ class Admin:
         """{topic: number of partitions}; all topics when none are named. UnknownTopic."""
         wanted = [names] if isinstance(names, str) else list(names or ())
         server = await self._caller.server()
-        if has(server, "DescribeTopics"):
+        if has(server, "describe_topics"):
             topics = (await self._caller.call(topic_operations.describe_topics(wanted)))[1]
             return {topic.name: len(topic.partitions) for topic in topics}
         return {name: partitions for name, (partitions, _) in (await self._discovered(wanted)).items()}
@@ -71,7 +71,7 @@ class Admin:
         """The cluster's brokers. FeatureMissing but from ours: `topology` is TANK's own answer."""
         need(
             await self._caller.server(),
-            "DescribeTopics",
+            "describe_topics",
             "describing brokers",
             "ask for the topology instead",
         )
@@ -90,7 +90,7 @@ class Admin:
 
         TopicExists, RequestRefused (the message says which name, count or setting is wrong)."""
         server = await self._caller.server()
-        if has(server, "CreateTopics"):
+        if has(server, "create_topics"):
             return await self._caller.call(
                 topic_operations.create_topic(
                     name, partitions, replication_factor, settings or {}, validate_only=validate_only
@@ -142,7 +142,7 @@ class Admin:
         if not known:
             return {}
         server = await self._caller.server()
-        if has(server, "AwaitEnds"):
+        if has(server, "await_ends"):
             answers = await self._caller.call(topic_operations.await_ends(known, max_wait_ms))
             return {route: await self._end_of(route, answer) for route, answer in answers.items()}
         loop = asyncio.get_running_loop()

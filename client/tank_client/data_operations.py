@@ -167,7 +167,7 @@ class BundleToStore(NamedTuple):
 
 def produce_request(server: Features, bundle: BundleToStore, client_id: str) -> tuple[Request, type[Answer]]:
     """The request that stores it: our own message where the broker knows it (the answer tells the numbers), else TANK's."""
-    if has(server, "IdempotentProduce"):
+    if has(server, "idempotent_produce"):
         return IdempotentProduceRequest(
             client_id=client_id,
             required_acks=bundle.required_acks,
@@ -233,7 +233,7 @@ def produce(bundle: BundleToStore, client_id: str) -> Operation[Stored]:
     """Stores one bundle; repeatable only when it has a producer id."""
 
     def answer(server: Features) -> type[Answer]:
-        return IdempotentProduceResponse if has(server, "IdempotentProduce") else ProduceResponse
+        return IdempotentProduceResponse if has(server, "idempotent_produce") else ProduceResponse
 
     def read(message: ProduceResponse | IdempotentProduceResponse, server: Features) -> Stored:
         result = read_produce(message, bundle)

@@ -52,7 +52,7 @@ def client_version(server: Features) -> int:
 
 
 def has(server: Features, message: str) -> bool:
-    """Whether the broker knows one of our own messages (by the name of its definition, without `Request`)."""
+    """Whether the broker knows one of our own messages (its definition's name without `Request`, in snake_case)."""
     return server.version >= OUR_OLDEST_VERSION and message in server.features
 
 

@@ -158,7 +158,7 @@ class Sender:
         if self._prepared:
             return
         server = await self._caller.server()
-        able = has(server, "InitProducer") and has(server, "IdempotentProduce")
+        able = has(server, "init_producer") and has(server, "idempotent_produce")
         if self._settings.idempotent and not able:
             raise errors.FeatureMissing(
                 "idempotent producers", server.version, "use ProducerSettings(idempotent=False)"

@@ -37,7 +37,7 @@ def commit_positions(group: str, positions: Mapping[Route, CommittedPosition]) -
     routes = list(positions)
 
     def build(server: Features) -> CommitPositionsRequest:
-        need(server, "CommitPositions", "committed positions", "keep positions yourself")
+        need(server, "commit_positions", "committed positions", "keep positions yourself")
         return CommitPositionsRequest(
             group=group,
             positions=[
@@ -65,7 +65,7 @@ def fetch_positions(group: str, topics: Iterable[str]) -> Operation[dict[Route, 
     names = list(topics)
 
     def build(server: Features) -> FetchPositionsRequest:
-        need(server, "FetchPositions", "committed positions", "keep positions yourself")
+        need(server, "fetch_positions", "committed positions", "keep positions yourself")
         return FetchPositionsRequest(group=group, topics=names)
 
     def read(answer: FetchPositionsResponse, server: Features) -> dict[Route, CommittedPosition]:
@@ -86,7 +86,7 @@ def list_groups() -> Operation[list[str]]:
     """The groups that have positions, sorted."""
 
     def build(server: Features) -> ListGroupsRequest:
-        need(server, "ListGroups", "consumer groups")
+        need(server, "list_groups", "consumer groups")
         return ListGroupsRequest()
 
     def read(answer: ListGroupsResponse, server: Features) -> list[str]:
@@ -102,7 +102,7 @@ def init_producer(name: str, generation: int) -> Operation[ProducerIdentity]:
     """A producer id. Repeatable: an id nobody uses costs nothing, and a name's id is the same again."""
 
     def build(server: Features) -> InitProducerRequest:
-        need(server, "InitProducer", "idempotent producers", "use ProducerSettings(idempotent=False)")
+        need(server, "init_producer", "idempotent producers", "use ProducerSettings(idempotent=False)")
         return InitProducerRequest(name=name, generation=generation)
 
     def read(answer: InitProducerResponse, server: Features) -> ProducerIdentity:

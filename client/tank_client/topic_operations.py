@@ -176,7 +176,7 @@ def alter_topic(
     """Changes settings or adds partitions."""
 
     def build(server: Features) -> AlterTopicRequest:
-        need(server, "AlterTopic", "altering topics")
+        need(server, "alter_topic", "altering topics")
         return AlterTopicRequest(
             name=name,
             partitions=partitions,
@@ -194,7 +194,7 @@ def delete_topic(name: str) -> Operation[None]:
     """Deletes a topic and its data."""
 
     def build(server: Features) -> DeleteTopicRequest:
-        need(server, "DeleteTopic", "deleting topics")
+        need(server, "delete_topic", "deleting topics")
         return DeleteTopicRequest(name=name)
 
     def read(answer: DeleteTopicResponse, server: Features) -> None:
@@ -210,7 +210,7 @@ def find_by_time(topic: str, times: Mapping[int, int]) -> Operation[dict[int, Fo
     partitions = list(times)
 
     def build(server: Features) -> FindByTimeRequest:
-        need(server, "FindByTime", "finding messages by time", "begin at 'first' and skip by the timestamps")
+        need(server, "find_by_time", "finding messages by time", "begin at 'first' and skip by the timestamps")
         return FindByTimeRequest(
             topic=topic,
             partitions=[TimeToFind(partition=p, timestamp_ms=ms) for p, ms in times.items()],
