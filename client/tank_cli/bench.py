@@ -2,6 +2,7 @@
 again.
 """
 
+import functools
 import random
 import secrets
 import time
@@ -80,7 +81,7 @@ def bench_options(messages: int, size: str) -> Callable[[Callable[..., Any]], Ca
     def apply(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
             function = option(function)
-        return shared_options(function)
+        return function
 
     return apply
 
@@ -89,6 +90,7 @@ def bench_options(messages: int, size: str) -> Callable[[Callable[..., Any]], Ca
 @bench_options(messages=500_000, size="100")
 @click.option("--batch-bytes", type=SizeType(), default="64k", show_default=True, help="Of a bundle.")
 @click.option("--compression", type=click.Choice(["none", "snappy"]), default="none", show_default=True)
+@shared_options
 def bench_produce(
     session: Session,
     topic: str | None,
@@ -109,6 +111,7 @@ def bench_produce(
 
 @bench.command("consume")
 @bench_options(messages=1_000_000, size="100")
+@shared_options
 def bench_consume(
     session: Session, topic: str | None, partitions: int, flush: str, messages: int, size: int
 ) -> None:
@@ -137,6 +140,7 @@ def bench_consume(
 @bench_options(messages=2_000, size="100")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), default=500, show_default=True, metavar="N",
               help="Messages a second; the next waits for the one before it.")  # fmt: skip
+@shared_options
 def bench_latency(
     session: Session, topic: str | None, partitions: int, flush: str, messages: int, size: int, rate: float
 ) -> None:
@@ -191,14 +195,14 @@ def fill(
             portion = next(values)[:left]
             began = time.perf_counter()
             for future in set(producer.send_many(topic, portion)):
-                future.add_done_callback(lambda ended, began=began: note_ack(ended, began, acks))
+                future.add_done_callback(functools.partial(note_ack, began, acks))
             left -= len(portion)
             shown.advance(len(portion), len(portion) * size)
         producer.flush()
     return acks
 
 
-def note_ack(ended: "Future[Stored]", began: float, acks: list[float]) -> None:
+def note_ack(began: float, acks: list[float], ended: "Future[Stored]") -> None:
     """Keeps a bundle's time when it was stored; a failure is told by `flush`."""
     if not ended.cancelled() and ended.exception() is None:
         acks.append(time.perf_counter() - began)

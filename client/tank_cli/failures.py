@@ -22,6 +22,9 @@ def report_failure(error: BaseException, arguments: Sequence[str]) -> int:
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return ExitCode.USAGE
     failure = as_cli_error(error)
     if wants_debug(arguments) and not isinstance(
         error, click.ClickException | KeyboardInterrupt | click.Abort

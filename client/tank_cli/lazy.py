@@ -78,14 +78,21 @@ class LazyGroup(click.Group):
             raise click.exceptions.Exit(ExitCode.OUTPUT_CLOSED) from None
         return outcome
 
-    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
         """Runs the command line and exits. Where click is used as a library (`standalone_mode=False`),
         click's own."""
-        if not extra.pop("standalone_mode", True):
-            return super().main(args, prog_name, standalone_mode=False, **extra)
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         arguments = list(sys.argv[1:] if args is None else args)
         try:
-            outcome = super().main(arguments, prog_name, standalone_mode=False, **extra)
+            outcome = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
         except BaseException as error:
             sys.exit(report_failure(error, arguments))
         sys.exit(outcome if isinstance(outcome, int) else 0)

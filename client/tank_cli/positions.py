@@ -32,7 +32,7 @@ class Position:
     value: int = 0
 
 
-class PositionType(click.ParamType):
+class PositionType(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
     """first, end, committed, a number, -N (the last N), or a time."""
 
     name = "POSITION"
@@ -65,7 +65,7 @@ class PositionType(click.ParamType):
             )
 
 
-class PartitionsType(click.ParamType):
+class PartitionsType(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
     """Partitions as 0, 0,3 or 0-3."""
 
     name = "PARTITIONS"
@@ -85,7 +85,7 @@ class PartitionsType(click.ParamType):
         return tuple(sorted(chosen))
 
 
-class SizeType(click.ParamType):
+class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
     """A size in bytes, with k, m, g, t."""
 
     name = "SIZE"
@@ -98,7 +98,7 @@ class SizeType(click.ParamType):
             self.fail(f"{error}.", param, ctx)
 
 
-class DurationType(click.ParamType):
+class DurationType(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
     """A duration with its unit, in milliseconds."""
 
     name = "DURATION"
@@ -111,7 +111,7 @@ class DurationType(click.ParamType):
             self.fail(f"{error}.", param, ctx)
 
 
-class SettingType(click.ParamType):
+class SettingType(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
     """KEY=VALUE."""
 
     name = "KEY=VALUE"

@@ -120,11 +120,19 @@ def parse_message(line: bytes) -> Record:
     value = content_of(body, "value")
     if value is None:
         raise ValueError("it has neither 'value' nor 'value_base64'")
-    timestamp_ms, partition = body.get("timestamp_ms"), body.get("partition")
-    for name, number in (("timestamp_ms", timestamp_ms), ("partition", partition)):
-        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
-            raise ValueError(f"its {name!r} is no number")
-    return Record(value, content_of(body, "key"), timestamp_ms, partition)
+    return Record(
+        value, content_of(body, "key"), number_of(body, "timestamp_ms"), number_of(body, "partition")
+    )
+
+
+def number_of(body: dict[str, object], name: str) -> int | None:
+    """A number that is not negative; None where there is none."""
+    number = body.get(name)
+    if number is None:
+        return None
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise ValueError(f"its {name!r} is no number")
+    return number
 
 
 def content_of(body: dict[str, object], name: str) -> bytes | None:
@@ -176,7 +184,7 @@ def parsed_runs(source: Source, name: str, parse: Parser) -> Iterator[list[Recor
     after the records before it."""
     seen = 0
     for lines in line_runs(source, name):
-        records = []
+        records: list[Record] = []
         for line in lines:
             seen += 1
             try:
