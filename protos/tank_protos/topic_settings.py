@@ -149,7 +149,9 @@ def setting_keys() -> list[str]:
 
 # --- values ------------------------------------------------------------------------------------
 
-_SIZE_UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+_SIZE_UNITS = {"": 1, "b": 1} | {
+    unit: 1024**power for power, letter in enumerate("kmgt", 1) for unit in (letter, f"{letter}b")
+}
 _DURATION_UNITS_MS = {
     "": 1000,
     "ms": 1,
