@@ -89,8 +89,8 @@ class TankServer:
         for connection in list(self.connections.values()):
             self.watch(connection)
         deadline = self.loop.time() + grace_s
-        while self._is_busy() and self.loop.time() < deadline:
-            # Answers come from the disk, the controller and the clients' windows; nobody could set one event.
+        # Answers come from the disk, the controller and the clients' windows: there is no one event to wait for.
+        while self._is_busy() and self.loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(_STOP_STEP_S)
         for connection in list(self.connections.values()):
             self.close(connection, "")

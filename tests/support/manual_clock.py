@@ -1,19 +1,17 @@
-"""A clock that moves when a test says so."""
+"""A clock that moves only when told."""
 
 
 class ManualClock:
-    """Both clocks of `tank_node.clock.Clock`, moved together by `advance`."""
+    """Implements tank_node.clock.Clock."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
-        self._monotonic_ms = 0
 
     def now_ms(self) -> int:
         return self._now_ms
 
     def monotonic_ms(self) -> int:
-        return self._monotonic_ms
+        return self._now_ms - 1_600_000_000_000
 
-    def advance(self, milliseconds: int) -> None:
+    def pass_ms(self, milliseconds: int) -> None:
         self._now_ms += milliseconds
-        self._monotonic_ms += milliseconds

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tank_node.limits import MIB
 from tank_node.log.segment import Stretch
-from tank_node.partition import Partition, Reach
+from tank_node.partition import FIRST_AVAILABLE, Partition, Reach
 from tank_node.sessions.output import Chunk
 from tank_node.waiting import Waiter
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
@@ -99,7 +99,7 @@ _ABSENT = {
 }
 
 
-def _look(topics: Topics, *, redirects: bool) -> bool:
+def _look(topics: Topics, *, redirects: bool, at_least: int = 0) -> bool:
     """Reads every partition; whether there is something to answer. `redirects`: the client knows the
     flags 0xfb to 0xfd."""
     ready = False
@@ -114,7 +114,7 @@ def _look(topics: Topics, *, redirects: bool) -> bool:
                 if left <= 0:
                     one.found = Reach.WAIT
                     continue
-                found = partition.fetch(one.sequence_number, min(one.fetch_bytes, left))
+                found = partition.fetch(one.sequence_number, min(max(one.fetch_bytes, at_least), left))
                 one.found = found
                 if isinstance(found, Stretch):
                     left -= found.length
@@ -221,9 +221,12 @@ class FetchWait(Waiter):
         for _, _, wanted in self.topics:
             for one in wanted or ():
                 if (partition := one.partition) is not None:
-                    one.sequence_number = partition.next_number(one.sequence_number)
-                    lowest = self.numbers.get(partition, one.sequence_number)
-                    self.numbers[partition] = min(lowest, one.sequence_number)
+                    number = partition.next_number(one.sequence_number)
+                    lowest = self.numbers.get(partition, number)
+                    self.numbers[partition] = min(lowest, number)
+                    # A log that never held a message may begin at any number: whoever waits there wants that one.
+                    starts_anywhere = number <= 1 and not partition.log.first_available
+                    one.sequence_number = FIRST_AVAILABLE if starts_anywhere else number
         session = self.session
         session.in_flight += 1
         session.waits[self] = None
@@ -233,7 +236,11 @@ class FetchWait(Waiter):
         if self.numbers[partition] > partition.high_water_mark:
             return
         self.gathered += appended_bytes
-        if self.gathered >= self.min_bytes and _look(self.topics, redirects=self.redirects):
+        if self.gathered < self.min_bytes:
+            return
+        # What came since the wait began is sent whole, as TANK does: min_bytes may be more than fetch_size.
+        at_least = min(self.gathered, self.session.limits.fetch_bytes)
+        if _look(self.topics, redirects=self.redirects, at_least=at_least):
             self._finish()
 
     def lost(self, partition: Partition) -> None:

@@ -1,0 +1,111 @@
+"""A broker with real files, a clock that moves when told, and sessions without sockets."""
+
+from pathlib import Path
+from typing import Self
+
+from tank_node.broker import Broker
+from tank_node.disk import OsDisk
+from tank_node.limits import Limits
+from tank_node.log.data_folder import DataFolder
+from tank_node.log.flusher import Flusher
+from tank_node.metrics import Metrics
+from tank_node.sessions.output import Chunk
+from tank_node.sessions.tank import TankSession
+from tank_protos.framing import FrameReader, frame
+from tank_protos.wire import Message
+
+from tests.support.instant_controller import InstantController
+from tests.support.manual_clock import ManualClock
+
+
+class BenchNode:
+    """All rooms of a node below the server. `client` gives a conversation."""
+
+    def __init__(self, folder: Path, limits: Limits | None = None) -> None:
+        self.clock = ManualClock()
+        self.controller = InstantController()
+        self.metrics = Metrics()
+        self.posted: list[object] = []
+        disk = OsDisk()
+        self.data_folder = DataFolder.open(str(folder), disk, self.clock)
+        self.flusher = Flusher(disk, self.posted.append)
+        self.broker = Broker(
+            self.data_folder, self.controller, self.flusher, self.clock, limits or Limits(), self.metrics
+        )
+        self.broker.open()
+
+    def client(self) -> "BenchClient":
+        return BenchClient(self)
+
+    def tick(self) -> None:
+        """What a server's tick does around its requests."""
+        self.broker.end_tick()
+
+    def pass_ms(self, milliseconds: int) -> None:
+        """Time passes, and deadlines with it."""
+        self.clock.pass_ms(milliseconds)
+        self.broker.begin_tick()
+        self.broker.expire()
+
+    def sync(self) -> None:
+        """Waits until the disk has what was asked for, and tells the broker."""
+        while any(log.flushing is not None for log in self.data_folder.logs.values()) or self.posted:
+            for call in self.posted[:]:
+                self.posted.remove(call)
+                assert callable(call)
+                call()
+
+    def close(self) -> None:
+        self.flusher.close()
+        self.data_folder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class BenchClient:
+    """A session, fed by hand."""
+
+    def __init__(self, node: BenchNode) -> None:
+        self.node = node
+        self.session = TankSession(node.broker)
+        self._received = bytearray()
+        self._frames = FrameReader()
+
+    def feed(self, data: bytes) -> None:
+        """Bytes arrive, as the server hands them over: what is left of an earlier frame goes before them."""
+        self._received += data
+        buffer = bytearray(self._received)
+        rest = self.session.receive(buffer, memoryview(buffer), 0, len(buffer))
+        # The broker's tick ends before the buffer may change.
+        self.node.tick()
+        del self._received[:rest]
+
+    def send(self, message: Message, version: int = 0) -> None:
+        self.feed(b"".join(frame(message.ID, message.encode(version))))
+
+    def taken(self) -> bytes:
+        """Everything that was answered since the last time, chunks read from their files."""
+        parts = []
+        for output in self.session.out:
+            if isinstance(output, Chunk):
+                parts.append(self.node.data_folder.disk.read_at(output.file.fd, output.length, output.position))
+                output.file.release()
+            else:
+                parts.append(output)
+        self.session.out.clear()
+        return b"".join(parts)
+
+    def answers(self) -> list[tuple[int, memoryview]]:
+        """The whole frames answered since the last time, as (id, payload)."""
+        return self._frames.feed(self.taken())
+
+    def ask(self, message: Message) -> memoryview:
+        """Sends, and gives the payload of the only answer."""
+        self.send(message)
+        ((message_id, payload),) = self.answers()
+        assert message_id in (message.ID, 1)
+        return payload
