@@ -10,8 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tank_protos.bundle_decode import bounds, read_messages
-from tank_protos.bundle_header import MAX_MESSAGE_SET_BYTES, MAX_SEQUENCE_NUMBER, bundles
+from tank_protos.bundle_decode import bounds, read_wanted
+from tank_protos.bundle_header import MAX_MESSAGE_SET_BYTES, MAX_SEQUENCE_NUMBER
 from tank_protos.bundle_kernel import MessageSet
 from tank_protos.errors import InvalidBundle
 
@@ -55,14 +55,10 @@ def decode_arrow(
     """
     builder = _Builder(batch_bytes)
     for chunk in chunks:
-        base = chunk.base
+        base, data, lower, upper = chunk
         try:
-            for bundle in bundles(chunk.data):
-                messages, numbers = read_messages(bundle, base, max_bytes)
-                if numbers[-1] > MAX_SEQUENCE_NUMBER:
-                    raise InvalidBundle(f"sequence number {numbers[-1]} is above {MAX_SEQUENCE_NUMBER}")
-                base = numbers[-1] + 1
-                builder.add(messages, numbers, chunk.lower, chunk.upper)
+            for messages, numbers in read_wanted(data, base, lower, upper, max_bytes):
+                builder.add(messages, numbers, lower, upper)
                 if builder.size >= batch_bytes:
                     yield from builder.finish()
         except InvalidBundle:

@@ -73,13 +73,14 @@ def unpacked(
     return data, 0
 
 
-def read_messages(bundle: Buffer, base: int, max_bytes: int) -> tuple[MessageSet, Sequence[int]]:
+def read_messages(
+    bundle: Buffer, header: BundleHeader, base: int, max_bytes: int
+) -> tuple[MessageSet, Sequence[int]]:
     """A bundle's messages in columns with timestamps in runs, and their numbers; for the decoders here.
 
     `base` is the first message's number, ignored when the bundle is sparse. Raises InvalidBundle, also when
     the count in the header is not that of the messages.
     """
-    header = read_header(bundle)
     data, start = unpacked(bundle, header, max_bytes)
     numbers: Sequence[int]
     if header.sparse:
@@ -93,13 +94,33 @@ def read_messages(bundle: Buffer, base: int, max_bytes: int) -> tuple[MessageSet
     return messages, numbers
 
 
+def read_wanted(
+    chunk: Buffer, base: int, lower: int, upper: int, max_bytes: int
+) -> Iterator[tuple[MessageSet, Sequence[int]]]:
+    """`read_messages` of those bundles of a chunk that touch the numbers from `lower` to `upper`.
+
+    The others are judged by their headers and not unpacked, so that asking for the end of a chunk is cheap.
+    """
+    for bundle in bundles(chunk):
+        header = read_header(bundle)
+        first = header.first if header.sparse else base
+        last = first + header.span
+        if last > MAX_SEQUENCE_NUMBER:
+            raise InvalidBundle(f"sequence number {last} is above {MAX_SEQUENCE_NUMBER}")
+        base = last + 1
+        if first > upper:
+            return
+        if last >= lower:
+            yield read_messages(bundle, header, first, max_bytes)
+
+
 def decode(bundle: Buffer, base: int, *, max_bytes: int = MAX_MESSAGE_SET_BYTES) -> list[Message]:
     """The messages of one bundle (without length prefix).
 
     `base` is the number of the first one; a sparse bundle has its own and ignores it. `max_bytes` bounds what
     a compressed message set may unpack to. Raises InvalidBundle.
     """
-    messages, numbers = read_messages(bundle, base, max_bytes)
+    messages, numbers = read_messages(bundle, read_header(bundle), base, max_bytes)
     return Columns(numbers, timestamp_list(messages), messages.keys, messages.values).messages()
 
 
@@ -116,9 +137,7 @@ def iter_columns(
     `base` is the number of the chunk's first message: dense bundles count on from it, or from the end of the
     sparse one before. A partial last bundle is left out. Raises InvalidBundle where a bad bundle is reached.
     """
-    for bundle in bundles(chunk):
-        messages, numbers = read_messages(bundle, base, max_bytes)
-        base = numbers[-1] + 1
+    for messages, numbers in read_wanted(chunk, base, lower, upper, max_bytes):
         columns = Columns(numbers, timestamp_list(messages), messages.keys, messages.values)
         if numbers[0] < lower or numbers[-1] > upper:
             columns = _between(columns, lower, upper)

@@ -123,7 +123,7 @@ def make_sparse(bundle: Buffer, first: int) -> bytes:
     header = read_header(bundle)
     if header.sparse:
         return bytes(bundle)
-    messages, _ = read_messages(bundle, first, MAX_MESSAGE_SET_BYTES)
+    messages, _ = read_messages(bundle, header, first, MAX_MESSAGE_SET_BYTES)
     contents, lengths = _measured(messages.values)
     numbers = range(first, first + header.messages)
     body = _message_set(contents, lengths, timestamp_list(messages), messages.keys, numbers, "")

@@ -103,6 +103,20 @@ def test_numbers_over_holes_and_sparse_bundles() -> None:
     assert batch.column("offset").to_pylist() == [25, 26]
 
 
+def test_bundles_outside_the_bounds_are_not_unpacked() -> None:
+    bad = as_batch(b"\x09\x15" + b"no snappy")
+    good = as_batch(encode([b"a", b"b"], timestamps=1))
+    chunk = bad + good + bad
+    assert [message.sequence_number for message in decode_columns(chunk, 1, 3, 4).messages()] == [3, 4]
+    [batch] = decode_arrow([Chunk(1, chunk, 3, 4)])
+    assert batch.column("offset").to_pylist() == [3, 4]
+    for lower, upper in ((2, 4), (3, 5)):
+        with pytest.raises(InvalidBundle):
+            decode_columns(chunk, 1, lower, upper)
+        with pytest.raises(InvalidBundle):
+            list(decode_arrow([Chunk(1, chunk, lower, upper)]))
+
+
 def test_keyless_messages_have_null_keys() -> None:
     first, second = encode([b"a"] * 3, timestamps=1), encode([b"b", b"c"], timestamps=1, keys=[b"", b"k"])
     [batch] = decode_arrow([Chunk(1, as_batch(first) + as_batch(second) + as_batch(first))])
