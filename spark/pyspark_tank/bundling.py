@@ -70,7 +70,7 @@ class KeyPartitioner:
         encoded = keys.dictionary_encode()
         distinct = [key or None for key in encoded.dictionary.to_pylist()]
         by_key = np.array([-1 if key is None else crc32c(key) % count for key in distinct], dtype=np.int64)
-        chosen = by_key[pc.fill_null(encoded.indices, 0).to_numpy()]
+        chosen: np.ndarray[Any, Any] = by_key[pc.fill_null(encoded.indices, 0).to_numpy()]
         keyless = chosen < 0
         if encoded.indices.null_count:
             keyless |= encoded.indices.is_null().to_numpy(zero_copy_only=False)
