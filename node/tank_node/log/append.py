@@ -213,19 +213,20 @@ class AppendableLog:
             return self._new_run(number, append_ms)
         active = self.segments[-1]
         began_ms = active.first_append_ms if active.count else append_ms
-        run = _Run(active, active.base, active.size_bytes, began_ms + self._roll_ms())
+        run = _Run(active, active.base, active.size_bytes, began_ms + self.roll_ms())
         if active.count >= MAX_SEGMENT_RECORDS:
             run.roll_at_ms = 0
         self._runs.append(run)
         return run
 
     def _new_run(self, number: int, append_ms: int) -> _Run:
-        run = _Run(None, number, 0, append_ms + self._roll_ms())
+        run = _Run(None, number, 0, append_ms + self.roll_ms())
         run.snapshot = (self._producers or self.load_producers()).snapshot() if self.segments else b""
         self._runs.append(run)
         return run
 
-    def _roll_ms(self) -> int:
+    def roll_ms(self) -> int:
+        """How old a segment gets before it is sealed."""
         return max(self.settings.roll_ms - self.jitter_ms, 1) if self.settings.roll_ms else 2**62
 
     def write_staged(self) -> None:

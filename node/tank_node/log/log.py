@@ -7,13 +7,15 @@ Invariant: first_available <= last + 1; synced <= written <= last; batches above
 nobody but the producers' memory sees them.
 """
 
+import logging
 import os
 from bisect import bisect_right
 from collections.abc import Callable
+from typing import Protocol
 
-from tank_node.log import mend, recovery, truncation
+from tank_node.log import compaction, maintenance, mend, recovery, scrub, truncation
 from tank_node.log.append import AppendableLog, LogState
-from tank_node.log.errors import LogFailed, StorageError
+from tank_node.log.errors import LogDamaged, LogFailed, StorageError
 from tank_node.log.flush_work import FlushWork
 from tank_node.log.open_files import OpenFiles
 from tank_node.log.segment import Segment, Stretch
@@ -21,8 +23,16 @@ from tank_node.log.settings import LogSettings
 
 __all__ = ["LogState", "PartitionLog"]
 
+logger = logging.getLogger(__name__)
+
 _CURSORS = 256
 """Consumers of one partition whose place is remembered."""
+
+
+class Background(Protocol):
+    """Does work in a thread, then a function on the loop: `flusher.Flusher`."""
+
+    def run(self, job: Callable[[], None], done: Callable[[], None]) -> None: ...
 
 
 class PartitionLog(AppendableLog):
@@ -34,6 +44,9 @@ class PartitionLog(AppendableLog):
         super().__init__(files, folder, topic_id, partition, settings)
         self.flushing: FlushWork | None = None
         """The fsync round that is under way."""
+        self.compaction: compaction.CompactionWork | None = None
+        """The compaction that is under way."""
+        self.scrub_place = scrub.ScrubPlace()
         self.before_truncation: Callable[[PartitionLog, int], None] = _nothing
         """Called with the new end before anything is cut: the checkpoint must not promise more. The folder's."""
 
@@ -44,8 +57,10 @@ class PartitionLog(AppendableLog):
 
         None begins above `through`; at least one, however long, else at most `max_bytes`; never over the end of a
         segment, nor over a hole when the batch behind it does not carry its numbers. The stretch's file must be
-        released. Raises StorageError when the files cannot be opened or read.
+        released. Raises LogDamaged for a damaged log, StorageError when the files cannot be opened or read.
         """
+        if self.state is LogState.DAMAGED:
+            raise LogDamaged(self.reason)
         if through > self.written:
             through = self.written
         if number > through or self.state is LogState.CLOSED:
@@ -58,7 +73,11 @@ class PartitionLog(AppendableLog):
             if found is None:
                 return None
         segment, i = found
-        taken = segment.read(i, max_bytes, through, self.written)
+        try:
+            taken = segment.read(i, max_bytes, through, self.written)
+        except LogDamaged as damage:
+            self.spoiled(str(damage))
+            raise
         if taken is None:
             return None
         stretch, stop = taken
@@ -147,11 +166,59 @@ class PartitionLog(AppendableLog):
 
         Index first (fsynced), then log; the producers' memory and the epochs go back too. Raises StorageError.
         """
+        if self.compaction is not None:
+            self.compaction.cancelled = True
         truncation.truncate(self, last)
 
     def apply_settings(self, settings: LogSettings) -> None:
         """Takes new settings; they hold from the next batch, and the next `maintain`, on."""
         self.settings = settings
+
+    # ---- from time to time ----
+
+    def maintain(self, now_ms: int, high_water_mark: int, flusher: Background | None = None) -> None:
+        """Rolling by age, retention, compaction (in the flusher's thread; here when there is none), mending.
+
+        For the broker's timer, every few seconds. Nothing above `high_water_mark` goes. Raises StorageError.
+        """
+        self.high_water_mark = max(self.high_water_mark, high_water_mark)
+        if self.state is LogState.DAMAGED and self.settings.replication_factor == 1:
+            maintenance.mend_if_alone(self, now_ms)
+        if self.state is not LogState.ACTIVE:
+            return
+        maintenance.roll_by_age(self, now_ms)
+        maintenance.apply_retention(self, now_ms, high_water_mark)
+        if self.settings.compact and self.compaction is None:
+            work = compaction.plan(self, min(high_water_mark, self.synced))
+            if work is not None:
+                self.compaction = work
+                if flusher is None:
+                    work.run(self.disk)
+                    self.end_compaction(work)
+                else:
+                    flusher.run(lambda: work.run(self.disk), lambda: self.end_compaction(work))
+
+    def end_compaction(self, work: compaction.CompactionWork) -> None:
+        """Puts the results of a compaction in place, on the loop."""
+        self.compaction = None
+        work.cancelled = work.cancelled or self.state is not LogState.ACTIVE
+        compaction.finish(self, work, logger.error)
+
+    def scrub(self, max_bytes: int) -> scrub.Scrubbed:
+        """Checks about so many stored bytes, going on where the last call ended. A bad batch makes the log DAMAGED.
+
+        Raises StorageError when the files cannot be read.
+        """
+        done = scrub.scrub(self, self.scrub_place, max_bytes)
+        if done.bad:
+            self.spoiled(done.bad)
+        return done
+
+    def spoiled(self, reason: str) -> None:
+        """Stored batches went bad while the log was in use: it is DAMAGED; what was promised stays promised."""
+        self.drop_staged()
+        self.recovery_point = self.synced
+        self.damage(reason)
 
     # ---- its life ----
 
@@ -185,6 +252,8 @@ class PartitionLog(AppendableLog):
         For replication factor 1, and for the replica that a lossy election chose. Reads everything, and blocks.
         Raises StorageError; the log is then damaged as before.
         """
+        if self.compaction is not None:
+            self.compaction.cancelled = True
         epoch = self.epochs[-1][0] if self.epochs else 0
         return mend.mend(self, self.recovery_point, max(epoch, leader_epoch or 0), now_ms)
 

@@ -11,15 +11,14 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tank_protos import bundle, varint
-from tank_protos.errors import WireError
-
 from tank_node.log import swap
 from tank_node.log.errors import DiskFailed
 from tank_node.log.record import RECORD_BYTES, SPARSE, Record
 from tank_node.log.recovery import FolderScan, batches, matches, scan
 from tank_node.log.rewrite import SegmentWriter
 from tank_node.log.segment import INDEX, LOG, Segment
+from tank_protos import bundle, varint
+from tank_protos.errors import WireError
 
 if TYPE_CHECKING:
     from tank_node.log.log import PartitionLog
@@ -192,9 +191,10 @@ def _write_anew(
         writer.close()
     for open_file in segment.files():
         file.files.forget(open_file)
+    swap.prepare(disk, log.folder, segment.base)
     for suffix in (INDEX, LOG):
         disk.rename(segment.path(suffix), segment.path(suffix) + swap.DAMAGED)
-    swap.commit(disk, log.folder, segment.base)
+    swap.put_in_place(disk, log.folder, segment.base)
 
 
 def _note_losses(

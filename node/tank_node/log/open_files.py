@@ -15,7 +15,7 @@ from tank_node.log.errors import DiskFailed, StorageError, TooManyOpenFiles
 class OpenFile:
     """One file that is open, was open or will be open. Made by `OpenFiles.file`; `fd` is valid while pinned."""
 
-    __slots__ = ("dirty", "error", "fd", "files", "path", "pins", "writes")
+    __slots__ = ("deleted", "dirty", "error", "fd", "files", "path", "pins", "writes")
 
     def __init__(self, files: "OpenFiles", path: str) -> None:
         self.files = files
@@ -27,6 +27,8 @@ class OpenFile:
         self.dirty = False
         """Written since its last successful fsync. Such a file is synced before it is closed, because an error
         that the disk reports later may otherwise reach nobody."""
+        self.deleted = False
+        """Nobody needs it any more: it closes with its last pin."""
         self.writes = 0
         """Counts changes: an fsync covers those that it saw."""
         self.error: OSError | None = None
@@ -46,6 +48,8 @@ class OpenFile:
     def release(self) -> None:
         self.pins -= 1
         assert self.pins >= 0, "released more often than pinned"
+        if self.deleted and self.pins == 0:
+            self.files.close(self)
 
 
 class OpenFiles:
@@ -119,6 +123,7 @@ class OpenFiles:
     def forget(self, file: OpenFile) -> None:
         """For a file that was deleted: nothing of it needs to be kept, and it closes with its last pin's end."""
         file.dirty = False
+        file.deleted = True
         if file.pins == 0:
             self.close(file)
 

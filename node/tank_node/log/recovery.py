@@ -156,7 +156,7 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
             break
         log_bytes = files.logs[base]
         segment = Segment(log.files, log.folder, base, log_bytes, files.indexes[base] // RECORD_BYTES)
-        start = segment.index.containing(point + 1)
+        start = segment.index.containing(point + 1) if base <= point else 0
         good, last = _good_records(segment, start, max(last, base - 1), log_bytes, found)
         if good < segment.count and (
             _good_behind(segment, good, log_bytes) or _any_good(log, files, bases[at + 1 :])
@@ -167,6 +167,8 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
             log.size_bytes += segment.size_bytes
             raise _Damage(f"the batch behind number {last} does not match its checksum, and good ones follow")
         end = _end(segment, good)
+        if end > log_bytes:
+            raise _Damage(f"bytes of {segment.path(LOG)} before number {last} are missing")
         kept.append((segment, start))
         log.segments.append(segment)
         log.size_bytes += end
@@ -324,11 +326,12 @@ def take_over(log: PartitionLog, last: int, entry: Entry | None) -> None:
     else:
         log.epochs = [epoch for epoch in entry.epochs if epoch[1] <= entry.recovery_point]
         start = entry.recovery_point + 1
-    for segment in log.segments:
-        if segment.last >= start:
-            for record in segment.index.records(segment.index.containing(start)):
-                if not log.epochs or log.epochs[-1][0] != record.leader_epoch:
-                    log.epochs.append((record.leader_epoch, record.first))
+    for at, segment in enumerate(log.segments):
+        if at + 1 < len(log.segments) and log.segments[at + 1].base <= start:
+            continue
+        for record in segment.index.records(segment.index.containing(start)):
+            if not log.epochs or log.epochs[-1][0] != record.leader_epoch:
+                log.epochs.append((record.leader_epoch, record.first))
     try:
         if log.folder_dirty or log.segments:
             log.disk.sync_folder(log.folder)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tank_node.disk import Buffer
-from tank_node.log.errors import DiskFailed, DiskFull, StorageError
+from tank_node.log.errors import DiskFailed, DiskFull, LogDamaged, StorageError
 from tank_node.log.index import Index
 from tank_node.log.open_files import OpenFile, OpenFiles
 from tank_node.log.record import RECORD_BYTES, REWRITTEN, SPARSE
@@ -255,6 +255,8 @@ class Segment:
             last = to_first + to_span
             length = to_position + to_length - position
         file = self.log_end.file
+        if not (first <= last and 0 < length <= self.log_end.length - position):
+            raise LogDamaged(f"record {i} of {self.index_end.file.path} points outside of its log")
         file.pin()
         return Stretch(file, position, length, first, last, flags & SPARSE != 0), stop + 1
 

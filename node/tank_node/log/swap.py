@@ -20,33 +20,44 @@ def finish_swaps(disk: Disk, folder: str, entries: Sequence[Entry]) -> bool:
     names = {entry.name for entry in entries}
     found = False
     for name in sorted(names):
-        path = os.path.join(folder, name)
         if name.endswith(CLEANED) or (name.endswith(LOG + SWAP) and name[:20] + INDEX + SWAP not in names):
-            disk.remove(path)
+            disk.remove(os.path.join(folder, name))
             found = True
         elif name.endswith(INDEX + SWAP):
-            put_in_place(disk, folder, int(name[:20]), names)
+            put_in_place(disk, folder, int(name[:20]))
             found = True
     if found:
         disk.sync_folder(folder)
     return found
 
 
-def commit(disk: Disk, folder: str, base: int) -> None:
-    """The new files, complete and synced as `.cleaned`, become the segment. Raises OSError."""
-    stem = os.path.join(folder, f"{base:020d}")
+def prepare(disk: Disk, folder: str, base: int) -> None:
+    """The new files, synced as `.cleaned`, are complete and will replace the old ones. Raises OSError."""
+    stem = _stem(folder, base)
     disk.rename(stem + LOG + CLEANED, stem + LOG + SWAP)
     disk.sync_folder(folder)
     disk.rename(stem + INDEX + CLEANED, stem + INDEX + SWAP)
     disk.sync_folder(folder)
-    put_in_place(disk, folder, base, {f"{base:020d}{LOG}{SWAP}"})
-    disk.sync_folder(folder)
 
 
-def put_in_place(disk: Disk, folder: str, base: int, names: set[str]) -> None:
-    """Gives the complete new files their names, the log first: the index's `.swap` says that it is not done."""
-    stem = os.path.join(folder, f"{base:020d}")
-    if f"{base:020d}{LOG}{SWAP}" in names:
+def put_in_place(disk: Disk, folder: str, base: int) -> None:
+    """Gives the complete new files their names, the index last: its `.swap` says that it is not done.
+
+    The folder is not synced: names change in order on every file system with a journal, and until they have,
+    the `.swap` is found again.
+    """
+    stem = _stem(folder, base)
+    if disk.exists(stem + LOG + SWAP):
         disk.rename(stem + LOG + SWAP, stem + LOG)
-        disk.sync_folder(folder)
     disk.rename(stem + INDEX + SWAP, stem + INDEX)
+
+
+def discard(disk: Disk, folder: str, base: int) -> None:
+    """The new files are not wanted any more. Raises OSError."""
+    stem = _stem(folder, base)
+    disk.remove(stem + INDEX + SWAP)
+    disk.remove(stem + LOG + SWAP)
+
+
+def _stem(folder: str, base: int) -> str:
+    return os.path.join(folder, f"{base:020d}")

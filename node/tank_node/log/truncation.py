@@ -111,7 +111,7 @@ def restore_producers(log: "AppendableLog") -> Producers:
             continue  # an older one, and more records, say the same
         start = base
         break
-    for segment in log.segments:
-        if segment.last >= start:
+    for at, segment in enumerate(log.segments):
+        if at + 1 == len(log.segments) or log.segments[at + 1].base > start:
             producers.replay(segment.index.records(segment.index.containing(start)))
     return producers

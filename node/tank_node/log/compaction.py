@@ -1,0 +1,212 @@
+"""Compaction by key: of sealed segments, the newest message of each key stays, and every message without a key.
+
+TANK's rule: a message without key and without content goes too; a key with empty content (a tombstone) stays.
+Nothing is numbered anew. Out of one batch comes at most one, with the same first, last and epoch in its record;
+where messages were taken out of it, it is sparse. The work is done in a thread on files that never change; the
+event loop only puts the results in place.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tank_node.disk import Disk
+from tank_node.log import swap
+from tank_node.log.record import MARKER, RECORD_BYTES, SPARSE, Record, read_record
+from tank_node.log.recovery import matches
+from tank_node.log.rewrite import SegmentWriter
+from tank_node.log.segment import INDEX, LOG, Segment
+from tank_protos import bundle, varint
+from tank_protos.errors import WireError
+
+if TYPE_CHECKING:
+    from tank_node.log.log import PartitionLog
+
+MAX_KEYS = 4_000_000
+"""Remembered in one round, some 400 MiB at worst: of further keys every message stays until the next round."""
+
+
+@dataclass(slots=True)
+class CompactionWork:
+    """One round for one log. `run` in a thread; then `PartitionLog.end_compaction` on the loop."""
+
+    folder: str
+    segments: list[Segment]
+    """Sealed and wholly below the high-water mark, oldest first."""
+    through: int
+    """The last number looked at."""
+    sizes: list[tuple[int, int]]
+    """Of each segment when the work was made: bytes of batches, number of records."""
+    cancelled: bool = False
+    """The log was truncated or closed: nothing may be put in place."""
+    error: Exception | None = None
+    rewritten: list[tuple[Segment, int, int]] = field(default_factory=list)
+    """Segments whose new files are complete as `.swap`, with their bytes and records."""
+    messages_dropped: int = 0
+
+    def run(self, disk: Disk) -> None:
+        """Reads the segments twice and writes those that change. Never raises: see `error`."""
+        try:
+            newest: dict[bytes, int] = {}
+            for segment, (log_bytes, records) in zip(self.segments, self.sizes, strict=True):
+                for record, batch in _stored(disk, self.folder, segment.base, log_bytes, records):
+                    _note_keys(newest, record, batch)
+            for segment, (log_bytes, records) in zip(self.segments, self.sizes, strict=True):
+                if self.cancelled:
+                    return
+                self._rewrite(disk, segment, log_bytes, records, newest)
+        except (OSError, WireError, SpoiledBatch) as error:
+            self.error = error
+
+    def _rewrite(
+        self, disk: Disk, segment: Segment, log_bytes: int, records: int, newest: dict[bytes, int]
+    ) -> None:
+        def stored() -> Iterator[tuple[Record, memoryview]]:
+            return _stored(disk, self.folder, segment.base, log_bytes, records)
+
+        dropped = 0
+        for record, batch in stored():
+            kept = kept_messages(record, batch, newest)
+            dropped += 0 if kept is None else record.messages - len(kept)
+        if not dropped:
+            return
+        writer = SegmentWriter(disk, self.folder, segment.base)
+        try:
+            for record, batch in stored():
+                kept = kept_messages(record, batch, newest)
+                if kept is None:
+                    writer.add(batch, record, _last_in(record, batch))
+                elif kept:
+                    changed = record._replace(messages=len(kept), flags=record.flags | SPARSE)
+                    writer.add(_encode(kept), changed, kept[-1].sequence_number)
+            writer.finish()
+            size, count = writer.end, writer.count
+        finally:
+            writer.close()
+        swap.prepare(disk, self.folder, segment.base)
+        self.rewritten.append((segment, size, count))
+        self.messages_dropped += dropped
+
+
+class SpoiledBatch(Exception):
+    """A batch that does not match its checksum: the round ends, the scrub will find it too."""
+
+
+def _stored(
+    disk: Disk, folder: str, base: int, log_bytes: int, records: int
+) -> Iterator[tuple[Record, memoryview]]:
+    """A segment's records and batches, by descriptors of its own (this runs in a thread)."""
+    stem = os.path.join(folder, f"{base:020d}")
+    index_fd = disk.open(stem + INDEX)
+    try:
+        log_fd = disk.open(stem + LOG)
+        try:
+            yield from _read_batches(
+                disk, log_fd, disk.read_at(index_fd, records * RECORD_BYTES, 0), log_bytes
+            )
+        finally:
+            disk.close(log_fd)
+    finally:
+        disk.close(index_fd)
+
+
+def _read_batches(disk: Disk, fd: int, index: bytes, log_bytes: int) -> Iterator[tuple[Record, memoryview]]:
+    window, begin = memoryview(b""), 0
+    for at in range(0, len(index), RECORD_BYTES):
+        record = read_record(index, at)
+        if record.end > begin + len(window):
+            begin = record.position
+            window = memoryview(disk.read_at(fd, min(max(1 << 20, record.length), log_bytes - begin), begin))
+        batch = window[record.position - begin : record.end - begin]
+        if not matches(record, batch):
+            raise SpoiledBatch(f"the batch at {record.first} does not match its checksum")
+        yield record, batch
+
+
+def _messages(record: Record, batch: memoryview) -> list[bundle.Message]:
+    _, start = varint.read(batch, 0)
+    return bundle.decode(batch[start:], record.first)
+
+
+def _note_keys(newest: dict[bytes, int], record: Record, batch: memoryview) -> None:
+    if record.flags & MARKER:
+        return
+    for message in _messages(record, batch):
+        if message.key and (message.key in newest or len(newest) < MAX_KEYS):
+            newest[message.key] = message.sequence_number
+
+
+def kept_messages(record: Record, batch: memoryview, newest: dict[bytes, int]) -> list[bundle.Message] | None:
+    """The messages that stay; None when all do (or the batch is a marker)."""
+    if record.flags & MARKER:
+        return None
+    messages = _messages(record, batch)
+    kept = [
+        message
+        for message in messages
+        if (newest.get(message.key, 0) <= message.sequence_number if message.key else message.value)
+    ]
+    return kept if len(kept) < len(messages) else None
+
+
+def _last_in(record: Record, batch: memoryview) -> int:
+    """The last number that the bundle itself has, which readers count on from."""
+    if not record.flags & SPARSE:
+        return record.last
+    _, start = varint.read(batch, 0)
+    return bundle.read_header(batch[start:]).last
+
+
+def _encode(kept: Sequence[bundle.Message]) -> bytes:
+    return bundle.as_batch(
+        bundle.encode_sparse(
+            [message.sequence_number for message in kept],
+            [message.value for message in kept],
+            timestamps=[message.timestamp_ms for message in kept],
+            keys=[message.key for message in kept],
+        )
+    )
+
+
+def plan(log: "PartitionLog", high_water_mark: int) -> CompactionWork | None:
+    """The next round for a log; None while too little of it is new (`min_cleanable_ratio`)."""
+    sealed = []
+    for segment, following in zip(log.segments, log.segments[1:], strict=False):
+        if following.base > high_water_mark + 1 or not segment.synced:
+            break
+        sealed.append((segment, following.base - 1))
+    total = sum(segment.size_bytes for segment, _ in sealed)
+    fresh = sum(segment.size_bytes for segment, last in sealed if last > log.compacted_through)
+    if not fresh or fresh < total * log.settings.min_cleanable_ratio:
+        return None
+    segments = [segment for segment, _ in sealed]
+    sizes = [(segment.size_bytes, segment.count) for segment in segments]
+    return CompactionWork(log.folder, segments, sealed[-1][1], sizes)
+
+
+def finish(log: "PartitionLog", work: CompactionWork, note: Callable[[str], None]) -> None:
+    """Puts the rewritten segments in place of the old ones, on the loop."""
+    for segment, size, count in work.rewritten:
+        if work.cancelled or segment not in log.segments:
+            with contextlib.suppress(OSError):
+                swap.discard(log.disk, log.folder, segment.base)
+            continue
+        try:
+            swap.put_in_place(log.disk, log.folder, segment.base)
+        except OSError as error:
+            log.fail(f"compaction could not replace {segment.path(LOG)}: {error.strerror}")
+            return
+        for file in segment.files():
+            log.files.forget(file)
+        fresh = Segment(log.files, log.folder, segment.base, size, count)
+        log.segments[log.segments.index(segment)] = fresh
+        log.size_bytes += size - segment.size_bytes
+        log.folder_dirty = True
+    log.forget_cursors()
+    if work.error is not None:
+        note(f"compaction of {log.folder} stopped: {work.error}")
+    elif not work.cancelled:
+        log.compacted_through = work.through
+        log.changed = True
