@@ -7,8 +7,8 @@ allocate by what a header claims, only by the bytes they walk over. Use `tank_pr
 from __future__ import annotations
 
 from collections.abc import Callable
-from io import BytesIO
-from struct import Struct
+from io import SEEK_CUR, BytesIO
+from struct import Struct, iter_unpack
 from struct import error as StructError
 from typing import NamedTuple, NoReturn
 
@@ -16,7 +16,6 @@ from tank_protos import varint
 from tank_protos.errors import InvalidBundle, WireError
 
 _timestamp_at = Struct("<Q").unpack_from
-_second_to_ninth = Struct("<xQx").unpack
 
 
 class MessageSet(NamedTuple):
@@ -38,10 +37,10 @@ def parse_dense(data: bytes, start: int) -> MessageSet:
     """
     values: list[bytes] = []
     append = values.append
-    # The keys that there are, and whose they are.
+    # The keys that there are, and whose they are; likewise the first ten bytes of messages with a timestamp.
     found: list[bytes | None] = []
     keyed: list[int] = []
-    stamps: list[int] = []
+    heads: list[bytes] = []
     starts: list[int] = []
     stream = BytesIO(data)
     stream.seek(start)
@@ -49,36 +48,83 @@ def parse_dense(data: bytes, start: int) -> MessageSet:
     lengths = _LENGTHS
     length = -1
     head = b""
+    untried = True
     try:
         while head := read(2):
             length = lengths[head]
             if length >= 0:
                 append(read(length))
                 continue
-            flags, length = head
-            if not flags & 2:
-                rest = read(8)
-                stamps.append(_second_to_ninth(head + rest)[0])
+            if head[0] & 2:
+                length = head[1]
+            elif starts and starts[-1] == len(values) - 1:
+                length = _take_stamped(head, stream, values, heads, starts, found, keyed)
+                continue
+            else:
+                head += read(8)
+                heads.append(head)
                 starts.append(len(values))
-                length = rest[7]
-            if flags & 1:
+                length = head[9]
+            if head[0] & 1:
                 keyed.append(len(values))
                 found.append(read(length) or None)
                 length = read(1)[0]
             if length > 0x7F:
                 length = _long_length(length, read)
             append(read(length))
-            if len(values) == 1:
+            if untried:
+                untried = False
                 length = _take_uniform(data, stream, values, length)
     except KeyError:
         _refuse_head(head)
-    except (IndexError, StructError):
+    except IndexError:
         length = -1
     if not values or len(values[-1]) != length:
         raise InvalidBundle("the message set ends inside a message")
     if not starts or starts[0]:
         raise InvalidBundle("the first message has no timestamp of its own")
+    if len(heads) == 1:
+        stamps = [_timestamp_at(heads[0], 1)[0]]
+    else:
+        stamps = [stamp for (stamp,) in iter_unpack("<xQx", b"".join(heads))]
     return MessageSet(values, _spread_keys(found, keyed, len(values)), stamps, starts)
+
+
+def _take_stamped(
+    head: bytes,
+    stream: BytesIO,
+    values: list[bytes],
+    heads: list[bytes],
+    starts: list[int],
+    found: list[bytes | None],
+    keyed: list[int],
+) -> int:
+    """Takes the message whose first two bytes are `head`, and those like it behind it.
+
+    It has a timestamp of its own, and so had the one before: the next will, too. Its head of ten bytes is
+    read at once, and put back when it is another one's. Returns the length that the last message should
+    have. Raises IndexError where the set ends.
+    """
+    read = stream.read
+    flags = head[0]
+    head += read(8)
+    while True:
+        heads.append(head)
+        starts.append(len(values))
+        length = head[9]
+        if flags & 1:
+            keyed.append(len(values))
+            found.append(read(length) or None)
+            length = read(1)[0]
+        if length > 0x7F:
+            length = _long_length(length, read)
+        values.append(read(length))
+        head = read(10)
+        if not head:
+            return length
+        if head[0] != flags:
+            stream.seek(-len(head), SEEK_CUR)
+            return length
 
 
 def parse_sparse(
