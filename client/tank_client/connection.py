@@ -257,12 +257,14 @@ class Connection:
         if len(payload) < at + 4:
             raise ProtocolViolation(f"an answer of {len(payload)} bytes")
         request_id: int = _U32.unpack_from(payload, at)[0]
-        waiting = self._waiting.pop(request_id, None)
+        waiting = self._waiting.get(request_id)
         if waiting is None or waiting.answer.ID != message_id:
             raise ProtocolViolation(
                 f"an answer {message_id:#04x} to a request {request_id} that was not asked"
             )
         message = waiting.answer.decode(payload)
+        # Only now: who asked for what cannot be read is told with the others that the connection is over.
+        del self._waiting[request_id]
         if self.state is State.NEGOTIATING:
             self._negotiate(message, now_ms, events)
         else:

@@ -1,0 +1,214 @@
+"""What a producer holds, without network: order, sequences, retries, memory."""
+
+import random as randomness
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tank_client import errors
+from tank_client.lanes import SEQUENCE_MODULUS, Lane, Lanes, PendingBundle, TopicLanes
+from tank_client.model import ProducerIdentity
+
+LOST = errors.ConnectionLost("cut")
+REFUSED = errors.MessageTooLarge("too large")
+IDENTITY = ProducerIdentity(7, 0)
+
+
+def lanes(
+    *, batch_bytes: int = 10, max_in_flight: int = 5, partitions: int = 4, idempotent: bool = True
+) -> Lanes:
+    made = Lanes(
+        batch_bytes=batch_bytes,
+        max_in_flight=max_in_flight,
+        new_delivery=lambda: Future[Any](),
+        key_hash=lambda key: key[0],
+        random=randomness.Random(1).random,
+    )
+    made.set_idempotent(idempotent)
+    made.topics["t"] = TopicLanes(partitions, 0.0)
+    return made
+
+
+def filled(count: int, *, idempotent: bool = True) -> tuple[Lanes, Lane]:
+    """A lane with that many sealed bundles of one message each."""
+    all_lanes = lanes(batch_bytes=1, idempotent=idempotent)
+    lane = all_lanes.place("t", None, 0)
+    for number in range(count):
+        all_lanes.append(lane, b"%d" % number, None, 0, float(number))
+    lane.identity = IDENTITY if idempotent else None
+    return all_lanes, lane
+
+
+def send_all(lane: Lane) -> list[PendingBundle]:
+    sent = []
+    while (bundle := lane.next_to_send(0.0)) is not None:
+        sent.append(bundle)
+    return sent
+
+
+def test_bundles_fill_up_to_the_size_and_share_one_future() -> None:
+    all_lanes = lanes()
+    lane = all_lanes.place("t", None, 2)
+    bundles = [all_lanes.append(lane, b"12345", None, 0, 0.0) for _ in range(4)]
+    assert bundles[0] is bundles[1] is not bundles[2]
+    assert [bundle.messages for bundle in lane.sealed] == [2, 2]
+    assert lane.open is None
+
+
+def test_messages_with_a_key_stay_together_and_those_without_stick() -> None:
+    all_lanes = lanes(batch_bytes=100)
+    assert [all_lanes.place("t", bytes([key]), None).partition for key in (4, 5, 9)] == [0, 1, 1]
+    lane = all_lanes.place("t", None, None)
+    assert all_lanes.place("t", b"", None) is all_lanes.place("t", None, None) is lane
+    drawn = set()
+    for _ in range(40):
+        lane = all_lanes.place("t", None, None)
+        all_lanes.append(lane, b"x" * 100, None, 0, 0.0)
+        drawn.add(lane.partition)
+    assert drawn == {0, 1, 2, 3}
+
+
+def test_keys_appear_in_the_middle_of_a_bundle() -> None:
+    all_lanes = lanes(batch_bytes=1000)
+    lane = all_lanes.place("t", None, 0)
+    for key in (None, b"k", None):
+        bundle = all_lanes.append(lane, b"v", key, 0, 0.0)
+    all_lanes.extend(lane, [b"a", b"b"], None, [0, 0], 2, 0.0)
+    all_lanes.extend(lane, [b"c"], [b"z"], [0], 2, 0.0)
+    assert bundle.keys == [None, b"k", None, None, None, b"z"]
+    with pytest.raises(errors.InvalidArgument, match="'t'"):
+        all_lanes.append(lane, b"v", b"x" * 256, 0, 0.0)
+    assert bundle.messages == len(bundle.values) == 6
+
+
+def test_unknown_partitions_and_counts_are_said() -> None:
+    all_lanes = lanes()
+    with pytest.raises(errors.UnknownPartition):
+        all_lanes.place("t", None, 4)
+    all_lanes.topics["old"] = TopicLanes(None, 0.0)
+    with pytest.raises(errors.FeatureMissing, match="partition"):
+        all_lanes.place("old", b"k", None)
+    assert all_lanes.place("old", None, 17).partition == 17
+
+
+def test_memory_is_counted_and_freed() -> None:
+    all_lanes, lane = filled(3)
+    held = all_lanes.held_bytes
+    assert held >= 3
+    for bundle in send_all(lane):
+        lane.acknowledged(bundle)
+        all_lanes.release(bundle)
+    assert all_lanes.held_bytes == 0
+    assert not all_lanes.unfinished
+    all_lanes.tidy()
+    assert not all_lanes.active
+
+
+def test_at_most_five_fly_and_one_without_idempotence() -> None:
+    _, lane = filled(8)
+    assert [bundle.sequence for bundle in send_all(lane)] == [0, 1, 2, 3, 4]
+    _, lane = filled(8, idempotent=False)
+    assert [bundle.sequence for bundle in send_all(lane)] == [-1]
+
+
+def test_nothing_leaves_without_a_producer_id() -> None:
+    _, lane = filled(2)
+    lane.identity = None
+    assert lane.needs_identity
+    assert send_all(lane) == []
+
+
+def test_sequences_wrap_where_kafkas_do() -> None:
+    _, lane = filled(3)
+    lane.next_sequence = SEQUENCE_MODULUS - 2
+    assert [bundle.sequence for bundle in send_all(lane)] == [SEQUENCE_MODULUS - 2, SEQUENCE_MODULUS - 1, 0]
+
+
+def test_after_a_lost_connection_all_go_again_in_order_with_their_sequences() -> None:
+    _, lane = filled(8)
+    sent = send_all(lane)
+    for bundle in (sent[2], sent[0], sent[4], sent[1]):
+        bundle.maybe_stored = True
+        assert lane.failed(bundle, LOST, retry=True, retry_at_ms=5.0) == []
+        assert send_all(lane) == [], "not before all in flight are back"
+    sent[3].maybe_stored = True
+    lane.failed(sent[3], LOST, retry=True, retry_at_ms=9.0)
+    assert lane.next_to_send(8.9) is None
+    again = [lane.next_to_send(9.0) for _ in range(5)]
+    assert again == sent
+    assert [bundle.sequence for bundle in again if bundle] == [0, 1, 2, 3, 4]
+
+
+def test_behind_a_bundle_that_surely_is_not_stored_the_rest_is_numbered_anew() -> None:
+    _, lane = filled(6)
+    sent = send_all(lane)
+    lane.acknowledged(sent[0])
+    given_up = lane.failed(sent[1], REFUSED, retry=False, retry_at_ms=0.0)
+    assert given_up == [sent[1]]
+    for bundle in sent[2:]:
+        assert lane.failed(bundle, LOST, retry=True, retry_at_ms=0.0) == []
+    assert [(bundle.values, bundle.sequence) for bundle in send_all(lane)] == [
+        ([b"2"], 1),
+        ([b"3"], 2),
+        ([b"4"], 3),
+        ([b"5"], 4),
+    ]
+    assert lane.identity == IDENTITY
+
+
+def test_behind_one_that_may_be_stored_what_was_sent_falls_with_it() -> None:
+    _, lane = filled(7)
+    sent = send_all(lane)
+    for bundle in sent:
+        bundle.maybe_stored = True
+    assert lane.failed(sent[0], LOST, retry=False, retry_at_ms=0.0) == [sent[0]]
+    fallen: list[PendingBundle] = []
+    for bundle in sent[1:]:
+        fallen += lane.failed(bundle, LOST, retry=True, retry_at_ms=0.0)
+    assert fallen == sent[1:]
+    assert lane.needs_identity
+    assert lane.retired_producer == 7
+    lane.identity = ProducerIdentity(8, 0)
+    assert [(bundle.values, bundle.sequence) for bundle in send_all(lane)] == [([b"5"], 0), ([b"6"], 1)]
+
+
+def test_what_waits_too_long_is_given_up_and_the_rest_goes_on() -> None:
+    _, lane = filled(4)
+    late = lane.expire(1.0)
+    assert [bundle.values for bundle in late] == [[b"0"], [b"1"]]
+    assert [(bundle.values, bundle.sequence) for bundle in send_all(lane)] == [([b"2"], 0), ([b"3"], 1)]
+
+
+@given(st.data())
+def test_whatever_fails_the_broker_sees_every_bundle_once_and_in_order(data: st.DataObject) -> None:
+    """A broker that stores by sequence, a network that loses requests and answers: nothing is lost, repeated, reordered."""
+    count = data.draw(st.integers(1, 12))
+    all_lanes, lane = filled(count)
+    stored: list[bytes] = []
+    flying: list[PendingBundle] = []
+    acknowledged = 0
+    losses = 0
+    while acknowledged < count:
+        flying += send_all(lane)
+        assert len(flying) <= 5
+        # The connection keeps the order; a cut takes everything behind it too.
+        lost_at = data.draw(st.integers(0, len(flying))) if losses < 30 else len(flying)
+        carried_out = data.draw(st.integers(lost_at, len(flying)))
+        losses += lost_at < len(flying)
+        for at, bundle in enumerate(flying):
+            if at < carried_out:
+                if bundle.sequence == len(stored):
+                    stored += bundle.values
+                assert bundle.sequence < len(stored), "a gap"
+            if at < lost_at:
+                assert lane.acknowledged(bundle) == []
+                all_lanes.release(bundle)
+                acknowledged += 1
+        for bundle in flying[lost_at:]:
+            bundle.maybe_stored = True
+            assert lane.failed(bundle, LOST, retry=True, retry_at_ms=0.0) == []
+        flying = []
+    assert stored == [b"%d" % number for number in range(count)]
+    assert all_lanes.held_bytes == 0

@@ -1,0 +1,55 @@
+"""Servers by name, backoff, routes."""
+
+import pytest
+from tank_client.backoff import wait_ms
+from tank_client.errors import InvalidArgument
+from tank_client.model import Address, parse_servers
+from tank_client.routes import Routes
+
+
+def test_servers_are_a_list_with_ports() -> None:
+    assert parse_servers("a:1, b,[::1]:3,[::1],a:1") == [
+        Address("a", 1),
+        Address("b", 11011),
+        Address("::1", 3),
+        Address("::1", 11011),
+    ]
+    assert str(Address("::1", 3)) == "[::1]:3"
+
+
+@pytest.mark.parametrize("text", ["", ",", ":1", "a:0", "a:65536", "a:x", "[::1", "[::1]x"])
+def test_what_is_no_server_is_said(text: str) -> None:
+    if text == "a:1:2x:":
+        assert parse_servers(text) == [
+            Address(text, 11011)
+        ]  # an IPv6 address without brackets may look like it
+        return
+    with pytest.raises(InvalidArgument):
+        parse_servers(text)
+
+
+def test_waits_double_up_to_the_bound_and_are_spread() -> None:
+    longest = [wait_ms(failures, 50, 2000, lambda: 1.0) for failures in range(1, 9)]
+    assert longest == [50, 100, 200, 400, 800, 1600, 2000, 2000]
+    assert [wait_ms(failures, 50, 2000, lambda: 0.0) for failures in (1, 9)] == [25, 25]
+    assert wait_ms(10**9, 50, 2000, lambda: 0.5) == 1000
+
+
+def test_a_failed_broker_leads_nothing_and_the_next_one_is_asked() -> None:
+    routes = Routes([Address("a", 1), Address("b", 1)])
+    routes.learn(("t", 0), Address("a", 1))
+    routes.learn(("t", 1), Address("c", 1))
+    assert routes.target(None) == Address("a", 1)
+    routes.failed(Address("a", 1))
+    assert routes.target(None) == routes.target(("t", 0)) == Address("b", 1)
+    assert routes.target(("t", 1)) == Address("c", 1)
+    routes.failed(Address("c", 1))
+    assert routes.target(("t", 1)) == Address("b", 1)
+
+
+def test_routes_are_bounded() -> None:
+    routes = Routes([Address("a", 1)])
+    for partition in range(Routes.MAX_ROUTES + 1):
+        routes.learn(("t", partition), Address("b", 1))
+    assert routes.target(("t", Routes.MAX_ROUTES)) == Address("b", 1)
+    assert routes.target(("t", 0)) == Address("a", 1)
