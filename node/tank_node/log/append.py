@@ -265,17 +265,21 @@ class AppendableLog:
                 return active
             active.seal()
         segment = Segment(self.files, self.folder, base, 0, 0)
+        fresh = not self.segments
+        self.segments.append(segment)
+        self.folder_dirty = True
         try:
-            if not self.segments:
+            if fresh:
                 self.disk.make_folders(self.folder)
             elif snapshot:
                 write_file(self.disk, segment.path(PRODUCERS), snapshot, sync=False)
-        except OSError as error:
+            segment.create()
+        except (OSError, StorageError) as error:
+            truncation.remove_segment(
+                self, segment
+            )  # its snapshot too: it tells of batches that will not exist
             raise storage_error(error, self.folder) from error
-        self.folder_dirty = True
-        segment.create()
         segment.synced = False
-        self.segments.append(segment)
         return segment
 
     def _undo_staged(self, error: StorageError, held: int, counts: int) -> None:

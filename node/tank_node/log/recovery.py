@@ -17,6 +17,7 @@ from tank_node.log.errors import DiskFailed
 from tank_node.log.record import RECORD_BYTES, Record, checksum
 from tank_node.log.segment import INDEX, LOG, Appender, Segment
 from tank_node.log.swap import finish_swaps
+from tank_node.log.truncation import drop_snapshots
 
 if TYPE_CHECKING:
     from tank_node.log.log import PartitionLog
@@ -320,6 +321,7 @@ def _rewrite_file(end: Appender, start: int) -> None:
 def take_over(log: PartitionLog, last: int, entry: Entry | None) -> None:
     """The log's numbers and epochs, after its files were found good; without an entry all are read."""
     log.last = log.written = last
+    drop_snapshots(log, last)
     log.high_water_mark = min(log.high_water_mark, last)
     if entry is None or not entry.epochs or log.segments[0].base > entry.recovery_point:
         log.epochs, start = [], 0

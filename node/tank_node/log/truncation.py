@@ -1,6 +1,5 @@
 """Taking batches off the end of a log, and the producers' memory that goes with it."""
 
-import contextlib
 import os
 from typing import TYPE_CHECKING
 
@@ -48,11 +47,19 @@ def _after(log: "PartitionLog", last: int) -> None:
     while log.epochs and log.epochs[-1][1] > end:
         log.epochs.pop()
     log.forget()
-    for base in snapshot_bases(log):
-        if base > end + 1:
-            with contextlib.suppress(OSError):
-                log.disk.remove(os.path.join(log.folder, f"{base:020d}{PRODUCERS}"))
+    drop_snapshots(log, end)
     log.changed = True
+
+
+def drop_snapshots(log: "AppendableLog", last: int) -> None:
+    """Removes snapshots of producers that tell of batches behind `last`: those numbers will be given again.
+
+    Raises DiskFailed: a snapshot that stays would be believed.
+    """
+    for base in snapshot_bases(log):
+        if base > last + 1:
+            _remove(log, os.path.join(log.folder, f"{base:020d}{PRODUCERS}"))
+            log.folder_dirty = True
 
 
 def remove_segment(log: "AppendableLog", segment: Segment) -> None:
