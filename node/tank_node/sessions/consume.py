@@ -13,6 +13,7 @@ from tank_node.partition import FIRST_AVAILABLE, Partition, Reach
 from tank_node.sessions.output import Chunk
 from tank_node.waiting import Waiter
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
+from tank_protos.errors import OutOfRange
 from tank_protos.generated.tank import ConsumeRequest
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ ANSWER_BYTES = 128 * MIB
 next time."""
 
 _UNKNOWN_TOPIC = b"\xff\xff"
+_NO_PARTITION = 0xFFFF
+"""What `_UNKNOWN_TOPIC` reads as. No partition has this number, and no answer can name it."""
 _start = Struct("<BIIIB").pack
 _flag = Struct("<HB").pack
 _data = Struct("<HBQQI").pack
@@ -86,6 +89,8 @@ def _resolve(session: "TankSession", request: ConsumeRequest) -> Topics:
             fetch_bytes = min(entry.fetch_size, most)
             one = Wanted(number, partition, entry.sequence_number, fetch_bytes)
             if partition is None:
+                if number == _NO_PARTITION:
+                    raise OutOfRange("partition 65535 cannot be asked for: its number means an unknown topic")
                 one.found = _ABSENT[topic.absence(number)]
             wanted.append(one)
         topics.append((asked.name, len(wanted), wanted))
@@ -224,7 +229,7 @@ class FetchWait(Waiter):
                     number = partition.next_number(one.sequence_number)
                     lowest = self.numbers.get(partition, number)
                     self.numbers[partition] = min(lowest, number)
-                    # A log that never held a message may begin at any number: whoever waits there wants that one.
+                    # A log that never held a message may begin anywhere: who waits wants that number.
                     starts_anywhere = number <= 1 and not partition.log.first_available
                     one.sequence_number = FIRST_AVAILABLE if starts_anywhere else number
         session = self.session
