@@ -10,6 +10,7 @@ windows don't hold every flight exactly once.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -189,7 +190,7 @@ def look(client: Client, loader: Loader, queries: list[StreamingQuery]) -> State
         progress: Any = query.lastProgress
         if progress is None:
             continue
-        ends = progress["sources"][0]["endOffset"] or {}
+        ends = json.loads(progress["sources"][0]["endOffset"] or "{}")
         # Offsets name the next message; numbers begin with 1.
         state.read[str(query.name)] = sum(offset - 1 for offset in ends.get(TOPIC, {}).values())
         if query.name == "hourly":
