@@ -4,6 +4,7 @@ Invariant: the state after entry n depends on the entries up to n alone; its sna
 however it was reached (replayed, or loaded from an older snapshot and the rest replayed).
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -91,7 +92,11 @@ class ClusterState:
     """Group, topic id, partition. No group and no topic in it is empty."""
 
     topic_ids: dict[str, int] = field(default_factory=dict)
-    """Derived, as are the two counts: not in the snapshot."""
+    """Derived, as is all below: not in the snapshot."""
+    held: Counter[int] = field(default_factory=Counter)
+    """How many replicas each broker holds."""
+    led: Counter[int] = field(default_factory=Counter)
+    """How many partitions each broker leads."""
     partition_count: int = 0
     position_count: int = 0
     metadata_bytes: int = 0
@@ -100,6 +105,13 @@ class ClusterState:
         """The topic of this name."""
         topic_id = self.topic_ids.get(name)
         return None if topic_id is None else self.topics[topic_id]
+
+    def count_in(self, partition: PartitionState, sign: int = 1) -> None:
+        """Adds a partition to the counts; `sign` -1: takes it out. Call it around every change of one."""
+        self.partition_count += sign
+        self.led[partition.leader] += sign
+        for broker_id in partition.replicas:
+            self.held[broker_id] += sign
 
     def snapshot(self) -> bytes:
         """All of it, as `load` reads it."""
@@ -141,7 +153,8 @@ class ClusterState:
         for topic in snapshot.topics:
             state.topics[topic.topic_id] = _topic_state(topic)
             state.topic_ids[topic.name] = topic.topic_id
-            state.partition_count += len(topic.partitions)
+            for partition in state.topics[topic.topic_id].partitions:
+                state.count_in(partition)
         for producer in snapshot.producers:
             state.producers[producer.name] = ProducerState(
                 producer.generation, producer.producer_id, tuple(producer.ended), producer.used_ms

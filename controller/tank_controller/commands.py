@@ -198,7 +198,8 @@ def _check_delete_topic(state: ClusterState, command: pb.Command) -> None:
 def _delete_topic(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
     topic = state.topics.pop(command.delete_topic.topic_id)
     del state.topic_ids[topic.name]
-    state.partition_count -= len(topic.partitions)
+    for partition in topic.partitions:
+        state.count_in(partition, -1)
     for name, topics in list(state.groups.items()):
         for position in topics.pop(topic.topic_id, {}).values():
             state.position_count -= 1
@@ -243,19 +244,20 @@ def _check_settings(pairs: dict[str, str], replication_factor: int) -> None:
 
 
 def _add_partitions(state: ClusterState, topic: TopicState, count: int) -> None:
-    racks = {broker_id: state.brokers[broker_id].rack for broker_id in sorted(state.brokers)}
-    held = ((p.replicas, p.leader) for other in state.topics.values() for p in other.partitions)
-    for replicas in placement.place(placement.candidates(racks, held), count, topic.replication_factor):
-        topic.partitions.append(
-            PartitionState(
-                replicas=replicas,
-                in_sync=tuple(sorted(replicas)),
-                leader=replicas[0],
-                leader_epoch=1,
-                partition_epoch=1,
-            )
+    brokers = {
+        broker_id: placement.Candidate(broker_id, broker.rack, state.held[broker_id], state.led[broker_id])
+        for broker_id, broker in state.brokers.items()
+    }
+    for replicas in placement.place(brokers, count, topic.replication_factor):
+        partition = PartitionState(
+            replicas=replicas,
+            in_sync=tuple(sorted(replicas)),
+            leader=replicas[0],
+            leader_epoch=1,
+            partition_epoch=1,
         )
-    state.partition_count += count
+        topic.partitions.append(partition)
+        state.count_in(partition)
 
 
 # --- producers ---

@@ -1,7 +1,7 @@
 """Where replicas of new partitions go. Pure: the same state gives the same placement on every controller."""
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -13,20 +13,6 @@ class Candidate:
     rack: str
     replicas: int = 0
     leaders: int = 0
-
-
-def candidates(
-    racks: Mapping[int, str], partitions: Iterable[tuple[tuple[int, ...], int]]
-) -> dict[int, Candidate]:
-    """The brokers with their loads, from (replicas, leader) of every partition there is."""
-    found = {broker_id: Candidate(broker_id, rack) for broker_id, rack in racks.items()}
-    for replicas, leader in partitions:
-        for broker_id in replicas:
-            if broker_id in found:
-                found[broker_id].replicas += 1
-        if leader in found:
-            found[leader].leaders += 1
-    return found
 
 
 def place(
