@@ -74,8 +74,11 @@ class Broker:
         self._by_log: dict[PartitionLog, Partition] = {}
         self._deadlines: list[tuple[int, int, Waiter]] = []
         self._order = itertools.count()
+        self.rolled: list[Partition] = []
+        """Partitions that began a segment: retention looks at them as soon as the answers are out."""
         self._maintenance: Iterator[Partition] = iter(())
         """Partitions that have not had their turn in this round."""
+        self._scrubbing: Iterator[Partition] = iter(())
         flusher.listener = self.on_synced
         flusher.observe = metrics.fsync_latency.add
 
@@ -124,6 +127,9 @@ class Broker:
             self.flusher.request(log, log.last)
             return
         partition.advance(log.last)
+        if log.segments[-1] is not partition.active_segment:
+            partition.active_segment = log.segments[-1]
+            self.rolled.append(partition)
         if 0 < partition.flush_messages <= log.last - log.synced:
             self.flusher.request(log, log.last)
 
@@ -198,27 +204,59 @@ class Broker:
     # --- maintenance -----------------------------------------------------------------------------
 
     def maintain(self) -> None:
-        """Gives partitions their turn of retention, compaction and scrub, for
-        `Limits.maintenance_slice_ms`; then the checkpoint."""
+        """Gives partitions their turn of retention, compaction and fsync, for `Limits.maintenance_slice_ms`;
+        checks some stored bytes; writes the checkpoint when all had their turn."""
+        self.begin_tick()
         began_ms = self.clock.monotonic_ms()
-        now_ms = self.clock.now_ms()
+        self._scrub()
         while (partition := next(self._maintenance, None)) is not None:
-            self._maintain(partition, now_ms)
+            self._maintain(partition)
             if self.clock.monotonic_ms() - began_ms >= self.limits.maintenance_slice_ms:
                 return
         self._maintenance = iter(list(self.partitions()))
         self.data_folder.write_checkpoint_with(self.flusher)
 
-    def _maintain(self, partition: Partition, now_ms: int) -> None:
+    def maintain_rolled(self) -> None:
+        """Retention for partitions that began a segment: a busy one must not wait for its turn."""
+        rolled, self.rolled = self.rolled, []
+        for partition in rolled:
+            self._maintain(partition)
+
+    def _maintain(self, partition: Partition) -> None:
         log = partition.log
-        if log.state is not LogState.ACTIVE:
-            partition.note_state()
+        if log.state is LogState.CLOSED:
             return
-        if not partition.flush_disk and log.synced < log.written:
+        state = log.state
+        try:
+            log.maintain(self.tick.now_ms, partition.high_water_mark, self.flusher)
+        except StorageError as error:
+            partition.note_error(error)
+        if log.state is not state:
+            partition.note_state()
+        if not partition.flush_disk and log.synced < log.written and log.state is LogState.ACTIVE:
             waited_ms = self.tick.monotonic_ms - partition.sync_asked_ms
             if waited_ms >= (partition.flush_ms or self.limits.replicated_sync_ms):
                 partition.sync_asked_ms = self.tick.monotonic_ms
                 self.flusher.request(log, log.written)
+
+    def _scrub(self) -> None:
+        """Checks some stored bytes of the partition whose turn it is."""
+        partition = next(self._scrubbing, None)
+        if partition is None:
+            self._scrubbing = iter(list(self.partitions()))
+            return
+        log = partition.log
+        if log.state is not LogState.ACTIVE or not log.written:
+            return
+        try:
+            done = log.scrub(self.limits.scrub_bytes)
+        except StorageError as error:
+            partition.note_error(error)
+            return
+        if done.bad:
+            logger.error("%s/%d is damaged: %s", partition.topic_name, partition.number, done.bad)
+            self.metrics.refused["damaged_batch"] += 1
+            partition.note_state()
 
     def close(self) -> None:
         """After the server has stopped: makes everything durable and writes the clean checkpoint."""

@@ -59,9 +59,10 @@ class Partition:
     """
 
     __slots__ = (
-        "flush_disk", "flush_messages", "flush_ms", "high_water_mark", "in_sync", "leader_epoch", "limits",
-        "log", "metrics", "number", "on_failure", "refusal", "staged", "staged_bytes", "staged_messages",
-        "sync_asked_ms", "tick", "topic_name", "unacked", "uncommitted", "unreadable", "waiters",
+        "active_segment", "flush_disk", "flush_messages", "flush_ms", "high_water_mark", "in_sync",
+        "leader_epoch", "limits", "log", "metrics", "number", "on_failure", "refusal", "staged", "staged_bytes",
+        "staged_messages", "sync_asked_ms", "tick", "topic_name", "unacked", "uncommitted", "unreadable",
+        "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -101,6 +102,8 @@ class Partition:
         self.uncommitted: deque[tuple[int, int]] = deque()
         """(last number, bytes) of each write that the mark has not passed."""
         self.waiters: dict[Waiter, None] = {}
+        self.active_segment = log.segments[-1] if log.segments else None
+        """The segment that was written last: another one means that the log has rolled."""
         self.note_state()
 
     # --- appends ---------------------------------------------------------------------------------
@@ -164,7 +167,7 @@ class Partition:
                 producer_sequence=sequence,
             )
         except StorageError as error:
-            self._note_error(error)
+            self.note_error(error)
             settler.settle(token, ErrorCode.STORAGE, 0, 0)
             return
         if not self.staged:
@@ -233,7 +236,7 @@ class Partition:
             self.log.write_staged()
         except StorageError as error:
             self._drop_staged()
-            self._note_error(error)
+            self.note_error(error)
             return False
         except Exception as bug:
             # The staged bytes are the receive buffer's and will be overwritten: they must not stay,
@@ -326,7 +329,7 @@ class Partition:
         try:
             stretch = self.log.read(number, max_bytes, mark)
         except StorageError as error:
-            self._note_error(error)
+            self.note_error(error)
             return Reach.UNREADABLE
         return Reach.WAIT if stretch is None else stretch
 
@@ -352,7 +355,8 @@ class Partition:
         self.in_sync = in_sync >= wanted
         self.note_state()
 
-    def _note_error(self, error: StorageError) -> None:
+    def note_error(self, error: StorageError) -> None:
+        """Counts and reports an error of the log, and takes over the state that it left behind."""
         self.metrics.storage_errors += 1
         self.metrics.refused[error.reason] += 1
         if not isinstance(error, DiskFull | TooManyOpenFiles):

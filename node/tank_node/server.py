@@ -89,7 +89,7 @@ class TankServer:
         for connection in list(self.connections.values()):
             self.watch(connection)
         deadline = self.loop.time() + grace_s
-        # Answers come from the disk, the controller and the clients' windows: there is no one event to wait for.
+        # Answers come from the disk, the controller and the clients: there is no one event to wait for.
         while self._is_busy() and self.loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(_STOP_STEP_S)
         for connection in list(self.connections.values()):
@@ -148,6 +148,8 @@ class TankServer:
                     if not connection.events:
                         self.watch(connection)
         self._in_tick = False
+        if self.broker.rolled:
+            self.broker.maintain_rolled()
         self._set_timer()
 
     def ready(self, connection: Connection) -> None:
