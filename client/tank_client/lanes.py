@@ -106,8 +106,10 @@ class Lane:
             self.sealed.append(self.open)
             self.open = None
 
-    def has_earlier(self, bundle: PendingBundle) -> bool:
-        """Whether a bundle before this one is not acknowledged yet, so that a gap before this one can close."""
+    def gap_can_close(self, bundle: PendingBundle) -> bool:
+        """Whether a gap before this bundle is known and passes: one before it is not acknowledged yet, or was given up."""
+        if self._renumber_from is not None or self._broken:
+            return True
         return any(other.order < bundle.order for other in (*self.in_flight, *self.again))
 
     def next_to_send(self, now_ms: float) -> PendingBundle | None:
@@ -303,13 +305,11 @@ class Lanes:
         self, lane: Lane, value: bytes, key: bytes | None, timestamp_ms: int, now_ms: float
     ) -> PendingBundle:
         """Adds one message; its bundle. The bundle is sealed when it is full."""
-        bundle = lane.open
-        if bundle is None:
-            bundle = self._open(lane, now_ms)
         size = len(value)
+        if key and len(key) > 255:
+            raise errors.InvalidArgument(f"topic {lane.topic!r}: a key of {len(key)} bytes; 255 at most")
+        bundle = lane.open or self._open(lane, now_ms)
         if key:
-            if len(key) > 255:
-                raise errors.InvalidArgument(f"topic {lane.topic!r}: a key of {len(key)} bytes; 255 at most")
             size += len(key)
             if bundle.keys is None:
                 bundle.keys = [None] * bundle.messages

@@ -302,7 +302,7 @@ class Sender:
             retry = True
         elif isinstance(error, errors.OutOfOrderSequence):
             bundle.maybe_stored = False
-            retry = lane.has_earlier(bundle)
+            retry = lane.gap_can_close(bundle)
             if not retry:
                 lane.forget_identity()
         else:
