@@ -81,6 +81,8 @@ class Receiver:
     def _take(self, connection: Connection, start: int, end: int) -> None:
         """Gives the session what is in the arena from `start` to `end`, and keeps what it leaves."""
         session = connection.session
+        # Also when the session refuses: what it staged before the bad frame must not be overwritten.
+        self.used = end
         try:
             rest = session.receive(self._arena, self._view, start, end)
         except WireError as error:
@@ -90,7 +92,6 @@ class Receiver:
             logger.exception("a request failed by a bug of ours; its connection is closed")
             self._server.close(connection, "internal_error")
             return
-        self.used = end
         if rest == end:
             if connection.pending:
                 connection.pending = b""
