@@ -2,8 +2,8 @@
 
     python -m benchmarks.bundle [--seconds 0.3] [--messages 100]
 
-Prints tables; nothing here passes or fails. Each figure is the best of several runs: what the code can do,
-not what a busy machine lets it do.
+Prints tables; nothing here passes or fails. Each figure is CPU time, the best of several runs: what the code
+can do, not what a busy machine lets it do.
 """
 
 import argparse
@@ -33,15 +33,15 @@ CHUNK_BYTES = 1 << 20
 
 
 def best_seconds(action: Callable[[], object], seconds: float) -> float:
-    """Seconds that one call takes: the best of RUNS runs that together last about `seconds`."""
+    """CPU seconds that one call takes: the best of RUNS runs that together last about `seconds`."""
     action()
     calls, best = 1, float("inf")
     for _ in range(RUNS):
         while True:
-            begin = time.perf_counter()
+            begin = time.process_time()
             for _ in range(calls):
                 action()
-            took = time.perf_counter() - begin
+            took = time.process_time() - begin
             if took >= seconds / RUNS / 2:
                 break
             calls *= 2
