@@ -1,0 +1,1 @@
+"""Bad input by the million: seeds from the message definitions and the captures, mutated."""

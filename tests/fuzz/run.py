@@ -1,0 +1,166 @@
+"""`python -m tests.fuzz.run --frames N --seed S`: bad input by the million, the same for the same seed.
+
+A failure prints the command that replays its case alone. The last line says how many frames and how many
+failures there were.
+"""
+
+import argparse
+import faulthandler
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from types import FrameType
+
+from tests.fuzz import live_target, pure_targets, session_target
+
+SHARES = {"messages": 0.45, "batches": 0.3, "sessions": 0.2, "live": 0.05}
+"""How the frames are divided: the slower a target, the fewer it gets."""
+
+CASE_TIMEOUT_S = 30
+"""A case takes microseconds, a round of the live target a second. What takes longer hangs."""
+
+MEMORY_GROWTH_BYTES = 256 << 20
+"""Of this process, which decodes what it sends: nothing that a frame says makes it keep more."""
+
+MOST_FAILURES = 10
+"""Enough to see a pattern."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a target did."""
+
+    frames: int = 0
+    seconds: float = 0.0
+    refused: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+
+Case = Callable[[Random], "Counter[str] | None"]
+
+
+class Hang(Exception):
+    """A case that takes longer than CASE_TIMEOUT_S."""
+
+
+def _on_alarm(number: int, frame: FrameType | None) -> None:
+    raise Hang(f"no end after {CASE_TIMEOUT_S} s")
+
+
+def chance_for(target: str, seed: int, case: int) -> Random:
+    """The randomness of one case: it depends on nothing else."""
+    return Random(f"{target} {seed} {case}")
+
+
+def drive(target: str, case: Case, cases: Iterator[int], frames_each: int, seed: int) -> Tally:
+    """Runs cases until they end or MOST_FAILURES have failed."""
+    tally = Tally()
+    began = time.perf_counter()
+    for number in cases:
+        signal.alarm(CASE_TIMEOUT_S)
+        try:
+            tally.refused += case(chance_for(target, seed, number)) or Counter()
+        except Exception:
+            replay = f"python -m tests.fuzz.run --seed {seed} --target {target} --case {number}"
+            tally.failures.append(f"{traceback.format_exc()}replay: {replay}")
+            print(tally.failures[-1], file=sys.stderr, flush=True)
+        tally.frames += frames_each
+        if len(tally.failures) >= MOST_FAILURES:
+            break
+    signal.alarm(0)
+    tally.seconds = time.perf_counter() - began
+    return tally
+
+
+@contextmanager
+def _live_case() -> Iterator[tuple[live_target.LiveBroker, Case]]:
+    with tempfile.TemporaryDirectory(prefix="tank-fuzz-") as folder:
+        broker = live_target.LiveBroker(Path(folder))
+        with broker.running():
+            yield broker, broker.round
+
+
+def run_target(target: str, cases: Iterator[int], seed: int) -> Tally:
+    """One target over the given case numbers."""
+    if target == "messages":
+        return drive(target, pure_targets.message, cases, 1, seed)
+    if target == "batches":
+        return drive(target, pure_targets.batch, cases, 1, seed)
+    if target == "sessions":
+        return drive(target, session_target.conversation, cases, session_target.FRAMES, seed)
+    with _live_case() as (broker, case):
+        tally = drive(target, case, cases, live_target.FRAMES, seed)
+        if not tally.failures:
+            try:
+                tally.refused = broker.finish()
+            except Exception:
+                tally.failures.append(traceback.format_exc())
+                print(tally.failures[-1], file=sys.stderr, flush=True)
+        return tally
+
+
+def frames_each(target: str) -> int:
+    """How many frames one case of a target has."""
+    return {"sessions": session_target.FRAMES, "live": live_target.FRAMES}.get(target, 1)
+
+
+def _arguments(given: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run", description=__doc__)
+    parser.add_argument(
+        "--frames", type=int, default=1_000_000, help="about how many frames, over all targets"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="another seed, other frames")
+    parser.add_argument(
+        "--target", choices=list(SHARES), action="append", help="only this one; may be repeated"
+    )
+    parser.add_argument("--case", type=int, help="replay this case of the one target")
+    return parser.parse_args(given)
+
+
+def main(given: list[str] | None = None) -> int:
+    """Runs the targets and prints one line for each; returns the exit code."""
+    faulthandler.enable()
+    signal.signal(signal.SIGALRM, _on_alarm)
+    arguments = _arguments(given)
+    targets = arguments.target or list(SHARES)
+    whole = sum(SHARES[target] for target in targets)
+    frames = failures = 0
+    for target in targets:
+        count = max(1, round(arguments.frames * SHARES[target] / whole / frames_each(target)))
+        cases = iter([arguments.case] if arguments.case is not None else range(count))
+        before = _peak_bytes()
+        tally = run_target(target, cases, arguments.seed)
+        grown = _peak_bytes() - before
+        if grown > MEMORY_GROWTH_BYTES:
+            tally.failures.append(f"{target}: this process grew by {grown >> 20} MiB")
+            print(tally.failures[-1], file=sys.stderr, flush=True)
+        frames += tally.frames
+        failures += len(tally.failures)
+        _report(target, tally)
+    print(f"{frames:,} frames, {failures} failures")
+    return 1 if failures else 0
+
+
+def _report(target: str, tally: Tally) -> None:
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(tally.refused.items()))
+    speed = tally.frames / tally.seconds if tally.seconds else 0.0
+    refused = f"; refused: {reasons}" if reasons else ""
+    print(f"{target}: {tally.frames:,} frames, {speed:,.0f} a second{refused}", flush=True)
+
+
+def _peak_bytes() -> int:
+    """The most memory that this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main())
