@@ -9,15 +9,16 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 VENV := .venv
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
-export PYTHONDONTWRITEBYTECODE ?=
 
+
+PROTOC := $(BIN)/python -m grpc_tools.protoc -I tank_protos/generated=protos
 CODE := node controller protos client spark examples benchmarks tests
 FRAMES ?= 1000000
 SHORT_FRAMES ?= 60000
 KILLS ?= 200
 ROUNDS ?= 5
 
-.PHONY: help setup run check unit test fuzz fuzz-short crash bench bench-log proto docs wheel ci clean
+.PHONY: help setup run check unit test fuzz fuzz-short crash bench proto proto-fresh docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,9 +54,14 @@ check: $(VENV)/.ready-dev ## lint, types, walls between rooms, generated files, 
 	$(MAKE) --no-print-directory proto-fresh
 	pytest -q -p no:cacheprovider tests/repository
 
-.PHONY: proto-fresh
 proto-fresh: $(VENV)/.ready-dev
-	@$(BIN)/python -m protos_fresh 2>/dev/null || true
+	@tank-protos check
+	folder=$$(mktemp -d)
+	trap 'rm -rf "$$folder"' EXIT
+	$(PROTOC) --python_out="$$folder" --pyi_out="$$folder" tank_protos/generated/control.proto
+	for name in control_pb2.py control_pb2.pyi; do
+	    cmp "$$folder/tank_protos/generated/$$name" protos/tank_protos/generated/$$name || { echo "$$name is not made from protos/control.proto; run: make proto" >&2; exit 1; }
+	done
 
 unit: $(VENV)/.ready-dev ## the fast tests: no Spark, no processes, no kills
 	@pytest -q -n 2 -m 'not integration and not spark and not crash and not long'
@@ -76,7 +82,8 @@ bench: $(VENV)/.ready-dev ## the broker beside the C ceiling, in turn (ROUNDS=N)
 	@$(BIN)/python -m benchmarks.broker --rounds $(ROUNDS)
 
 proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference again
-	@true
+	@tank-protos generate
+	$(PROTOC) --python_out=protos --pyi_out=protos tank_protos/generated/control.proto
 
 docs: $(VENV)/.ready-dev ## write the reference of the command line again
 	@true
