@@ -2,25 +2,66 @@
 is open.
 """
 
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.nearest import did_you_mean
 from tank_client import errors
+from tank_client.model import Address, parse_servers
 from tank_client.sync import Client
+
+PATIENCE_S = 2.0
+"""For the first connection: a broker that has just been started is there by then, and a person waits no
+longer.
+Once there was one, the client's own retries (30 s) bridge a restart."""
+RETRY_EVERY_S = 0.1
 
 
 @contextmanager
-def open_client(servers: str) -> Iterator[Client]:
-    """A client for `with`. An `UnknownTopic` that leaves the block names the nearest topic and the
-    command to type.
+def open_client(servers: str, *, unknown_topic_hint: str = "tank topic create {topic}") -> Iterator[Client]:
+    """A client for `with`. Says at once when nobody is there. An `UnknownTopic` that leaves the block names
+    the nearest topic and the command to type.
     """
+    require_server(parse_servers(servers))
     with Client(servers=servers) as client:
         try:
             yield client
         except errors.UnknownTopic as error:
-            raise unknown_topic(error.topic, topic_names(client)) from error
+            hint = unknown_topic_hint.format(topic=error.topic)
+            raise unknown_topic(error.topic, topic_names(client), hint) from error
+
+
+def require_server(servers: list[Address]) -> None:
+    """Waits until one of the servers takes a connection. CliError when none does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        reasons = []
+        for server in servers:
+            left_s = max(deadline - time.monotonic(), RETRY_EVERY_S)
+            try:
+                socket.create_connection(server, timeout=left_s).close()
+            except OSError as error:
+                reasons.append(f"{server}: {reason_of(error)}")
+            else:
+                return
+        if time.monotonic() + RETRY_EVERY_S >= deadline:
+            raise CliError(
+                f"No broker answers ({'; '.join(reasons)}): start one, or name it with --servers HOST:PORT "
+                "or TANK_SERVERS.",
+                ExitCode.UNREACHABLE,
+                hint="tank serve",
+            )
+        time.sleep(RETRY_EVERY_S)
+
+
+def reason_of(error: OSError) -> str:
+    """Why a connection failed, in the system's words."""
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    return (error.strerror or str(error)).lower()
 
 
 def topic_names(client: Client) -> list[str]:
@@ -33,10 +74,10 @@ def topic_names(client: Client) -> list[str]:
         return []
 
 
-def unknown_topic(topic: str, names: list[str]) -> CliError:
-    """There is no such topic: the nearest one, and the command that creates it."""
+def unknown_topic(topic: str, names: list[str], hint: str) -> CliError:
+    """There is no such topic: the nearest one, and the command to type."""
     return CliError(
         f"There is no topic {topic!r}.{did_you_mean(topic, names)}",
         ExitCode.NOT_FOUND,
-        hint=f"tank topic create {topic}",
+        hint=hint,
     )

@@ -3,17 +3,8 @@
 import re
 from datetime import UTC, datetime
 
-SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-DURATION_UNITS_MS = {
-    "ms": 1,
-    "s": 1_000,
-    "sec": 1_000,
-    "m": 60_000,
-    "min": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-    "w": 604_800_000,
-}
+from tank_protos.topic_settings import parse_duration_ms
+
 # What a terminal obeys instead of showing: C0 (but tab), DEL, C1, and the signs that turn the writing's
 # direction.
 OBEYED = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -85,22 +76,6 @@ def escaped(match: re.Match[str]) -> str:
     return f"\\x{ord(sign):02x}" if ord(sign) < 0x100 else f"\\u{ord(sign):04x}"
 
 
-def parse_size(text: str) -> int:
-    """64k, 1m, 1MiB or 65536 in bytes. ValueError when it is none of them."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
-    if found is None:
-        raise ValueError(f"{text!r} is no size; write bytes, or 64k, 1m, 1g")
-    return int(float(found[1]) * SIZE_UNITS[found[2]])
-
-
-def parse_duration_ms(text: str) -> int:
-    """250ms, 10s, 5min, 2h, 7d or 1w in milliseconds. ValueError when it is none of them."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.strip().lower())
-    if found is None or found[2] not in DURATION_UNITS_MS:
-        raise ValueError(f"{text!r} is no duration; write 250ms, 10s, 5min, 2h or 7d")
-    return int(float(found[1]) * DURATION_UNITS_MS[found[2]])
-
-
 def parse_time_ms(text: str, now_ms: int) -> int:
     """A moment in milliseconds of the epoch: ISO 8601 (UTC where no zone is said), @SECONDS, now,
     now-10min.
@@ -114,7 +89,10 @@ def parse_time_ms(text: str, now_ms: int) -> int:
     if text == "now":
         return now_ms
     if text.startswith("now-"):
-        return max(0, now_ms - parse_duration_ms(text[4:]))
+        try:
+            return max(0, now_ms - parse_duration_ms(text[4:]))
+        except ValueError as error:
+            raise ValueError(f"{text!r} is no time: behind now- {error}") from None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

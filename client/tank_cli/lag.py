@@ -54,7 +54,7 @@ def lag(session: Session, groups: tuple[str, ...], topics: tuple[str, ...]) -> N
 
     Lag is the number of messages between the position that the group has committed and the partition's end.
     """
-    with session.client() as client:
+    with session.client("tank topic list") as client:
         if topics:
             client.admin.describe_topics(topics)
         rows = behind(client, groups, topics)

@@ -6,7 +6,8 @@ from enum import Enum
 
 import click
 
-from tank_cli.figures import parse_duration_ms, parse_size, parse_time_ms
+from tank_cli.figures import parse_time_ms
+from tank_protos.topic_settings import parse_duration_ms, parse_size
 
 MAX_PARTITION = 0xFFFF
 
@@ -95,7 +96,7 @@ class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic from click
         try:
             return value if isinstance(value, int) else parse_size(str(value))
         except ValueError as error:
-            self.fail(f"{error}.", param, ctx)
+            self.fail(f"{value!r} is no size: {error}.", param, ctx)
 
 
 class DurationType(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on
@@ -104,11 +105,15 @@ class DurationType(click.ParamType):  # type: ignore[type-arg]  # generic from c
     name = "DURATION"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Milliseconds."""
+        """Milliseconds. A number without a unit would be seconds in a setting; here it is refused."""
+        if isinstance(value, int):
+            return value
         try:
-            return value if isinstance(value, int) else parse_duration_ms(str(value))
+            if str(value).strip().isdecimal():
+                raise ValueError("write its unit, such as 250ms or 10s")
+            return parse_duration_ms(str(value))
         except ValueError as error:
-            self.fail(f"{error}.", param, ctx)
+            self.fail(f"{value!r} is no duration: {error}.", param, ctx)
 
 
 class SettingType(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.5 on

@@ -29,11 +29,13 @@ class Session:
         """Whether the answer is for a program."""
         return self.output == "json"
 
-    def client(self) -> "AbstractContextManager[Client]":
-        """A connected client, for `with`."""
+    def client(
+        self, unknown_topic_hint: str = "tank topic create {topic}"
+    ) -> "AbstractContextManager[Client]":
+        """A connected client, for `with`. `unknown_topic_hint`: what to type when there is no such topic."""
         from tank_cli.connect import open_client
 
-        return open_client(self.servers)
+        return open_client(self.servers, unknown_topic_hint=unknown_topic_hint)
 
     def overridden(self, servers: str | None, output: str | None, debug: bool) -> "Session":
         """This, with what was said behind the command's name in place of what was said before it."""

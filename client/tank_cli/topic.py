@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tank_client.model import PartitionDescription, TopicDescription
 
 MAX_PARTITIONS = 65_530
+LISTING = "tank topic list"  # what to type when a topic to look at or to change is not there
 NAME = click.argument("name", metavar="NAME", shell_complete=complete_topics)
 SETTINGS = click.option(
     "--set",
@@ -151,7 +152,7 @@ def total_bytes(each: "TopicDescription") -> int | None:
 @shared_options
 def describe(session: Session, name: str, all_settings: bool) -> None:
     """Show a topic's settings and partitions."""
-    with session.client() as client:
+    with session.client(LISTING) as client:
         (found,) = client.admin.describe_topics([name])
     if session.as_json:
         print_json(description_json(found))
@@ -238,7 +239,7 @@ def alter(
     if partitions is None and not settings and not unset:
         raise click.UsageError("Nothing to change: give --partitions N, --set KEY=VALUE or --unset KEY.")
     changes: dict[str, str | None] = {**dict.fromkeys(unset), **dict(settings)}
-    with session.client() as client:
+    with session.client(LISTING) as client:
         client.admin.alter_topic(name, partitions=partitions or 0, settings=changes)
     if session.as_json:
         print_json({"topic": name, "altered": True})
@@ -261,7 +262,7 @@ def delete(session: Session, names: tuple[str, ...], yes: bool, if_exists: bool)
     from tank_client import errors
 
     deleted: list[str] = []
-    with session.client() as client:
+    with session.client(LISTING) as client:
         for name in names:
             try:
                 client.admin.delete_topic(name)

@@ -15,6 +15,7 @@ Tank = Callable[..., Result]
 def broker(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
     """The broker that every command of the test talks to."""
     made = FakeBroker()
+    monkeypatch.setattr("tank_cli.connect.require_server", lambda servers: None)
     monkeypatch.setattr("tank_cli.connect.Client", lambda servers: ScriptedClient(made))
     return made
 

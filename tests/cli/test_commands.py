@@ -115,7 +115,7 @@ def test_an_error_in_json_is_json(tank: Tank) -> None:
     ended = tank("topic", "describe", "gone", "--output", "json")
     assert ended.exit_code == ExitCode.NOT_FOUND
     body = json.loads(ended.stderr)["error"]
-    assert body == {"code": 4, "message": "There is no topic 'gone'.", "hint": "tank topic create gone"}
+    assert body == {"code": 4, "message": "There is no topic 'gone'.", "hint": "tank topic list"}
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """Numbers, sizes, durations, times and bytes, as they are shown and as they are typed."""
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_cli import figures
 from tank_cli.bench_figures import percentile
+from tank_cli.positions import DurationType, PartitionsType, SizeType
 
 
 @pytest.mark.parametrize(
@@ -68,24 +70,33 @@ def test_no_bytes_reach_a_terminal_as_control_characters(content: bytes) -> None
     assert all(sign == "\t" or (sign >= " " and not "\x7f" <= sign <= "\x9f") for sign in shown)
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("100", 100), ("64k", 65536), ("1.5M", 1572864), ("2GiB", 2 << 30)]
-)
-def test_sizes_are_typed_with_units(text: str, size: int) -> None:
-    assert figures.parse_size(text) == size
+@pytest.mark.parametrize(("text", "size"), [("100", 100), ("64k", 65536), ("2GB", 2 << 30)])
+def test_sizes_are_typed_as_in_settings(text: str, size: int) -> None:
+    assert SizeType().convert(text, None, None) == size
 
 
 @pytest.mark.parametrize(
-    ("text", "ms"), [("250ms", 250), ("10s", 10_000), ("5min", 300_000), ("2h", 7_200_000)]
+    ("text", "ms"), [("250ms", 250), ("10s", 10_000), ("5min", 300_000), ("1h+1min", 3_660_000)]
 )
-def test_durations_are_typed_with_units(text: str, ms: int) -> None:
-    assert figures.parse_duration_ms(text) == ms
+def test_durations_are_typed_as_in_settings(text: str, ms: int) -> None:
+    assert DurationType().convert(text, None, None) == ms
 
 
 @pytest.mark.parametrize("text", ["", "10", "s", "-5s", "10 parsecs"])
 def test_a_duration_needs_its_unit(text: str) -> None:
-    with pytest.raises(ValueError, match="write 250ms"):
-        figures.parse_duration_ms(text)
+    with pytest.raises(click.BadParameter, match="is no duration: write"):
+        DurationType().convert(text, None, None)
+
+
+@pytest.mark.parametrize(("text", "chosen"), [("0", (0,)), ("3,0", (0, 3)), ("0-2,5", (0, 1, 2, 5))])
+def test_partitions_are_typed_as_lists_and_ranges(text: str, chosen: tuple[int, ...]) -> None:
+    assert PartitionsType().convert(text, None, None) == chosen
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "0-", "65536", "1,,2"])
+def test_what_is_no_partition_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="write 0, or 0,3, or 0-3"):
+        PartitionsType().convert(text, None, None)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +115,7 @@ def test_times_are_typed_in_iso_8601_or_from_now(text: str, ms: int) -> None:
     assert figures.parse_time_ms(text, now_ms=5_000_000) == ms
 
 
-@pytest.mark.parametrize("text", ["yesterday", "@soon", "2013-13-01", "now-", "now-10"])
+@pytest.mark.parametrize("text", ["yesterday", "@soon", "2013-13-01", "now-", "now-soon"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         figures.parse_time_ms(text, now_ms=0)

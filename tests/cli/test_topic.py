@@ -109,12 +109,16 @@ def test_describe_shows_settings_that_somebody_set_and_all_when_asked(tank: Tank
 
 def test_an_unknown_topic_gets_the_nearest_and_the_command_to_type(tank: Tank, broker: FakeBroker) -> None:
     broker.fill("flights", [])
-    for command in (["topic", "describe"], ["produce"], ["consume"], ["topic", "alter", "-p", "2"]):
-        ended = tank(*command, "fligths")
-        assert ended.exit_code == ExitCode.NOT_FOUND
-        assert ended.stderr == (
-            "error: There is no topic 'fligths'. Did you mean 'flights'?\n  try: tank topic create fligths\n"
-        )
+    commands = {
+        "tank topic create fligths": [["produce"], ["consume"]],
+        "tank topic list": [["topic", "describe"], ["topic", "alter", "-p", "2"], ["topic", "delete", "-y"]],
+    }
+    for hint, lines in commands.items():
+        for line in lines:
+            ended = tank(*line, "fligths")
+            assert ended.exit_code == ExitCode.NOT_FOUND
+            said = f"error: There is no topic 'fligths'. Did you mean 'flights'?\n  try: {hint}\n"
+            assert ended.stderr == said
 
 
 def test_alter_sets_and_unsets(tank: Tank, broker: FakeBroker) -> None:
