@@ -15,15 +15,17 @@ INTRODUCTION = """# The `tank` command
 
 Made by `python -m tank_cli.reference > docs/cli.md`; a test compares it with the command.
 
-stdout is data, stderr is talk: messages, progress and errors go to stderr. Where stdout is a terminal,
-tables are
-drawn and control characters in messages are shown as `\\xNN`; in a pipe tables are plain columns and
-messages are
-their bytes. With `--output json` the answer on stdout is one JSON document (for `consume`: one a line), and
-an error
-on stderr is `{"error": {"code": …, "message": …, "hint": …}}`, with the exit code in `code`.
+stdout is data, stderr is talk: messages, progress and errors go to stderr. Where stdout is a terminal, tables
+are drawn and control characters in messages are shown as `\\xNN`; in a pipe tables are plain columns and
+messages are their bytes.
 
-Times are UTC unless they say their zone. Sizes take k, m, g (powers of 1024); durations ms, s, min, h, d, w.
+With `--output json` the answer on stdout is one JSON document (for `consume` and `log dump`: one a line), and
+an error on stderr is `{"error": {"code": …, "message": …, "hint": …}}`, with the exit code in `code`. No key
+goes away or changes its type; new ones may come. `null`: the broker can't say.
+
+Times are UTC unless they say their zone. Sizes take k, m, g, t (powers of 1024); durations ms, s, min, h, d, w.
+
+The shell completes commands, options and topics: `eval "$(tank completion bash)"`, likewise for zsh and fish.
 """
 
 
