@@ -104,7 +104,7 @@ class DataFolder:
         """
         path = os.path.abspath(path)
         try:
-            disk.make_folders(os.path.join(path, "topics"))
+            _make_durable_folder(disk, os.path.join(path, "topics"))
             lock = disk.lock(os.path.join(path, "lock"))
         except OSError as error:
             raise DataFolderError(f"cannot use the data folder {path}: {error.strerror}") from error
@@ -325,6 +325,18 @@ def entry_of(log: PartitionLog) -> Entry:
         active.count if active else 0,
         tuple(log.epochs),
     )
+
+
+def _make_durable_folder(disk: Disk, path: str) -> None:
+    """Makes a folder and those above it, so that a power failure leaves them there. Raises OSError."""
+    made = []
+    while not disk.exists(path):
+        made.append(path)
+        path = os.path.dirname(path)
+    if made:
+        disk.make_folders(made[0])
+    for folder in reversed(made):
+        disk.sync_folder(os.path.dirname(folder))
 
 
 def _open_meta(

@@ -1,7 +1,7 @@
 """Making a damaged log whole with what is left of it: when there is no other replica, or none may lead.
 
-Good batches stay, at their numbers; bad ones become holes; where records are missing but bytes are there, the
-index is rebuilt by parsing them. Numbers that were given out are never given out again. The files as they were
+Good batches stay, at their numbers; bad ones become holes; of an index that is lost, or ends before what was
+promised, the records are made anew by parsing the batches. Numbers that were given out are never given out again. The files as they were
 found stay beside the new ones as `.damaged`.
 """
 
@@ -58,7 +58,7 @@ def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int) -> Me
         bases = files.bases
         for at, base in enumerate(bases):
             below = bases[at + 1] if at + 1 < len(bases) else 2**63
-            last = _mend_segment(log, files, base, below, last, leader_epoch, now_ms, mended)
+            last = _mend_segment(log, files, base, below, last, promised, leader_epoch, now_ms, mended)
         if last < promised or (bases and not log.segments):
             mended.lost.append((last + 1, max(promised, last)))
         last = max(last, promised)
@@ -76,6 +76,7 @@ def _mend_segment(
     base: int,
     below: int,
     last: int,
+    promised: int,
     leader_epoch: int,
     now_ms: int,
     mended: Mended,
@@ -90,7 +91,10 @@ def _mend_segment(
     segment = Segment(log.files, log.folder, base, log_bytes, index_bytes // RECORD_BYTES)
     good, bad = _good_records(segment, log_bytes, max(last, base - 1), below)
     begin = max(good[-1].end if good else 0, max((r.end for r in bad if r.end <= log_bytes), default=0))
-    rebuilt = _parse(segment, begin, log_bytes, max([last, base - 1, *(r.last for r in good)]), below)
+    # Bytes without a record were not acknowledged unless they were promised: then their producer sends them again,
+    # and must not find them stored by nobody.
+    behind = below if base not in files.indexes else min(below, promised + 1)
+    rebuilt = _parse(segment, begin, log_bytes, max([last, base - 1, *(r.last for r in good)]), behind, below)
     whole = not bad and not rebuilt and begin == log_bytes and index_bytes == len(good) * RECORD_BYTES
     if not whole:
         times = good[-1] if good else None
@@ -137,9 +141,14 @@ class _Parsed:
     timestamp_ms: int
 
 
-def _parse(segment: Segment, begin: int, log_bytes: int, last: int, below: int) -> list[_Parsed]:
-    """The batches from a position on, as far as they can be understood."""
-    if begin >= log_bytes or segment.log_end.file.path == "":
+def _parse(
+    segment: Segment, begin: int, log_bytes: int, last: int, behind: int, below: int
+) -> list[_Parsed]:
+    """The batches from a position on that begin before number `behind` and end before `below`.
+
+    As far as they can be understood.
+    """
+    if begin >= log_bytes or last + 1 >= behind:
         return []
     file = segment.log_end.file
     content = memoryview(file.files.disk.read_at(file.files.use(file), log_bytes - begin, begin))
@@ -156,9 +165,13 @@ def _parse(segment: Segment, begin: int, log_bytes: int, last: int, below: int) 
             break
         first = header.first if header.sparse else last + 1
         span = header.last - header.first if header.sparse else header.messages - 1
-        if first <= last or first + span >= below:
+        if first <= last or first >= behind or first + span >= below:
             break
         timestamp = bundle.first_timestamp_ms(batch, header) or 0
+        try:  # the header alone could be chance: nothing else vouches for these bytes
+            bundle.decode(content[start : start + length], first)
+        except WireError:
+            break
         found.append(_Parsed(begin + at, len(batch), first, span, header.messages, header.sparse, timestamp))
         last = first + span
         at += len(batch)

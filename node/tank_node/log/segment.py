@@ -183,8 +183,11 @@ class Segment:
         return self.log_end.file, self.index_end.file
 
     def create(self) -> None:
-        """Makes the two files, empty. Raises StorageError."""
-        for file in self.files():
+        """Makes the two files, empty. Raises StorageError.
+
+        The index first: names reach the disk in order, so a log without an index is never a crash's doing.
+        """
+        for file in (self.index_end.file, self.log_end.file):
             fd = file.files.use(file, create=True)
             file.dirty = True
             file.writes += 1
