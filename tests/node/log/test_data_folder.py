@@ -1,0 +1,211 @@
+"""The data folder: whose it is, one process at a time, strays, deleted topics."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tank_node.clock import SystemClock
+from tank_node.disk import OsDisk
+from tank_node.log.checkpoint import Checkpoint, Entry, decode, encode
+from tank_node.log.data_folder import DataFolder
+from tank_node.log.errors import DataFolderError, DataFolderInUse, LogClosed, NewerFormat
+from tank_node.log.settings import LogSettings
+
+from tests.support.logs import DATA, TOPIC, Folder, append, error_of, read_all
+
+
+def test_a_new_folder_says_whose_it_is() -> None:
+    folder = Folder()
+    meta = json.loads(folder.fault.content(f"{DATA}/meta.json"))
+    assert meta["format"] == 1
+    assert meta["disk_uuid"] == folder.data.meta.disk_uuid != ""
+    assert meta["boot_id"] == "boot-1", "while it is in use"
+    uuid, cluster = meta["disk_uuid"], meta["cluster_id"]
+    folder.reopen()
+    assert (folder.data.meta.disk_uuid, folder.data.meta.cluster_id) == (uuid, cluster)
+    folder.data.close()
+    assert json.loads(folder.fault.content(f"{DATA}/meta.json"))["boot_id"] == ""
+
+
+@pytest.mark.parametrize(
+    ("boot", "stop", "sure"), [("same", "kill", True), ("other", "kill", False), ("other", "close", True)]
+)
+def test_the_tail_is_sure_after_a_clean_stop_or_in_the_same_boot(boot: str, stop: str, sure: bool) -> None:
+    folder = Folder()
+    if boot == "other":
+        folder.boot = "boot-1"
+    folder.data.close() if stop == "close" else folder.fault.kill_process()
+    if boot == "other":
+        folder.boot = "boot-2"
+    folder.data = folder._open()
+    assert folder.data.recovered.tail_sure is sure
+
+
+def test_a_newer_format_is_refused_in_one_sentence() -> None:
+    folder = Folder()
+    folder.data.close()
+    meta = json.loads(folder.fault.content(f"{DATA}/meta.json"))
+    folder.fault.overwrite(f"{DATA}/meta.json", json.dumps(meta | {"format": 2}).encode())
+    with pytest.raises(NewerFormat) as caught:
+        folder._open()
+    assert str(caught.value).count(". ") == 0
+    assert "format 2" in str(caught.value)
+    assert "start the newer version" in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"format": "1"}'])
+def test_a_spoiled_meta_file_is_refused(content: bytes) -> None:
+    folder = Folder()
+    folder.data.close()
+    folder.fault.overwrite(f"{DATA}/meta.json", content)
+    with pytest.raises(DataFolderError, match="restore it"):
+        folder._open()
+    folder.fault.delete(f"{DATA}/meta.json")
+    append_nothing = folder._open()
+    append_nothing.close()
+
+
+def test_a_missing_meta_file_beside_topics_is_refused() -> None:
+    folder = Folder()
+    append(folder.log(), b"a")
+    folder.data.close()
+    folder.fault.delete(f"{DATA}/meta.json")
+    with pytest.raises(DataFolderError, match="missing though there are topics"):
+        folder._open()
+
+
+def test_the_folder_of_another_cluster_or_broker_is_refused() -> None:
+    folder = Folder()
+    folder.data.close()
+    for wanted in ({"cluster_id": "another"}, {"broker_id": 5}):
+        with pytest.raises(DataFolderError, match="belongs to"):
+            DataFolder.open(DATA, folder.disk, folder.clock, **wanted)  # type: ignore[arg-type]
+    DataFolder.open(
+        DATA, folder.disk, folder.clock, cluster_id=folder.data.meta.cluster_id, broker_id=0
+    ).close()
+
+
+def test_topics_that_nobody_knows_are_set_aside_and_never_appended_to() -> None:
+    folder = Folder()
+    append(folder.log(), b"mine")
+    folder.data.open_log(99, 0, LogSettings())
+    append(folder.data.open_log(99, 0, LogSettings()), b"stray")
+    folder.disk.make_folders(f"{DATA}/topics/notes")
+    folder.fault.kill_process()
+    folder.data = folder._open()
+    assert folder.data.set_aside_unknown({TOPIC}) == [".stray-99-1", ".stray-notes-1"]
+    assert folder.fault.paths(".log") == [
+        f"{DATA}/topics/.stray-99-1/0/{1:020d}.log",
+        f"{DATA}/topics/7/0/{1:020d}.log",
+    ]
+    fresh = folder.data.open_log(99, 0, LogSettings())
+    assert fresh.last == 0
+    append(fresh, b"a new topic")
+    folder.fault.kill_process()
+    folder.data = folder._open()
+    assert folder.data.set_aside_unknown({TOPIC}) == [".stray-99-1", ".stray-99-2", ".stray-notes-1"]
+    assert read_all(folder.log()) == {1: b"mine"}
+
+
+def test_a_deleted_topic_is_gone_and_its_logs_take_nothing() -> None:
+    folder = Folder()
+    log, other = folder.log(), folder.data.open_log(8, 0, LogSettings())
+    append(log, b"a")
+    append(other, b"b")
+    log.flush()
+    folder.data.write_checkpoint()
+    folder.data.delete_topic(TOPIC)
+    assert isinstance(error_of(log), LogClosed)
+    assert log.read(1, 100, 1) is None
+    assert folder.fault.paths(".log") == [f"{DATA}/topics/8/0/{1:020d}.log"]
+    again = folder.log()
+    assert (again.last, append(again, b"new")) == (0, (1, 1))
+    assert read_all(folder.kill()) == {1: b"new"}
+
+
+def test_a_topic_half_deleted_is_not_found_again() -> None:
+    folder = Folder()
+    append(folder.log(), b"a")
+    folder.disk.rename(f"{DATA}/topics/{TOPIC}", f"{DATA}/topics/.deleted-{TOPIC}")
+    folder.fault.kill_process()
+    folder.data = folder._open()
+    assert folder.data.set_aside_unknown({TOPIC}) == []
+    assert folder.fault.paths(".log") == []
+
+
+def test_the_checkpoint_comes_back_as_it_was_and_every_spoiled_one_is_refused() -> None:
+    entries = [
+        Entry(7, 0, 5, 6, 1, 2, 3, 4, 5, ((1, 1), (2, 4))),
+        Entry(7, 1),
+        Entry(2**64 - 1, 2**32 - 1, 2**63, 2**63, 2**63, 2**63, 2**63, 2**32 - 1, 2**32 - 1, ((9, 2**63),)),
+    ]
+    content = encode(True, [entry.pack() for entry in entries])
+    assert decode(content) == Checkpoint(True, {(e.topic_id, e.partition): e for e in entries})
+    for length in range(len(content)):
+        with pytest.raises(ValueError):
+            decode(content[:length])
+    for at in range(len(content)):
+        spoiled = bytearray(content)
+        spoiled[at] ^= 1
+        with pytest.raises(ValueError):
+            decode(bytes(spoiled))
+
+
+def test_an_old_open_of_the_same_partition_gives_the_same_log() -> None:
+    folder = Folder()
+    assert folder.log() is folder.log()
+
+
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / "data")
+    data = DataFolder.open(path, OsDisk(), SystemClock())
+    program = (
+        "import sys; from tank_node.clock import SystemClock; from tank_node.disk import OsDisk\n"
+        "from tank_node.log.data_folder import DataFolder; from tank_node.log.errors import DataFolderInUse\n"
+        "try: DataFolder.open(sys.argv[1], OsDisk(), SystemClock()).close()\n"
+        "except DataFolderInUse as error: print(error); sys.exit(3)\n"
+    )
+    refused = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 3
+    assert f"another process uses the data folder {path}" in refused.stdout
+    with pytest.raises(DataFolderInUse):
+        DataFolder.open(path, OsDisk(), SystemClock())
+    data.close()
+    subprocess.run([sys.executable, "-c", program, path], check=True)
+
+
+def test_the_real_disk_does_what_the_one_for_tests_does(tmp_path: Path) -> None:
+    folder = Folder(OsDisk(), str(tmp_path / "data"), LogSettings(segment_bytes=100_000))
+    log = folder.log()
+    for n in range(300):
+        append(log, bytes([n % 256]) * 1000, producer=(9, 0, n))
+    assert len(log.segments) == 4
+    log.truncate_to(250)
+    log.flush()
+    assert read_all(log) == {n + 1: bytes([n % 256]) * 1000 for n in range(250)}
+    log = folder.reopen()
+    assert folder.data.recovered.clean
+    assert read_all(log) == {n + 1: bytes([n % 256]) * 1000 for n in range(250)}
+    assert append(log, b"next", producer=(9, 0, 250)) == (251, 251)
+    folder.data.delete_topic(TOPIC)
+    assert os.listdir(tmp_path / "data" / "topics") == []
+    folder.data.close()
+
+
+def test_space_allocated_ahead_is_given_back_when_a_segment_is_sealed(tmp_path: Path) -> None:
+    folder = Folder(OsDisk(), str(tmp_path / "data"))
+    log = folder.log()
+    for _ in range(100):
+        append(log, b"x" * 10_000)
+    path = log.segments[0].path(".log")
+    log.roll()
+    log.flush()
+    status = os.stat(path)
+    assert status.st_size == log.size_bytes
+    assert status.st_blocks * 512 <= status.st_size + 64 * 1024
+    folder.data.close()

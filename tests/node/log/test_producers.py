@@ -1,0 +1,189 @@
+"""Idempotent producers: what is stored, what is a repeat, what is refused, and what survives."""
+
+import pytest
+from tank_node.log.producers import (
+    FORGOTTEN_AFTER_MS,
+    MAX_PRODUCERS,
+    Outcome,
+    ProducedBatch,
+    Producers,
+    ProducerVerdict,
+)
+from tank_node.log.settings import LogSettings
+
+from tests.support.logs import FOLDER, Folder, append
+
+APPEND = ProducerVerdict(Outcome.APPEND)
+
+
+def produced(
+    producers: Producers, sequences: range, *, epoch: int = 0, messages: int = 1, at_ms: int = 0
+) -> None:
+    """Batches of `messages`, numbered from 100 on."""
+    for sequence in sequences:
+        producers.append(9, epoch, ProducedBatch(sequence, messages, 100 + sequence, messages - 1), at_ms)
+
+
+def test_a_new_producer_begins_at_zero() -> None:
+    producers = Producers()
+    assert producers.check(9, 0, 0, 10) == APPEND
+    assert producers.check(9, 0, 1, 10).outcome is Outcome.UNKNOWN
+
+
+def test_the_next_sequence_is_appended_and_a_later_one_is_a_gap() -> None:
+    producers = Producers()
+    produced(producers, range(0, 30, 10), messages=10)
+    assert producers.check(9, 0, 30, 5) == APPEND
+    assert producers.check(9, 0, 31, 5).outcome is Outcome.GAP
+    assert producers.check(9, 0, 29, 5).outcome is Outcome.GAP, "it overlaps the end"
+
+
+def test_the_last_five_are_repeats_with_their_numbers_and_older_ones_without() -> None:
+    producers = Producers()
+    produced(producers, range(0, 80, 10), messages=10)
+    for sequence in range(30, 80, 10):
+        assert producers.check(9, 0, sequence, 10) == ProducerVerdict(
+            Outcome.REPEAT, 100 + sequence, 109 + sequence
+        )
+    for sequence in range(0, 30, 10):
+        assert producers.check(9, 0, sequence, 10) == ProducerVerdict(Outcome.OLD_REPEAT)
+    assert producers.check(9, 0, 40, 3).outcome is Outcome.OLD_REPEAT, "split differently, and stored"
+
+
+def test_sequences_wrap_at_two_to_the_31() -> None:
+    producers = Producers()
+    produced(producers, range(2**31 - 20, 2**31, 10), messages=10)
+    assert producers.check(9, 0, 0, 5) == APPEND
+    producers.append(9, 0, ProducedBatch(0, 5, 500, 4), 0)
+    assert producers.check(9, 0, 5, 1) == APPEND
+    assert producers.check(9, 0, 2**31 - 10, 10).outcome is Outcome.REPEAT
+    assert producers.check(9, 0, 2**31 - 100, 10).outcome is Outcome.OLD_REPEAT
+    assert producers.check(9, 0, 6, 1).outcome is Outcome.GAP
+
+
+def test_a_batch_may_cross_the_wrap() -> None:
+    producers = Producers()
+    produced(producers, range(2**31 - 3, 2**31 - 2), messages=10)
+    assert producers.check(9, 0, 7, 1) == APPEND
+    assert producers.check(9, 0, 2**31 - 3, 10).outcome is Outcome.REPEAT
+
+
+def test_a_new_epoch_begins_at_zero_and_the_old_one_is_refused() -> None:
+    producers = Producers()
+    produced(producers, range(3), epoch=4)
+    assert producers.check(9, 5, 1, 1).outcome is Outcome.GAP
+    assert producers.check(9, 5, 0, 1) == APPEND
+    produced(producers, range(1), epoch=5)
+    assert producers.check(9, 4, 3, 1).outcome is Outcome.STALE_EPOCH
+    assert producers.check(9, 5, 0, 1).outcome is Outcome.REPEAT
+    assert producers.check(9, 5, 1, 1) == APPEND
+
+
+def test_undoing_an_append_brings_back_what_was_known_before() -> None:
+    producers = Producers()
+    first = producers.append(9, 0, ProducedBatch(0, 1, 1, 0), 5)
+    second = producers.append(9, 1, ProducedBatch(0, 1, 2, 0), 6)
+    producers.undo(9, second)
+    assert producers.check(9, 0, 0, 1).outcome is Outcome.REPEAT
+    producers.undo(9, first)
+    assert producers.check(9, 0, 5, 1).outcome is Outcome.UNKNOWN
+    assert len(producers) == 0
+
+
+def test_a_producer_silent_for_seven_days_of_the_logs_own_time_is_forgotten() -> None:
+    producers = Producers()
+    produced(producers, range(3), at_ms=1000)
+    producers.append(8, 0, ProducedBatch(0, 1, 200, 0), 1000 + FORGOTTEN_AFTER_MS)
+    assert producers.check(9, 0, 3, 1) == APPEND
+    producers.append(8, 0, ProducedBatch(1, 1, 201, 0), 1001 + FORGOTTEN_AFTER_MS)
+    assert producers.check(9, 0, 3, 1).outcome is Outcome.UNKNOWN
+    assert producers.check(9, 0, 0, 1) == APPEND
+    restored = Producers.restore(producers.snapshot())
+    assert len(restored) == 1
+
+
+def test_the_number_of_producers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MAX_PRODUCERS == 100_000
+    monkeypatch.setattr("tank_node.log.producers.MAX_PRODUCERS", 3)
+    producers = Producers()
+    for producer_id in (1, 2, 3, 1, 4):
+        producers.append(producer_id, 0, ProducedBatch(0, 1, 1, 0), 0)
+    assert len(producers) == 3
+    assert producers.check(2, 0, 1, 1).outcome is Outcome.UNKNOWN, "the longest silent went"
+    assert producers.check(1, 0, 1, 1) == APPEND
+
+
+def test_a_snapshot_holds_everything_and_is_refused_when_spoiled() -> None:
+    producers = Producers()
+    produced(producers, range(0, 80, 10), epoch=3, messages=10, at_ms=77)
+    content = producers.snapshot()
+    restored = Producers.restore(content)
+    for sequence in range(0, 90, 10):
+        assert restored.check(9, 3, sequence, 10) == producers.check(9, 3, sequence, 10)
+    assert restored.last_append_ms == 77
+    for length in range(len(content)):
+        with pytest.raises(ValueError):
+            Producers.restore(content[:length])
+    for at in range(len(content)):
+        spoiled = bytearray(content)
+        spoiled[at] ^= 4
+        with pytest.raises(ValueError):
+            Producers.restore(bytes(spoiled))
+
+
+def test_staged_batches_count_and_undone_ones_do_not() -> None:
+    folder = Folder()
+    log = folder.log()
+    append(log, b"a", producer=(9, 0, 0), write=False)
+    assert log.check_producer(9, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 1, 1)
+    assert log.check_producer(9, 0, 1, 1) == APPEND
+    log.drop_staged()
+    assert log.check_producer(9, 0, 1, 1).outcome is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize("stop", ["kill", "reopen"])
+def test_the_memory_survives_every_kind_of_stop(stop: str) -> None:
+    folder = Folder(settings=LogSettings(segment_bytes=120))
+    for sequence in range(20):
+        append(folder.log(), b"%02d" % sequence * 10, producer=(9, 2, sequence))
+        append(folder.log(), b"nobody")
+    log = folder.kill() if stop == "kill" else folder.reopen()
+    assert log.check_producer(9, 2, 20, 1) == APPEND
+    assert log.check_producer(9, 2, 19, 1) == ProducerVerdict(Outcome.REPEAT, 39, 39)
+    assert log.check_producer(9, 2, 15, 1) == ProducerVerdict(Outcome.REPEAT, 31, 31)
+    assert log.check_producer(9, 2, 14, 1).outcome is Outcome.OLD_REPEAT
+
+
+@pytest.mark.parametrize("spoil", [False, True])
+def test_the_memory_survives_retention(spoil: bool) -> None:
+    folder = Folder(settings=LogSettings(segment_bytes=120, retention_segments=2))
+    log = folder.log()
+    for sequence in range(5):
+        append(log, b"x" * 20, producer=(9, 0, sequence))
+    for _ in range(40):
+        append(log, b"y" * 50)
+    log.flush()
+    log.maintain(0, log.last)
+    assert log.first_available > 30
+    snapshots = folder.fault.paths(".producers")
+    assert len(snapshots) == 2
+    if spoil:  # the newest is torn: the one before it and the records say the same
+        folder.fault.overwrite(snapshots[-1], folder.fault.content(snapshots[-1])[:-1])
+    log = folder.kill()
+    assert log.check_producer(9, 0, 5, 1) == APPEND
+    assert log.check_producer(9, 0, 4, 1) == ProducerVerdict(Outcome.REPEAT, 5, 5)
+
+
+def test_a_truncation_undoes_the_memory() -> None:
+    folder = Folder(settings=LogSettings(segment_bytes=120))
+    log = folder.log()
+    for sequence in range(20):
+        append(log, b"x" * 20, producer=(9, sequence // 10, sequence % 10))
+    log.truncate_to(7)
+    assert log.check_producer(9, 0, 6, 1) == ProducerVerdict(Outcome.REPEAT, 7, 7)
+    assert log.check_producer(9, 0, 7, 1) == APPEND
+    assert not [path for path in folder.fault.paths(".producers") if path > f"{FOLDER}/{8:020d}.producers"]
+    append(log, b"other", producer=(9, 0, 7))
+    log = folder.kill()
+    assert log.check_producer(9, 0, 8, 1) == APPEND
+    assert log.check_producer(9, 1, 1, 1).outcome is Outcome.GAP
