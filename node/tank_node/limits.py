@@ -116,7 +116,7 @@ class Limits:
     """What one turn of maintenance may keep the loop."""
 
     scrub_bytes: int = 128 * KIB
-    """Stored bytes that each turn of maintenance checks: some 11 GB a day, for a few milliseconds a second."""
+    """Stored bytes that each turn of maintenance checks: some 11 GB a day, a few milliseconds a second."""
 
     replicated_sync_ms: int = 5_000
     """How often a topic with flush=replicated that doesn't say is fsynced."""

@@ -60,8 +60,8 @@ class Partition:
 
     __slots__ = (
         "active_segment", "flush_disk", "flush_messages", "flush_ms", "high_water_mark", "in_sync",
-        "leader_epoch", "limits", "log", "metrics", "number", "on_failure", "refusal", "staged", "staged_bytes",
-        "staged_messages", "sync_asked_ms", "tick", "topic_name", "unacked", "uncommitted", "unreadable",
+        "leader_epoch", "limits", "log", "metrics", "number", "on_failure", "refusal", "staged",
+        "staged_bytes", "staged_messages", "sync_asked_ms", "tick", "topic_name", "unacked", "uncommitted", "unreadable",
         "waiters",
     )  # fmt: skip
 

@@ -13,7 +13,6 @@ from tank_node.sessions.output import Chunk
 from tank_node.sessions.tank import TankSession
 from tank_protos.framing import FrameReader, frame
 from tank_protos.wire import Message
-
 from tests.support.instant_controller import InstantController
 from tests.support.manual_clock import ManualClock
 
@@ -92,7 +91,9 @@ class BenchClient:
         parts = []
         for output in self.session.out:
             if isinstance(output, Chunk):
-                parts.append(self.node.data_folder.disk.read_at(output.file.fd, output.length, output.position))
+                parts.append(
+                    self.node.data_folder.disk.read_at(output.file.fd, output.length, output.position)
+                )
                 output.file.release()
             else:
                 parts.append(output)

@@ -1,4 +1,5 @@
-"""Every request captured from the C++ broker gets the captured answer, byte for byte, except where listed here."""
+"""Every request captured from the C++ broker gets the captured answer, byte for byte, except where
+listed here."""
 
 import json
 from collections.abc import Iterator
@@ -30,10 +31,12 @@ CLOSED = {
     "consume_peer",
     "consume_peer_timeout",
 }
-"""Answered by closing the connection. The last two: only our own brokers replicate from us, by another message."""
+"""Answered by closing the connection. The last two: only our own brokers replicate from us, by another
+message."""
 
 LARGER_CHUNK_THERE = {"consume_fetch1", "consume_fetch20"}
-"""Asked for less than one bundle: the original adds whole bundles until the size is passed, we give one bundle."""
+"""Asked for less than one bundle: the original adds whole bundles until the size is passed, we give one
+bundle."""
 
 NOT_COMPARABLE = {"status"}
 """Holds times."""
@@ -86,7 +89,8 @@ def replay(node: BenchNode, name: str) -> None:
 
 
 def wake(node: BenchNode, client: BenchClient, key: str, expected: bytes) -> bytes:
-    """Lets happen what the captured wait was answered for: the bundles of the answer arrive, or time passes."""
+    """Lets happen what the captured wait was answered for: the bundles of the answer arrive, or time
+    passes."""
     answer = ConsumeResponse.decode(expected[5:])
     chunks = memoryview(answer.chunks)
     other = node.client()

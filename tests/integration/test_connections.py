@@ -1,0 +1,298 @@
+"""Real sockets: many connections, slow ones, half frames, and clients that don't read."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tank_node.limits import KIB, MIB, Limits
+from tank_protos import bundle
+from tank_protos.framing import frame
+from tank_protos.generated.tank import (
+    ConsumePartition,
+    ConsumeRequest,
+    ConsumeResponse,
+    ConsumeTopic,
+    CreateTopicRequest,
+    ProducePartition,
+    ProduceRequest,
+    ProduceTopic,
+)
+from tests.support.ports import free_port
+from tests.support.raw_client import RawConnection
+from tests.support.served_node import ServedNode
+
+pytestmark = pytest.mark.integration
+
+QUICK = Limits(
+    housekeeping_ms=20,
+    unused_connection_ms=150,
+    stalled_frame_ms=150,
+    slowest_bytes_per_s=10 * MIB,
+    stalled_send_ms=300,
+)
+
+
+def produce_request(values: list[bytes], *, topic: str = "a", request_id: int = 1) -> ProduceRequest:
+    batch = memoryview(bundle.as_batch(bundle.encode(values, timestamps=1, codec=bundle.Codec.NONE)))
+    return ProduceRequest(2, request_id, "", 0, 0, [ProduceTopic(topic, [ProducePartition(0, batch)])])
+
+
+def produce(client: RawConnection, values: list[bytes]) -> int:
+    request = produce_request(values)
+    return client.ask(request.ID, request.encode())[-1]
+
+
+def consume(number: int, *, wait_ms: int = 0, size: int = MIB, request_id: int = 1) -> ConsumeRequest:
+    return ConsumeRequest(
+        2, request_id, "", wait_ms, 0, 0, [ConsumeTopic("a", [ConsumePartition(0, number, size)])]
+    )
+
+
+def ask(client: RawConnection, request: ConsumeRequest) -> ConsumeResponse:
+    return ConsumeResponse.decode(client.ask(request.ID, request.encode()))
+
+
+def until(true: Callable[[], bool], what: str) -> None:
+    """Waits for something that must come; the bound only keeps a broken test from hanging."""
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[ServedNode]:
+    with ServedNode(tmp_path / "data") as node:
+        node.on_loop(lambda: node.controller.add("a", 1, flush="replicated"))
+        yield node
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[ServedNode]:
+    with ServedNode(tmp_path / "data", QUICK) as node:
+        node.on_loop(lambda: node.controller.add("a", 1, flush="replicated"))
+        yield node
+
+
+def is_closed_by_the_broker(client: RawConnection) -> bool:
+    try:
+        client.receive()
+    except (ConnectionError, TimeoutError) as error:
+        return isinstance(error, ConnectionError)
+    return False
+
+
+def test_a_connection_that_never_sends_is_closed_and_one_that_did_is_not(quick: ServedNode) -> None:
+    with RawConnection(quick.port) as used, RawConnection(quick.port) as unused:
+        assert produce(used, [b"x"]) == 0
+        assert is_closed_by_the_broker(unused)
+        assert produce(used, [b"x"]) == 0
+    assert quick.metrics.closed["unused"] == 1
+
+
+def test_half_a_frame_is_closed_in_the_end(quick: ServedNode) -> None:
+    with RawConnection(quick.port) as client:
+        client.socket.sendall(b"\x01\x00\x01\x00\x00half")
+        assert is_closed_by_the_broker(client)
+    assert quick.metrics.closed["stalled_frame"] == 1
+
+
+def test_a_client_that_sends_byte_after_byte_is_closed_in_the_end(quick: ServedNode) -> None:
+    with RawConnection(quick.port) as client:
+        client.socket.sendall(b"\x01\x00\x10\x00\x00")
+        client.socket.settimeout(0.02)
+        until(lambda: _closed_while_trickling(client), "the slow client is still served")
+    assert quick.metrics.closed["slow_frame"] == 1
+
+
+def _closed_while_trickling(client: RawConnection) -> bool:
+    try:
+        client.socket.sendall(b"x")
+        return client.socket.recv(100) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+def test_garbage_closes_one_connection_and_no_other(node: ServedNode) -> None:
+    with RawConnection(node.port) as good:
+        for _ in range(50):
+            with RawConnection(node.port) as bad:
+                bad.socket.sendall(os.urandom(200) + b"\xff" * 5)
+                assert is_closed_by_the_broker(bad)
+        assert produce(good, [b"x"]) == 0
+    assert sum(node.metrics.refused.values()) == 50
+
+
+def test_frames_larger_than_a_receive_come_through_whole(node: ServedNode) -> None:
+    content = [os.urandom(5 * MIB), os.urandom(300 * KIB), b"small"]
+    with RawConnection(node.port) as client:
+        for value in content:
+            assert produce(client, [value]) == 0
+        found = [
+            bundle.decode(next(bundle.bundles(memoryview(ask(client, consume(n, size=1)).chunks))), n)[
+                0
+            ].value
+            for n in (1, 2, 3)
+        ]
+    assert found == content
+    assert node.on_loop(lambda: node.metrics.held_bytes) == 0
+
+
+def test_a_consumer_that_does_not_read_gets_no_more_and_holds_no_memory(node: ServedNode) -> None:
+    with RawConnection(node.port) as client:
+        for _ in range(16):
+            produce(client, [b"x" * MIB])
+    requests = 2000
+    with RawConnection(node.port) as lazy, RawConnection(node.port) as lively:
+        lazy.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * KIB)
+        one = b"".join(frame(2, consume(1, size=16 * MIB).encode()))
+        lazy.socket.setblocking(False)
+        sent = 0
+        for _ in range(requests):
+            try:
+                sent += lazy.socket.send(one)
+            except BlockingIOError:
+                break
+        until(lambda: node.on_loop(lambda: _blocked(node)) == 1, "the lazy consumer is not held back")
+        for _ in range(20):
+            assert produce(lively, [b"y"]) == 0
+        held = node.on_loop(lambda: node.metrics.held_bytes)
+        assert held < 2 * MIB
+        assert node.on_loop(lambda: node.metrics.consumed_bytes) < requests * 16 * MIB
+
+
+def _blocked(node: ServedNode) -> int:
+    return sum(1 for connection in node.server.connections.values() if connection.unsent)
+
+
+def test_a_client_that_takes_nothing_is_closed_in_the_end(quick: ServedNode) -> None:
+    with RawConnection(quick.port) as client:
+        for _ in range(8):
+            produce(client, [b"x" * MIB])
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * KIB)
+        for _ in range(10):
+            client.send(2, consume(1, size=8 * MIB).encode())
+        until(lambda: quick.metrics.closed["stalled_send"] == 1, "it is still waited for")
+    until(lambda: quick.on_loop(lambda: _pins(quick)) == 0, "its files are still pinned")
+
+
+def _pins(node: ServedNode) -> int:
+    return sum(file.pins for file in node.broker.data_folder.files._open)
+
+
+def test_large_frames_wait_for_memory_and_come_through(tmp_path: Path) -> None:
+    limits = Limits(
+        frame_bytes=4 * MIB,
+        bundle_bytes=3 * MIB,
+        client_memory_bytes=5 * MIB,
+        memory_bytes=5 * MIB,
+        housekeeping_ms=10,
+    )
+    with ServedNode(tmp_path / "data", limits) as node, ExitStack() as stack:
+        node.on_loop(lambda: node.controller.add("a", 1, flush="replicated"))
+        clients = [stack.enter_context(RawConnection(node.port)) for _ in range(6)]
+        whole = b"".join(frame(1, produce_request([b"x" * 2 * MIB]).encode()))
+        for client in clients:
+            client.socket.sendall(whole[: 600 * KIB])
+        until(lambda: node.on_loop(lambda: bool(node.server.receiver.starved)), "nobody had to wait")
+        assert (
+            node.on_loop(lambda: node.metrics.held_bytes)
+            <= limits.memory_bytes + 6 * 2 * limits.receive_bytes
+        )
+        for client in clients:
+            client.socket.settimeout(30)
+            _send_in_background(client, whole[600 * KIB :])
+        for client in clients:
+            assert client.receive()[1][-1] == 0
+
+
+def _send_in_background(client: RawConnection, rest: bytes) -> None:
+    """The broker may not read this one before others are done."""
+    threading.Thread(target=client.socket.sendall, args=(rest,), daemon=True).start()
+
+
+def test_beyond_the_bound_of_connections_the_oldest_unused_goes_else_the_new_one(tmp_path: Path) -> None:
+    with ServedNode(tmp_path / "data", Limits(connections=2)) as node:
+        node.on_loop(lambda: node.controller.add("a", 1, flush="replicated"))
+        with RawConnection(node.port) as used:
+            assert produce(used, [b"x"]) == 0
+            with RawConnection(node.port) as unused, RawConnection(node.port) as late:
+                assert produce(late, [b"x"]) == 0
+                assert is_closed_by_the_broker(unused)
+                with RawConnection(node.port) as refused:
+                    assert is_closed_by_the_broker(refused)
+                assert produce(used, [b"x"]) == 0
+        assert node.metrics.closed["evicted"] == 1
+        assert node.metrics.refused["too_many_connections"] == 1
+
+
+def test_a_stop_answers_who_waits(tmp_path: Path) -> None:
+    with ServedNode(tmp_path / "data") as node:
+        node.on_loop(lambda: node.controller.add("a", 1, flush="disk"))
+        with RawConnection(node.port) as consumer, RawConnection(node.port) as producer:
+            consumer.send(2, consume(1, wait_ms=60_000).encode())
+            until(lambda: node.on_loop(lambda: node.metrics.waiting) == 1, "the wait was not taken")
+            request = produce_request([b"x"])
+            node.stop()
+            assert ConsumeResponse.decode(consumer.receive()[1]).topics[0].partitions[0].chunk_length == 0
+            with pytest.raises(OSError):
+                producer.send(1, request.encode())
+                producer.receive()
+
+
+def test_heartbeats_come_from_time_to_time(tmp_path: Path) -> None:
+    limits = Limits(housekeeping_ms=10, heartbeat_ms=20)
+    with ServedNode(tmp_path / "data", limits) as node, RawConnection(node.port) as client:
+        received = b""
+        while len(received) < 15:
+            received += client.socket.recv(100)
+        assert received[:15] == b"\3\0\0\0\0" * 3
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_thousand_idle_and_two_hundred_busy_connections(tmp_path: Path) -> None:
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.bare_node", str(port), str(tmp_path / "data")],
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        idle_bytes = resident_bytes(process.pid)
+        with ExitStack() as stack:
+            first = stack.enter_context(RawConnection(port, 30))
+            first.ask(7, CreateTopicRequest(1, "a", 1, b"flush=replicated").encode())
+            idle = [stack.enter_context(RawConnection(port, 30)) for _ in range(1000)]
+            for client in idle:
+                client.socket.sendall(b"\3\0\0\0\0")
+            busy = [stack.enter_context(RawConnection(port, 30)) for _ in range(200)]
+            request = b"".join(frame(1, produce_request([b"x" * 20_000]).encode()))
+            for _ in range(10):
+                for client in busy:
+                    client.socket.sendall(request * 2)
+                for client in busy:
+                    assert [client.receive()[1][-1] for _ in range(2)] == [0, 0]
+            used_bytes = resident_bytes(process.pid)
+            assert produce(idle[0], [b"still here"]) == 0
+            assert produce(idle[999], [b"still here"]) == 0
+    finally:
+        process.terminate()
+        assert process.wait(10) == 0
+    print(f"idle {idle_bytes / MIB:.0f} MiB, with 1,000 idle and 200 busy {used_bytes / MIB:.0f} MiB")
+    assert idle_bytes < 60 * MIB
+    assert used_bytes < 300 * MIB

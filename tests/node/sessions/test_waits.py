@@ -1,0 +1,181 @@
+"""Consumers that wait: what wakes them, with what, and when they are sent away."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tank_node.limits import Limits
+from tank_protos import bundle
+from tank_protos.generated.tank import (
+    AwaitEndsRequest,
+    AwaitEndsResponse,
+    ConsumePartition,
+    ConsumeRequest,
+    ConsumeResponse,
+    ConsumeTopic,
+    KnownEnd,
+    ProducePartition,
+    ProduceRequest,
+    ProduceTopic,
+)
+from tests.support.bench_node import BenchClient, BenchNode
+
+END = 2**64 - 1
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[BenchNode]:
+    with BenchNode(tmp_path / "data") as node:
+        node.controller.add("a", 3, flush="replicated")
+        node.controller.add("durable", 1, flush="disk")
+        yield node
+
+
+def consume(
+    *wanted: tuple[str, int, int], wait_ms: int = 0, min_bytes: int = 0, request_id: int = 7, version: int = 2
+) -> ConsumeRequest:
+    topics = [ConsumeTopic(topic, [ConsumePartition(p, number, 1 << 20)]) for topic, p, number in wanted]
+    return ConsumeRequest(version, request_id, "", wait_ms, min_bytes, 0, topics)
+
+
+def produce(client: BenchClient, topic: str, partition: int, *values: bytes) -> None:
+    batch = memoryview(bundle.as_batch(bundle.encode(list(values), timestamps=1)))
+    client.send(ProduceRequest(2, 1, "", 0, 0, [ProduceTopic(topic, [ProducePartition(partition, batch)])]))
+
+
+def one(client: BenchClient) -> ConsumeResponse:
+    ((message_id, payload),) = client.answers()
+    assert message_id == 2
+    return ConsumeResponse.decode(payload)
+
+
+def values_of(answer: ConsumeResponse) -> list[bytes]:
+    return [m.value for b in bundle.bundles(memoryview(answer.chunks)) for m in bundle.decode(b, 1)]
+
+
+def test_an_append_wakes_the_consumer_in_the_same_tick(node: BenchNode) -> None:
+    consumer, producer = node.client(), node.client()
+    consumer.send(consume(("a", 0, END), wait_ms=10_000))
+    assert consumer.taken() == b""
+    produce(producer, "a", 0, b"now")
+    assert values_of(one(consumer)) == [b"now"]
+
+
+@pytest.mark.parametrize("wait_ms", [1, 7, 319, 1000, 3_600_000])
+def test_a_wait_ends_when_the_client_asked_for_and_not_before(node: BenchNode, wait_ms: int) -> None:
+    consumer = node.client()
+    consumer.send(consume(("a", 0, 1), wait_ms=wait_ms))
+    node.pass_ms(wait_ms)
+    assert consumer.taken() == b""
+    node.pass_ms(1)
+    assert one(consumer).topics[0].partitions[0].base_sequence_number == 0
+
+
+def test_no_wait_is_longer_than_an_hour(node: BenchNode) -> None:
+    consumer = node.client()
+    consumer.send(consume(("a", 0, 1), wait_ms=2**63))
+    node.pass_ms(3_600_001)
+    one(consumer)
+
+
+def test_min_bytes_are_summed_over_the_partitions_of_a_request(node: BenchNode) -> None:
+    consumer, producer = node.client(), node.client()
+    consumer.send(consume(("a", 0, END), ("a", 1, END), wait_ms=10_000, min_bytes=100))
+    produce(producer, "a", 0, b"x" * 50)
+    assert consumer.taken() == b""
+    produce(producer, "a", 1, b"y" * 50)
+    assert values_of(one(consumer)) == [b"x" * 50, b"y" * 50]
+
+
+def test_min_bytes_do_not_delay_what_is_there(node: BenchNode) -> None:
+    client = node.client()
+    produce(client, "a", 0, b"there")
+    client.answers()
+    client.send(consume(("a", 0, 1), wait_ms=10_000, min_bytes=1 << 30))
+    assert values_of(one(client)) == [b"there"]
+
+
+def test_an_error_or_data_of_one_partition_answers_for_all(node: BenchNode) -> None:
+    client = node.client()
+    client.send(consume(("a", 0, 1), ("a", 9, 1), wait_ms=10_000))
+    first, unknown = (topic.partitions[0] for topic in one(client).topics)
+    assert (first.flag, first.chunk_length, unknown.flag) == (0, 0, 0xFF)
+
+
+def test_what_is_not_on_disk_yet_is_neither_seen_nor_an_error(node: BenchNode) -> None:
+    producer, consumer = node.client(), node.client()
+    produce(producer, "durable", 0, b"one")
+    assert producer.taken() == b""
+    consumer.send(consume(("durable", 0, 2), wait_ms=0))
+    partition = one(consumer).topics[0].partitions[0]
+    assert (partition.flag, partition.high_water_mark, partition.chunk_length) == (0, 0, 0)
+    consumer.send(consume(("durable", 0, 1), wait_ms=1000))
+    assert consumer.taken() == b""
+    node.sync()
+    assert values_of(one(consumer)) == [b"one"]
+    assert producer.answers()[0][1][-1] == 0
+
+
+def test_a_deleted_topic_ends_the_waits_for_it(node: BenchNode) -> None:
+    consumer = node.client()
+    consumer.send(consume(("a", 0, 1), wait_ms=10_000))
+    node.controller.delete_topic("a", lambda _: None)
+    assert one(consumer).topics[0].partitions[0].flag == 0xFF
+    assert node.metrics.waiting == 0
+
+
+def test_a_closed_connection_leaves_no_wait_behind(node: BenchNode) -> None:
+    consumer, producer = node.client(), node.client()
+    consumer.send(consume(("a", 0, 1), wait_ms=10_000))
+    consumer.session.close()
+    assert node.metrics.waiting == 0
+    produce(producer, "a", 0, b"nobody")
+    assert consumer.taken() == b""
+
+
+def test_woken_waits_do_not_pile_up_until_their_deadline(node: BenchNode) -> None:
+    consumer, producer = node.client(), node.client()
+    for number in range(1, 3001):
+        consumer.send(consume(("a", 0, number), wait_ms=3_600_000))
+        produce(producer, "a", 0, b"x")
+        consumer.taken()
+        producer.taken()
+    assert len(node.broker._deadlines) < 1100
+
+
+def test_beyond_the_bound_of_waits_one_is_answered_at_once(tmp_path: Path) -> None:
+    with BenchNode(tmp_path / "data", Limits(waits_per_partition=2)) as node:
+        node.controller.add("a", 1, flush="replicated")
+        consumer = node.client()
+        for request_id in (1, 2, 3):
+            consumer.send(consume(("a", 0, 1), wait_ms=1000, request_id=request_id))
+        assert one(consumer).request_id == 3
+        assert node.metrics.refused["too_many_waits"] == 1
+
+
+def test_a_wait_for_ends_hears_of_any_of_its_partitions(node: BenchNode) -> None:
+    consumer, producer = node.client(), node.client()
+    known = [KnownEnd("a", 0, 0), KnownEnd("a", 1, 0)]
+    consumer.send(AwaitEndsRequest(0, 5, 1000, known))
+    assert consumer.taken() == b""
+    produce(producer, "a", 1, b"x", b"y")
+    ((_, payload),) = consumer.answers()
+    ends = AwaitEndsResponse.decode(payload)
+    assert [(end.first_available, end.high_water_mark) for end in ends.partitions] == [(0, 0), (1, 2)]
+    consumer.send(AwaitEndsRequest(0, 6, 1000, [KnownEnd("a", 1, 2)]))
+    node.pass_ms(1001)
+    ((_, payload),) = consumer.answers()
+    assert AwaitEndsResponse.decode(payload).partitions[0].high_water_mark == 2
+    consumer.send(AwaitEndsRequest(0, 7, 1000, [KnownEnd("a", 1, END), KnownEnd("none", 0, 0)]))
+    ((_, payload),) = consumer.answers()
+    assert [end.error for end in AwaitEndsResponse.decode(payload).partitions] == [0, 0xFF]
+
+
+def test_a_client_of_the_old_document_never_sees_flags_that_it_does_not_know(node: BenchNode) -> None:
+    partition = node.broker.topics["a"].partitions[0]
+    partition.unreadable = True
+    for version, flag in ((0, 0), (2, 0xFB)):
+        client = node.client()
+        client.send(consume(("a", 0, 1), version=version))
+        assert one(client).topics[0].partitions[0].flag == flag
