@@ -113,10 +113,11 @@ class LiveBroker:
             answer = ProduceResponse.decode(connection.ask(request.ID, request.encode()))
             assert [result.error for result in answer.results] == [0], answer
             self.stored += 1
-            assert self._read(connection, self.stored) == [value]
+            assert self.read(connection, self.stored) == [value]
 
-    def _read(self, connection: RawConnection, number: int) -> list[bytes]:
-        asked = ConsumePartition(0, number, 1 << 20)
+    def read(self, connection: RawConnection, number: int, partition: int = 0) -> list[bytes]:
+        """The witness' messages from `number` on."""
+        asked = ConsumePartition(partition, number, 1 << 20)
         request = ConsumeRequest(topics=[ConsumeTopic(WITNESS, [asked])])
         answer = ConsumeResponse.decode(connection.ask(request.ID, request.encode()))
         [entry] = answer.topics[0].partitions
@@ -136,7 +137,7 @@ class LiveBroker:
             assert not found, found + rest[:4000]
         self.process.restart()
         with RawConnection(self.process.port) as connection:
-            kept = self._read(connection, 1)
+            kept = self.read(connection, 1)
         assert kept == [f"message {number}".encode() for number in range(self.stored)]
         return refused
 

@@ -25,7 +25,7 @@ from tests.fuzz import live_target, pure_targets, session_target
 SHARES = {"messages": 0.45, "batches": 0.3, "sessions": 0.2, "live": 0.05}
 """How the frames are divided: the slower a target, the fewer it gets."""
 
-CASE_TIMEOUT_S = 30
+CASE_TIMEOUT_S = 30.0
 """A case takes microseconds, a round of the live target a second. What takes longer hangs."""
 
 MEMORY_GROWTH_BYTES = 256 << 20
@@ -53,7 +53,7 @@ class Hang(Exception):
 
 
 def _on_alarm(number: int, frame: FrameType | None) -> None:
-    raise Hang(f"no end after {CASE_TIMEOUT_S} s")
+    raise Hang(f"no end after {CASE_TIMEOUT_S:g} s")
 
 
 def chance_for(target: str, seed: int, case: int) -> Random:
@@ -66,7 +66,7 @@ def drive(target: str, case: Case, cases: Iterator[int], frames_each: int, seed:
     tally = Tally()
     began = time.perf_counter()
     for number in cases:
-        signal.alarm(CASE_TIMEOUT_S)
+        signal.setitimer(signal.ITIMER_REAL, CASE_TIMEOUT_S)
         try:
             tally.refused += case(chance_for(target, seed, number)) or Counter()
         except Exception:
@@ -76,7 +76,7 @@ def drive(target: str, case: Case, cases: Iterator[int], frames_each: int, seed:
         tally.frames += frames_each
         if len(tally.failures) >= MOST_FAILURES:
             break
-    signal.alarm(0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
     tally.seconds = time.perf_counter() - began
     return tally
 
@@ -128,9 +128,15 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
 
 def main(given: list[str] | None = None) -> int:
     """Runs the targets and prints one line for each; returns the exit code."""
-    faulthandler.enable()
-    signal.signal(signal.SIGALRM, _on_alarm)
     arguments = _arguments(given)
+    before = signal.signal(signal.SIGALRM, _on_alarm)
+    try:
+        return _run(arguments)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def _run(arguments: argparse.Namespace) -> int:
     targets = arguments.target or list(SHARES)
     whole = sum(SHARES[target] for target in targets)
     frames = failures = 0
@@ -163,4 +169,5 @@ def _peak_bytes() -> int:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()
     sys.exit(main())

@@ -21,16 +21,17 @@ class Seed:
     payload: bytes
 
 
-def _by_module() -> dict[str, type[Message]]:
-    codecs = [*REQUESTS.values(), *RESPONSES.values(), *NOTICES.values()]
-    return {codec.__module__.rsplit(".", 1)[1]: codec for codec in codecs}
+def codecs() -> dict[str, type[Message]]:
+    """All messages, by the name of their module and their corpus file."""
+    every = [*REQUESTS.values(), *RESPONSES.values(), *NOTICES.values()]
+    return {codec.__module__.rsplit(".", 1)[1]: codec for codec in every}
 
 
 @cache
 def messages() -> list[Seed]:
     """Payloads of every message, requests and answers."""
     found = []
-    for module, codec in sorted(_by_module().items()):
+    for module, codec in sorted(codecs().items()):
         for line in (TESTS / "corpus" / "tank" / f"{module}.txt").read_text().splitlines():
             digits = line.split()[1]
             found.append(Seed(codec, b"" if digits == "-" else bytes.fromhex(digits)))

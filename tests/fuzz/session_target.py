@@ -38,7 +38,7 @@ from tests.support.instant_controller import InstantController
 from tests.support.manual_clock import ManualClock
 
 FRAMES = 150
-"""Bad frames in one conversation; a conversation begins with a fresh node and can be replayed alone."""
+"""Bad frames in one conversation. Each begins with a fresh node, so that it can be replayed alone."""
 
 TOPICS = ("gold", "multi", "tail", "sparse")
 """What the seeds speak of."""
@@ -110,20 +110,32 @@ class Node:
         self._arena = bytearray(LIMITS.arena_bytes)
         self._view = memoryview(self._arena)
 
-    def tick(self, session: TankSession, received: bytes) -> bytes:
-        """Gives bytes to a session as the server does; returns what it left. Raises WireError."""
+    def tick(self, received: "list[tuple[_Client, bytes]]") -> list[str]:
+        """Gives bytes to sessions in one tick, as the server does: side by side in one buffer.
+
+        Each client keeps what its session left. Returns the reasons of those that were refused and are to be
+        closed.
+        """
         self.clock.pass_ms(1)
         self.broker.begin_tick()
-        end = len(received)
-        try:
-            self._arena[:end] = received
-            rest = session.receive(self._arena, self._view, 0, end)
-            return bytes(self._arena[rest:end])
-        finally:
-            self.broker.end_tick()
-            self._arena[:end] = bytes(end)  # what was not written by now is lost, as in the server
-            self.flusher.settle()
-            self.broker.expire()
+        used = 0
+        refused: list[tuple[_Client, str]] = []
+        for client, data in received:
+            end = used + len(data)
+            self._arena[used:end] = data
+            try:
+                rest = client.session.receive(self._arena, self._view, used, end)
+                client.pending = bytes(self._arena[rest:end])
+            except WireError as error:
+                refused.append((client, error.reason))
+            used = end
+        self.broker.end_tick()
+        self._arena[:used] = bytes(used)  # what was not written by now is lost, as in the server
+        self.flusher.settle()
+        self.broker.expire()
+        for client, _ in refused:
+            client.close()
+        return [reason for _, reason in refused]
 
 
 def read_answers(session: TankSession) -> list[tuple[int, bytes]]:
@@ -157,19 +169,8 @@ class _Client:
         self.session = TankSession(node.broker)
         self.pending = b""
 
-    def send(self, data: bytes) -> str:
-        """The reason why the connection was closed, or nothing."""
-        data = self.pending + data
-        most = LIMITS.receive_bytes
-        try:
-            self.pending = self.node.tick(self.session, data[:most]) + data[most:]
-        except WireError as error:
-            self.close()
-            return error.reason
-        read_answers(self.session)
-        return ""
-
     def close(self) -> None:
+        """Ends the connection; the next bytes come on a new one."""
         read_answers(self.session)
         self.session.close()
         self.session = TankSession(self.node.broker)
@@ -189,7 +190,10 @@ def conversation(chance: Random) -> Counter[str]:
         logger.removeHandler(bugs)
     assert not bugs.lines, bugs.lines[0]
     for partition in node.broker.partitions():
-        assert partition.log.state is LogState.ACTIVE, f"{partition.topic_name}: {partition.log.reason}"
+        log = partition.log
+        assert log.state is LogState.ACTIVE, f"{partition.topic_name}: {log.reason}"
+        checked = log.scrub(1 << 30)
+        assert checked.wrapped, f"{partition.topic_name}: {checked.bad}"
     assert node.metrics.waiting == 0, "a wait outlived its connection"
     return refused
 
@@ -197,26 +201,33 @@ def conversation(chance: Random) -> Counter[str]:
 def _attack(node: Node, chance: Random) -> Counter[str]:
     refused: Counter[str] = Counter()
     clients = [_Client(node) for _ in range(3)]
-    everything = seeds.requests()
-    for _ in range(FRAMES):
+    sent = 0
+    while sent < FRAMES:
         for topic in (*TOPICS, WITNESS):
             if topic not in node.broker.topics:
                 node.controller.add(topic, 4)  # somebody deleted it
-        seed = chance.choice(everything)
-        body = mutate.payload(chance, seed.payload, chance.choice(everything).payload)
-        data = mutate.frame(chance, seed.codec.ID, body)
-        client = chance.choice(clients)
-        cut = chance.randrange(len(data) + 1) if chance.random() < 0.2 else len(data)
-        for piece in (data[:cut], data[cut:]):
-            reason = client.send(piece) if piece else ""
-            if reason:
-                refused[reason] += 1
-                break
-        if len(client.pending) > LIMITS.receive_bytes or chance.random() < 0.01:
-            client.close()
+        received = []
+        for client in chance.sample(clients, chance.choice((1, 2, 3))):
+            count = chance.choice((1, 1, 2))
+            data = b"".join(_bad_frame(chance) for _ in range(count))
+            sent += count
+            cut = chance.randrange(len(data) + 1) if chance.random() < 0.2 else len(data)
+            received.append((client, (client.pending + data[:cut])[: LIMITS.receive_bytes]))
+        refused.update(node.tick(received))
+        for client in clients:
+            read_answers(client.session)
+            if len(client.pending) > LIMITS.receive_bytes // 2 or chance.random() < 0.01:
+                client.close()
     for client in clients:
         client.close()
     return refused + Counter(node.metrics.refused)
+
+
+def _bad_frame(chance: Random) -> bytes:
+    everything = seeds.requests()
+    seed = chance.choice(everything)
+    body = mutate.payload(chance, seed.payload, chance.choice(everything).payload)
+    return mutate.frame(chance, seed.codec.ID, body)
 
 
 def _check_service(node: Node) -> None:
@@ -240,7 +251,7 @@ def _check_service(node: Node) -> None:
 def _ask(client: _Client, request: ProduceRequest | ConsumeRequest) -> bytes:
     payload = b"".join(request.encode())
     head = bytes((request.ID,)) + len(payload).to_bytes(HEADER_BYTES - 1, "little")
-    rest = client.node.tick(client.session, head + payload)
-    assert not rest
+    assert not client.node.tick([(client, head + payload)])
+    assert not client.pending
     [(_, answer)] = read_answers(client.session)
     return answer
