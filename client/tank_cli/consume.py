@@ -119,7 +119,7 @@ def choose_renderer(form: str, template: str | None, key_separator: str | None) 
         return render.template_renderer(template, for_terminal=for_terminal)
     if form == "text":
         return render.text_renderer(for_terminal=for_terminal, key_separator=key_separator)
-    return render.render_json if form == "json" else render.render_hex
+    return render.json_renderer(for_terminal=for_terminal) if form == "json" else render.render_hex
 
 
 def show(

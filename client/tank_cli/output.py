@@ -33,6 +33,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
         print_columns(columns, clean)
 
 
+def print_gap() -> None:
+    """Parts one table from what stands above it; a drawn one brings its own space."""
+    if not sys.stdout.isatty():
+        click.echo()
+
+
 def print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None) -> None:
     """The table for a terminal."""
     from rich import box

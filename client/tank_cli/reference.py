@@ -23,7 +23,8 @@ With `--output json` the answer on stdout is one JSON document (for `consume` an
 an error on stderr is `{"error": {"code": …, "message": …, "hint": …}}`, with the exit code in `code`. No key
 goes away or changes its type; new ones may come. `null`: the broker can't say.
 
-Times are UTC unless they say their zone. Sizes take k, m, g, t (powers of 1024); durations ms, s, min, h, d, w.
+Times are UTC unless they say their zone. Sizes take k, m, g, t (powers of 1024);
+durations take ms, s, min, h, d, w.
 
 The shell completes commands, options and topics: `eval "$(tank completion bash)"`, likewise for zsh and fish.
 """

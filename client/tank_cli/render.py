@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tank_cli.exit_codes import CliError, ExitCode
-from tank_cli.figures import safe_text, time_text
+from tank_cli.figures import OBEYED, safe_text, time_text
 from tank_cli.nearest import did_you_mean
 
 HEX_BYTES_A_LINE = 16
 FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+OBEYED_IN_JSON = re.compile(OBEYED.pattern.replace("\x0a-", "\x0b-", 1))  # all but the ends of the lines
 ESCAPES = {r"\n": "\n", r"\t": "\t", r"\0": "\0", r"\r": "\r", r"\\": "\\"}
 
 
@@ -61,7 +62,17 @@ def text_renderer(*, for_terminal: bool, key_separator: str | None) -> Renderer:
     return raw
 
 
-def render_json(columns: Columns) -> bytes:
+def json_renderer(*, for_terminal: bool) -> Renderer:
+    """`json_lines`; for a terminal without signs that it would obey, in JSON's own way of writing them."""
+
+    def safe(columns: Columns) -> bytes:
+        lines = json_lines(columns).decode()
+        return OBEYED_IN_JSON.sub(lambda found: f"\\u{ord(found.group()):04x}", lines).encode()
+
+    return safe if for_terminal else json_lines
+
+
+def json_lines(columns: Columns) -> bytes:
     """A JSON object a line. Key and value as strings where they are UTF-8, else as `key_base64`,
     `value_base64`.
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tank_cli.figures import bytes_text, count_text, seconds_text, time_text
-from tank_cli.output import Json, print_facts, print_json, print_table
+from tank_cli.output import Json, print_facts, print_gap, print_json, print_table
 from tank_cli.session import Session, shared_options
 from tank_cli.topic import total_bytes, total_messages
 
@@ -43,17 +43,17 @@ def status(session: Session, limits: bool) -> None:
         return
     print_facts(facts(overview))
     if len(overview.brokers) > 1:
-        click.echo()
+        print_gap()
         rows = [[str(each.broker_id), str(each.address), each.rack or "-"] for each in overview.brokers]
         print_table([">Broker", "Address", "Rack"], rows)
     if limits:
-        click.echo()
+        print_gap()
         versions = [
             (name, f"{low} to {high}" if low != high else str(low))
             for name, (low, high) in sorted(overview.features.features.items())
         ]
         print_table(["Feature", ">Version"], [list(row) for row in versions])
-        click.echo()
+        print_gap()
         print_table(
             ["Limit", ">Value"], [[n, limit_text(n, v)] for n, v in sorted(overview.features.limits.items())]
         )

@@ -9,7 +9,7 @@ from tank_cli.complete import complete_topics
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.figures import bytes_text, count_text
 from tank_cli.lazy import LazyGroup
-from tank_cli.output import Json, done, print_facts, print_json, print_table
+from tank_cli.output import Json, done, print_facts, print_gap, print_json, print_table
 from tank_cli.positions import SettingType
 from tank_cli.session import Session, shared_options
 
@@ -169,11 +169,11 @@ def describe(session: Session, name: str, all_settings: bool) -> None:
     print_facts(facts)
     chosen = [s for s in found.settings if all_settings or not s.is_default]
     if chosen:
-        click.echo()
+        print_gap()
         print_table(
             ["Setting", "Value", ""], [[s.key, s.value, "default" if s.is_default else "set"] for s in chosen]
         )
-    click.echo()
+    print_gap()
     columns = [">Partition", ">Leader", ">Epoch", "Replicas", "In sync", ">First", ">Last", ">Size"]
     print_table(columns, [partition_row(partition) for partition in found.partitions])
 

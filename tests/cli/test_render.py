@@ -34,7 +34,7 @@ def test_text_with_keys(for_terminal: bool) -> None:
 
 
 def test_json_says_utf8_as_text_and_other_bytes_in_base64() -> None:
-    first, second = (json.loads(line) for line in render.render_json(COLUMNS).splitlines())
+    first, second = (json.loads(line) for line in render.json_lines(COLUMNS).splitlines())
     assert first == {
         "topic": "flights",
         "partition": 2,
@@ -50,7 +50,17 @@ def test_json_says_utf8_as_text_and_other_bytes_in_base64() -> None:
 
 def test_json_is_one_line_a_message_whatever_the_value() -> None:
     columns = Columns("t", 0, [1], [0], [None], ["a\nb\u2028c".encode()])
-    assert render.render_json(columns).count(b"\n") == 1
+    assert render.json_lines(columns).count(b"\n") == 1
+
+
+def test_json_in_a_terminal_is_the_same_json_without_signs_to_obey() -> None:
+    columns = Columns("t", 0, [1, 2], [0, 0], [None, None], ["a\x9b\u202e\n\x7fé".encode(), b"b"])
+    shown = render.json_renderer(for_terminal=True)(columns)
+    assert shown.count(b"\n") == 2
+    assert not any("\x7f" <= sign <= "\x9f" or sign == "\u202e" for sign in shown.decode())
+    assert [json.loads(line) for line in shown.splitlines()] == [
+        json.loads(line) for line in render.json_lines(columns).split(b"\n")[:2]
+    ]
 
 
 def test_hex_shows_offset_bytes_and_letters() -> None:
