@@ -5,7 +5,7 @@ somebody else ends the process (SIGBUS), and a growing file would be mapped agai
 stay in memory, so a consumer near the end touches no file. (docs/decisions says what was measured.)
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 
 from tank_node.disk import Buffer
@@ -38,10 +38,12 @@ _HAS_BREAK = bytes(1 if flags & BREAK else 0 for flags in range(256))
 class Index:
     """The records of one segment, in order. `count` are written; appended ones are taken over by `append`."""
 
-    __slots__ = ("_block", "_block_start", "_tail", "_tail_start", "count", "file")
+    __slots__ = ("_block", "_block_start", "_tail", "_tail_start", "base", "count", "file")
 
-    def __init__(self, file: OpenFile, count: int) -> None:
+    def __init__(self, file: OpenFile, count: int, base: int) -> None:
         self.file = file
+        self.base = base
+        """The segment's: no number in here is lower."""
         self.count = count
         """Records that exist (written, not only staged)."""
         self._tail = bytearray()
@@ -131,19 +133,25 @@ class Index:
 
     def containing(self, number: int) -> int:
         """The first record whose batch ends at or behind `number`; `count` when there is none."""
-        i = self._last_not_above(_U64, FIRST_AT, number, 0)
+        i = self._last_not_above(_U64, FIRST_AT, number, 0, self.base)
         if i < 0:
             return 0
         first, span, *_ = self.head(i)
         return i if first + span >= number else i + 1
 
-    def last_ending_by(self, position: int, low: int) -> int:
-        """The last record from `low` on whose batch ends at or before the position; `low` itself at least."""
-        return max(self._last_not_above(_U32, POSITION_AT, position, low, True) - 1, low)
+    def last_ending_by(self, position: int, low: int, low_position: int) -> int:
+        """The last record from `low` (which begins at `low_position`) on whose batch ends at or before the position.
 
-    def last_beginning_by(self, number: int, low: int) -> int:
-        """The last record from `low` on whose batch begins at or below `number`; `low` itself at least."""
-        return max(self._last_not_above(_U64, FIRST_AT, number, low, True), low)
+        `low` itself at least.
+        """
+        return max(self._last_not_above(_U32, POSITION_AT, position, low, low_position) - 1, low)
+
+    def last_beginning_by(self, number: int, low: int, low_number: int) -> int:
+        """The last record from `low` (whose first number is `low_number`) on whose batch begins at or below `number`.
+
+        `low` itself at least.
+        """
+        return max(self._last_not_above(_U64, FIRST_AT, number, low, low_number), low)
 
     def first_at_time(self, timestamp_ms: int) -> int:
         """The first record whose greatest time so far is at or after the given one; `count` if none."""
@@ -154,31 +162,57 @@ class Index:
         at = self.raw(low, high + 1)[FLAGS_AT::RECORD_BYTES].translate(_HAS_BREAK).find(1)
         return low + at if at >= 0 else high + 1
 
-    def _last_not_above(self, field: Struct, offset: int, value: int, low: int, near: bool = False) -> int:
+    def _last_not_above(self, field: Struct, offset: int, value: int, low: int, low_value: int = -1) -> int:
         """The last record from `low` on whose field (which never falls) is <= value; low - 1 when none is.
 
-        Halves what is left, block by block; with `near` it looks around `low` first, in growing steps.
+        low_value: about what the field is at `low`, where it rises evenly (numbers, positions): then guesses by
+        proportion, twice, before it halves. -1: halves from the start. Looks into the newest records first.
         """
         read = field.unpack_from
         high = self.count  # the answer is in low - 1 .. high - 1
-        reach = BLOCK_RECORDS // 2 if near else high
+        high_value = -1
+        start = self._tail_start
+        if start < high:
+            if start <= low or (high_value := read(self._tail, offset)[0]) <= value:
+                first = max(start, low)
+                return start + _bisect(read, self._tail, offset, value, first - start, high - start)
+            high = start
+        guesses = 2 if low_value >= 0 else 0
         while low < high:
-            holder, start = self._holder(min(low + reach, (low + high) // 2))
-            reach *= 4
+            if guesses and high_value > low_value:
+                guesses -= 1
+                guess = low + (high - low) * (value - low_value) // (high_value - low_value)
+                guess = min(max(guess, low), high - 1)
+            elif guesses and high_value < 0:
+                guess, guesses = high - 1, guesses  # the end says how evenly it rises
+            else:
+                guess = (low + high) // 2
+            holder, start = self._holder(guess)
             end = min(start + len(holder) // RECORD_BYTES, high)
-            start_in = max(start, low)
+            first = max(start, low)
             base = offset - start * RECORD_BYTES
-            if read(holder, base + start_in * RECORD_BYTES)[0] > value:
-                high = start_in
-            elif read(holder, base + (end - 1) * RECORD_BYTES)[0] <= value:
-                low = end
-            else:  # the answer is in this block
-                low, high = start_in + 1, end - 1
-                while low < high:
-                    middle = (low + high) // 2
-                    if read(holder, base + middle * RECORD_BYTES)[0] <= value:
-                        low = middle + 1
-                    else:
-                        high = middle
-                return low - 1
+            if (found := read(holder, base + first * RECORD_BYTES)[0]) > value:
+                high, high_value = first, found
+            elif (found := read(holder, base + (end - 1) * RECORD_BYTES)[0]) <= value:
+                low, low_value = end, found
+            else:
+                return start + _bisect(read, holder, offset, value, first - start, end - start)
         return low - 1
+
+
+def _bisect(
+    read: Callable[[Buffer, int], tuple[int, ...]],
+    holder: Buffer,
+    offset: int,
+    value: int,
+    low: int,
+    high: int,
+) -> int:
+    """The last record of a buffer, from `low` to `high` - 1, whose field is <= value; low - 1 when none is."""
+    while low < high:
+        middle = (low + high) // 2
+        if read(holder, offset + middle * RECORD_BYTES)[0] <= value:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1

@@ -141,9 +141,7 @@ class _Parsed:
     timestamp_ms: int
 
 
-def _parse(
-    segment: Segment, begin: int, log_bytes: int, last: int, behind: int, below: int
-) -> list[_Parsed]:
+def _parse(segment: Segment, begin: int, log_bytes: int, last: int, behind: int, below: int) -> list[_Parsed]:
     """The batches from a position on that begin before number `behind` and end before `below`.
 
     As far as they can be understood.

@@ -149,7 +149,7 @@ class Segment:
         self.log_end = Appender(files.file(os.path.join(folder, file_name(base, LOG))), log_bytes)
         index_file = files.file(os.path.join(folder, file_name(base, INDEX)))
         self.index_end = Appender(index_file, records * RECORD_BYTES)
-        self.index = Index(index_file, records)
+        self.index = Index(index_file, records, base)
         self.synced = True
         """Nothing was written since the last fsync of both files."""
 
@@ -247,9 +247,9 @@ class Segment:
             return None
         stop = index.count - 1
         if self.log_end.length - position > max_bytes:
-            stop = index.last_ending_by(position + max_bytes, i)
+            stop = index.last_ending_by(position + max_bytes, i, position)
         if through < last and stop > i:
-            stop = min(stop, index.last_beginning_by(through, i))
+            stop = min(stop, index.last_beginning_by(through, i, first))
         if stop > i and flags & REWRITTEN:
             stop = index.first_break(i + 1, stop) - 1
         last = first + span
