@@ -24,33 +24,30 @@ def place(
     left. The leader is the one that leads least. There must be `replication_factor` brokers.
     """
     assert 1 <= replication_factor <= len(brokers)
-    heap = [(broker.replicas, broker.broker_id) for broker in brokers.values()]
-    heapq.heapify(heap)
-    racks = len({broker.rack for broker in brokers.values()})
-    return [_place_one(heap, brokers, replication_factor, racks) for _ in range(partitions)]
+    racks: _Racks = {}
+    for broker in brokers.values():
+        racks.setdefault(broker.rack, []).append((broker.replicas, broker.broker_id))
+    for heap in racks.values():
+        heapq.heapify(heap)
+    return [_place_one(racks, brokers, replication_factor) for _ in range(partitions)]
 
 
-def _place_one(
-    heap: list[tuple[int, int]], brokers: Mapping[int, Candidate], replication_factor: int, racks: int
-) -> tuple[int, ...]:
+_Racks = dict[str, list[tuple[int, int]]]
+"""For each rack a heap of (replicas, broker id): a search over all brokers would be too slow with a thousand."""
+
+
+def _place_one(racks: _Racks, brokers: Mapping[int, Candidate], replication_factor: int) -> tuple[int, ...]:
     chosen: list[Candidate] = []
-    passed_over: list[Candidate] = []
-    used_racks: set[str] = set()
-    while len(used_racks) < min(racks, replication_factor):
-        _, broker_id = heapq.heappop(heap)
-        broker = brokers[broker_id]
-        (passed_over if broker.rack in used_racks else chosen).append(broker)
-        used_racks.add(broker.rack)
-    missing = replication_factor - len(chosen)
-    chosen += passed_over[:missing]
-    returned = passed_over[missing:] if missing else passed_over
+    used: set[str] = set()
     while len(chosen) < replication_factor:
-        chosen.append(brokers[heapq.heappop(heap)[1]])
+        free = [rack for rack, heap in racks.items() if heap and rack not in used]
+        rack = min(free or [rack for rack, heap in racks.items() if heap], key=lambda rack: racks[rack][0])
+        used.add(rack)
+        chosen.append(brokers[heapq.heappop(racks[rack])[1]])
     leader = min(chosen, key=lambda broker: (broker.leaders, broker.broker_id))
     leader.leaders += 1
     for broker in chosen:
         broker.replicas += 1
-    for broker in (*chosen, *returned):
-        heapq.heappush(heap, (broker.replicas, broker.broker_id))
+        heapq.heappush(racks[broker.rack], (broker.replicas, broker.broker_id))
     followers = sorted(broker.broker_id for broker in chosen if broker is not leader)
     return (leader.broker_id, *followers)
