@@ -21,7 +21,8 @@ from tank_protos.generated.tank import (
     ProduceResponse,
     ProduceTopic,
 )
-from tests.fuzz import mutate, seeds
+from tests.fuzz import mutate, mutate_fields, seeds
+from tests.fuzz.session_target import ODD_SHARE
 from tests.support.broker_process import BrokerProcess
 from tests.support.raw_client import RawConnection
 
@@ -87,7 +88,9 @@ class LiveBroker:
     def _frame(self, chance: Random, everything: list[seeds.Seed]) -> bytes:
         seed = chance.choice(everything)
         body = seed.payload
-        if seed.codec.ID not in _ADMIN_IDS:
+        if seed.codec.ID not in _ADMIN_IDS and chance.random() < ODD_SHARE:
+            body = mutate_fields.request(chance, seed)
+        elif seed.codec.ID not in _ADMIN_IDS:
             body = mutate.payload(chance, body, chance.choice(everything).payload)
         data = mutate.frame(chance, seed.codec.ID, body)
         return b"" if data and data[0] in _ADMIN_IDS and seed.codec.ID not in _ADMIN_IDS else data

@@ -32,13 +32,16 @@ from tank_protos.generated.tank import (
     ProduceTopic,
 )
 from tank_protos.topic_settings import SettingError
-from tests.fuzz import mutate, seeds
+from tests.fuzz import mutate, mutate_fields, seeds
 from tests.support.fault_disk import FaultDisk
 from tests.support.instant_controller import InstantController
 from tests.support.manual_clock import ManualClock
 
 FRAMES = 150
 """Bad frames in one conversation. Each begins with a fresh node, so that it can be replayed alone."""
+
+ODD_SHARE = 0.5
+"""Of the frames: well-formed, so that more than the decoder is tried."""
 
 TOPICS = ("gold", "multi", "tail", "sparse")
 """What the seeds speak of."""
@@ -137,6 +140,16 @@ class Node:
             client.close()
         return [reason for _, reason in refused]
 
+    def rest(self, milliseconds: int) -> None:
+        """Nobody sends anything for a while: waits end, logs are maintained."""
+        self.clock.pass_ms(milliseconds)
+        self.broker.begin_tick()
+        self.broker.expire()
+        self.broker.give_up_late()
+        self.broker.maintain()
+        self.broker.end_tick()
+        self.flusher.settle()
+
 
 def read_answers(session: TankSession) -> list[tuple[int, bytes]]:
     """Takes the session's answers, and checks that a client can read each of them."""
@@ -214,6 +227,8 @@ def _attack(node: Node, chance: Random) -> Counter[str]:
             cut = chance.randrange(len(data) + 1) if chance.random() < 0.2 else len(data)
             received.append((client, (client.pending + data[:cut])[: LIMITS.receive_bytes]))
         refused.update(node.tick(received))
+        if chance.random() < 0.03:
+            node.rest(chance.choice((10, 2_000, 100_000_000)))
         for client in clients:
             read_answers(client.session)
             if len(client.pending) > LIMITS.receive_bytes // 2 or chance.random() < 0.01:
@@ -226,6 +241,8 @@ def _attack(node: Node, chance: Random) -> Counter[str]:
 def _bad_frame(chance: Random) -> bytes:
     everything = seeds.requests()
     seed = chance.choice(everything)
+    if chance.random() < ODD_SHARE:
+        return mutate.frame(chance, seed.codec.ID, mutate_fields.request(chance, seed))
     body = mutate.payload(chance, seed.payload, chance.choice(everything).payload)
     return mutate.frame(chance, seed.codec.ID, body)
 
