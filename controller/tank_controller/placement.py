@@ -33,7 +33,7 @@ def place(
 
 
 _Racks = dict[str, list[tuple[int, int]]]
-"""For each rack a heap of (replicas, broker id): a search over all brokers would be too slow with a thousand."""
+"""For each rack a heap of (replicas, broker id): among a thousand brokers a search would be too slow."""
 
 
 def _place_one(racks: _Racks, brokers: Mapping[int, Candidate], replication_factor: int) -> tuple[int, ...]:
