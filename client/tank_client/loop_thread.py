@@ -51,6 +51,11 @@ class LoopThread:
         """Whether the caller is in the loop's thread: there, nothing may wait."""
         return threading.current_thread() is self._thread
 
+    @property
+    def alive(self) -> bool:
+        """Whether it runs, and in this process."""
+        return not self._stopped and os.getpid() == self._pid
+
     def check(self) -> None:
         """Raises unless work can be done here."""
         if os.getpid() != self._pid:

@@ -63,7 +63,7 @@ class Client:
     def close(self) -> None:
         """Closes its producers (without waiting for what they hold: close or flush them first), consumers and
         connections, and ends the thread. In a forked child it does nothing."""
-        if not self._finalizer.alive:
+        if not self._thread.alive:
             return
         try:
             self._thread.run(self._client.close())
@@ -198,4 +198,5 @@ class Consumer:
 
     def close(self) -> None:
         """Ends the fetches. Commits nothing."""
-        self._thread.run(self._consumer.close())
+        if self._thread.alive:
+            self._thread.run(self._consumer.close())

@@ -121,7 +121,7 @@ class Producer:
     def close(self) -> None:
         """flush, then no more."""
         try:
-            if not self._sender.closed:
+            if not self._sender.closed and self._thread.alive:
                 self.flush()
         finally:
             self.abort()
@@ -132,7 +132,7 @@ class Producer:
         async def abort() -> None:
             self._sender.abort()
 
-        if not self._sender.closed:
+        if not self._sender.closed and self._thread.alive:
             self._thread.run(abort())
 
     def _learn(self, topic: str, partition: int | None) -> None:

@@ -66,6 +66,7 @@ class Track:
         if not whole:
             self._ask_for_more(chunk)
             return None
+        last = min(last, upper)  # what is beyond the end that was asked for was not read
         if last < asked:
             self.behind = False  # nothing of it is new: the broker waits, or the mark has to move first
             return None
