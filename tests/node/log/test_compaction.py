@@ -1,0 +1,238 @@
+"""Compaction by key: what stays, at which number, readable by clients who count; and crashes in the middle of it."""
+
+import random
+
+import pytest
+from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.record import BREAK, REWRITTEN
+from tank_node.log.settings import LogSettings
+from tank_protos import bundle
+
+from tests.support.fault_disk import PowerLoss
+from tests.support.logs import FOLDER, Folder, append, append_sparse, read_all, read_chunk, read_chunks
+
+SETTINGS = LogSettings(segment_bytes=120, compact=True, min_cleanable_ratio=0.0)
+Keyed = list[tuple[bytes | None, bytes]]
+
+
+def put(log: PartitionLog, messages: Keyed) -> None:
+    append(log, *[value for _, value in messages], keys=[key for key, _ in messages], now_ms=1000)
+
+
+def compacted(folder: Folder) -> PartitionLog:
+    log = folder.log()
+    log.flush()
+    log.maintain(1000, log.last)
+    return log
+
+
+def test_the_newest_of_each_key_and_everything_without_key_stays() -> None:
+    folder = Folder(settings=SETTINGS)
+    log = folder.log()
+    put(log, [(b"a", b"a1"), (None, b"free"), (b"b", b"b1"), (None, b"")])
+    put(log, [(b"a", b"a2"), (b"c", b""), (b"b", b"b2")])
+    log.roll()
+    put(log, [(b"a", b"active")])
+    log = compacted(folder)
+    assert read_all(log) == {2: b"free", 5: b"a2", 6: b"", 7: b"b2", 8: b"active"}
+    assert log.last == 8
+    assert append(log, b"next") == (9, 9)
+
+
+def test_records_keep_their_first_last_epoch_and_times() -> None:
+    folder = Folder(settings=SETTINGS)
+    log = folder.log()
+    for turn in range(4):
+        append(
+            log,
+            b"x",
+            b"y",
+            keys=[b"k", b"%d" % turn],
+            now_ms=1000 + turn,
+            epoch=turn,
+            producer=(9, 0, 2 * turn),
+        )
+    log.roll()
+    before = list(log.segments[0].index.records())
+    assert len(before) > 1
+    log = compacted(folder)
+    after = list(log.segments[0].index.records())
+    assert [(r.first, r.last, r.leader_epoch, r.append_ms, r.max_timestamp_ms) for r in before] == [
+        (r.first, r.last, r.leader_epoch, r.append_ms, r.max_timestamp_ms) for r in after
+    ]
+    assert all(r.flags & REWRITTEN for r in after)
+    assert [r.messages for r in after[:-1]] == [1] * (len(after) - 1)
+    assert not log.scrub(1 << 20).bad
+
+
+def test_a_chunk_ends_before_a_hole_unless_the_batch_behind_it_has_its_numbers() -> None:
+    folder = Folder(settings=LogSettings(segment_bytes=2000, compact=True, min_cleanable_ratio=0.0))
+    log = folder.log()
+    put(log, [(None, b"one")])
+    put(log, [(b"k", b"old"), (b"k", b"older")])  # goes wholly
+    put(log, [(None, b"four")])
+    put(log, [(None, b"five"), (b"k", b"old")])  # keeps five: sparse
+    put(log, [(None, b"seven")])  # dense, behind a bundle that ends at 5
+    put(log, [(b"k", b"new"), (None, b"nine")])
+    log.roll()
+    log = compacted(folder)
+    chunks = read_chunks(log)
+    assert [(c.first, c.last, c.sparse_first, sorted(c.messages())) for c in chunks] == [
+        (1, 1, False, [1]),
+        (4, 6, False, [4, 5]),
+        (7, 9, False, [7, 8, 9]),
+    ]
+    assert read_all(log) == {1: b"one", 4: b"four", 5: b"five", 7: b"seven", 8: b"new", 9: b"nine"}
+    inside = read_chunk(log, 2)
+    assert inside is not None
+    assert inside.first == 4, "a number in a hole gives the next batch that exists"
+    flags = [r.flags & BREAK for r in log.segments[0].index.records()]
+    assert [bool(flag) for flag in flags] == [False, True, False, True, False]
+
+
+def test_compressed_and_sparse_batches_are_compacted_too() -> None:
+    folder = Folder(settings=SETTINGS)
+    log = folder.log()
+    put(log, [(b"k%d" % (n % 10), b"v%03d" % n * 20) for n in range(50)])
+    append_sparse(log, [100, 110, 120], b"s0", b"s1", b"s2", keys=[b"k0", None, b"k1"])
+    log.roll()
+    log = compacted(folder)
+    expected = {n + 1: b"v%03d" % n * 20 for n in range(42, 50)} | {100: b"s0", 110: b"s1", 120: b"s2"}
+    assert read_all(log) == expected
+
+
+def test_segments_where_nothing_would_change_are_left_alone() -> None:
+    folder = Folder(settings=SETTINGS)
+    log = folder.log()
+    for n in range(20):
+        put(log, [(b"key-%d" % n, b"value")])
+    log.roll()
+    log.flush()
+    before = {path: folder.fault._file(path) for path in folder.fault.paths() if path.startswith(FOLDER)}
+    log = compacted(folder)
+    assert all(folder.fault._file(path) is file for path, file in before.items())
+    changes = folder.fault.changes
+    log.maintain(1000, log.last)
+    assert folder.fault.changes == changes, "nothing new, nothing done"
+
+
+def test_it_waits_until_enough_is_new_and_below_the_high_water_mark() -> None:
+    folder = Folder(settings=LogSettings(segment_bytes=60, compact=True, min_cleanable_ratio=0.5))
+    log = folder.log()
+    for n in range(20):
+        put(log, [(b"k", b"%04d" % n)])
+    log.flush()
+    log.maintain(1000, 0)
+    assert len(read_all(log)) == 20, "nothing above the mark is touched"
+    log.maintain(1000, 20)
+    left = len(read_all(log))
+    assert left < 5
+    put(log, [(b"k", b"next")])
+    put(log, [(b"k", b"next")])
+    log.flush()
+    log.maintain(1000, log.last)
+    assert len(read_all(log)) <= left + 2
+
+
+def test_empty_segments_survive_a_restart() -> None:
+    folder = Folder(settings=LogSettings(segment_bytes=30, compact=True, min_cleanable_ratio=0.0))
+    log = folder.log()
+    for n in range(10):
+        put(log, [(b"k", b"%04d" % n)])
+    log = compacted(folder)
+    assert read_all(log).keys() <= {9, 10}
+    expected = read_all(log)
+    assert read_all(folder.kill()) == expected
+    assert read_all(folder.reopen()) == expected
+    assert folder.log().state is LogState.ACTIVE
+
+
+def test_a_read_under_way_goes_on_with_the_old_file() -> None:
+    folder = Folder(settings=SETTINGS)
+    log = folder.log()
+    put(log, [(b"k", b"old")])
+    put(log, [(b"k", b"new")])
+    log.roll()
+    stretch = log.read(1, 1000, 2)
+    assert stretch is not None
+    compacted(folder)
+    content = folder.disk.read_at(stretch.file.fd, stretch.length, stretch.position)
+    stretch.file.release()
+    assert [len(bundle.decode(one, 1)) for one in bundle.bundles(memoryview(content))] == [1, 1]
+    assert stretch.file.fd == -1
+
+
+def test_a_truncation_while_it_runs_cancels_it() -> None:
+    folder = Folder(settings=SETTINGS)
+    log = folder.log()
+    jobs = []
+
+    class Later:
+        def run(self, job: object, done: object) -> None:
+            jobs.append((job, done))
+
+    for n in range(10):
+        put(log, [(b"k", b"%04d" % n)])
+    log.flush()
+    log.maintain(1000, 10, Later())  # type: ignore[arg-type]
+    [(job, done)] = jobs
+    log.maintain(1000, 10, Later())  # type: ignore[arg-type]
+    assert len(jobs) == 1, "one at a time"
+    log.truncate_to(3)
+    job()
+    done()
+    assert read_all(log) == {n + 1: b"%04d" % n for n in range(3)}
+    assert not [path for path in folder.fault.paths() if path.endswith((".swap", ".cleaned"))]
+
+
+def test_a_spoiled_batch_stops_the_round_and_nothing_is_dropped() -> None:
+    folder = Folder(settings=SETTINGS)
+    log = folder.log()
+    for n in range(10):
+        put(log, [(b"k", b"%04d" % n)])
+    log.flush()
+    path = log.segments[0].path(".log")
+    content = bytearray(folder.fault.content(path))
+    content[-1] ^= 1
+    folder.fault.overwrite(path, bytes(content))
+    log = compacted(folder)
+    assert log.compacted_through == 0
+    assert len(read_all(log)) == 10
+
+
+def life(folder: Folder) -> None:
+    log = folder.log()
+    for n in range(12):
+        put(log, [(b"k%d" % (n % 2), b"%04d" % n), (None, b"free")])
+    log.flush()
+    folder.data.write_checkpoint()
+    log.maintain(1000, log.last)
+    log.flush()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_power_goes_at_every_change_of_a_compaction(seed: int) -> None:
+    whole = Folder(settings=SETTINGS)
+    life(whole)
+    newest = {n: v for n, v in read_all(whole.log()).items()}
+    for change in range(1, whole.fault.changes):
+        folder = Folder(settings=SETTINGS)
+        begin = folder.fault.changes
+        folder.fault.stop_at = begin + change
+        try:
+            life(folder)
+        except PowerLoss:
+            acknowledged = folder.log().synced
+        else:
+            continue
+        if seed == 0:
+            log = folder.kill()
+        else:
+            folder.fault.lose_power(random.Random(f"{seed}/{change}"))
+            log = folder.reopen_after_power_loss()
+        stored = read_all(log)
+        assert log.state is LogState.ACTIVE
+        for number, value in newest.items():
+            assert stored.get(number) == value or number > acknowledged
+        assert not log.scrub(1 << 20).bad
+        assert not [path for path in folder.fault.paths() if path.endswith((".swap", ".cleaned"))]
