@@ -16,6 +16,11 @@ def count_text(number: int) -> str:
     return f"{number:,}"
 
 
+def plural(number: int, noun: str) -> str:
+    """1 partition, 2,000 partitions."""
+    return f"{count_text(number)} {noun}{'' if number == 1 else 's'}"
+
+
 def bytes_text(size: float) -> str:
     """A size in bytes as 1.5 MiB."""
     if size < 1024:

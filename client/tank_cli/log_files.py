@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from tank_cli.exit_codes import CliError, ExitCode
-from tank_cli.figures import bytes_text, count_text, safe_text, time_text
+from tank_cli.figures import bytes_text, count_text, plural, safe_text, time_text
 from tank_cli.lazy import LazyGroup
 from tank_cli.log_reader import (
     Batch,
@@ -85,7 +85,7 @@ def verify_folder(session: Session, folder: Path, topic: str | None, partition: 
         )
     if not session.as_json:
         size = sum(verdict.size_bytes for _, verdict in verdicts)
-        done(f"{count_text(len(verdicts))} partitions, {bytes_text(size)}: everything is as it was written.")
+        done(f"{plural(len(verdicts), 'partition')}, {bytes_text(size)}: everything is as it was written.")
 
 
 def choose(folder: Path, topic: str | None, partition: int | None) -> list[PartitionFolder]:
@@ -212,7 +212,7 @@ def batch_line(batch: Batch) -> str:
     record = batch.record
     parts = [
         f"{record.first}-{record.last}",
-        f"{count_text(record.messages)} messages",
+        plural(record.messages, "message"),
         bytes_text(record.length),
         f"at {batch.segment.lstrip('0') or '0'}.log:{record.position}",
         time_text(record.append_ms),

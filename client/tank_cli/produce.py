@@ -11,7 +11,7 @@ import click
 from tank_cli import produce_input
 from tank_cli.complete import complete_topics
 from tank_cli.exit_codes import CliError, ExitCode
-from tank_cli.figures import bytes_text, count_text, seconds_text
+from tank_cli.figures import bytes_text, plural, seconds_text
 from tank_cli.output import Json, done, note, print_json
 from tank_cli.positions import MAX_PARTITION, DurationType, SizeType
 from tank_cli.produce_input import Record, Source
@@ -335,8 +335,7 @@ def report(
         print_json({**body, **numbers})
     elif not quiet:
         places = f", numbers {sent.first} to {sent.last}" if numbers else ""
-        noun = "message" if sent.messages == 1 else "messages"
         done(
-            f"{count_text(sent.messages)} {noun} stored in {topic}{places} "
+            f"{plural(sent.messages, 'message')} stored in {topic}{places} "
             f"({bytes_text(sent.size_bytes)} in {seconds_text(seconds)})."
         )

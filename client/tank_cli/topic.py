@@ -7,7 +7,7 @@ import click
 
 from tank_cli.complete import complete_topics
 from tank_cli.exit_codes import CliError, ExitCode
-from tank_cli.figures import bytes_text, count_text
+from tank_cli.figures import bytes_text, count_text, plural
 from tank_cli.lazy import LazyGroup
 from tank_cli.output import Json, done, print_facts, print_gap, print_json, print_table
 from tank_cli.positions import SettingType
@@ -275,8 +275,3 @@ def delete(session: Session, names: tuple[str, ...], yes: bool, if_exists: bool)
         print_json({"deleted": deleted})
     else:
         done(f"Deleted {', '.join(deleted)}." if deleted else "Nothing was there to delete.")
-
-
-def plural(number: int, noun: str) -> str:
-    """1 partition, 2 partitions."""
-    return f"{count_text(number)} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,192 @@
+"""`tank log dump|verify` over folders written here, batch by batch, and then broken."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tank_cli.exit_codes import ExitCode
+from tank_cli.main import main
+from tank_cli.shapes import SHAPES
+from tank_node.log import checkpoint
+from tank_node.log.checkpoint import Entry
+from tank_node.log.record import RECORD_BYTES, Record, sealed
+from tank_protos import bundle
+from tests.cli.test_topic import assert_same_shape, parsed
+
+TIME_MS = 1_357_017_420_000
+
+
+def tank(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["log", *arguments], prog_name="tank")
+
+
+def write_segment(folder: Path, base: int, *batches: list[str]) -> None:
+    """A segment as a broker writes it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    number, log, index = base, b"", b""
+    for values in batches:
+        content = bundle.as_batch(
+            bundle.encode([value.encode() for value in values], timestamps=TIME_MS, keys=[b"k"] * len(values))
+        )
+        count = len(values)
+        record = Record(
+            number, count - 1, len(log), len(content), 0, TIME_MS, TIME_MS, 5, number, 1, 0, 0, 0, count
+        )
+        index += sealed(content, record).pack()
+        log += content
+        number += count
+    (folder / f"{base:020d}.log").write_bytes(log)
+    (folder / f"{base:020d}.index").write_bytes(index)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Topic 3: partition 0 with 1-2, 3-3 in one segment and 4-6 in the next; partition 1 with 1-1."""
+    write_segment(tmp_path / "topics/3/0", 1, ["a", "b"], ["c"])
+    write_segment(tmp_path / "topics/3/0", 4, ["d", "e", "f"])
+    write_segment(tmp_path / "topics/3/1", 1, ["x"])
+    return tmp_path
+
+
+def segment(data: Path, suffix: str, base: int = 1) -> Path:
+    return data / f"topics/3/0/{base:020d}.{suffix}"
+
+
+def change(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 0x01
+    path.write_bytes(content)
+
+
+def test_whole_logs_are_fine(data: Path) -> None:
+    ended = tank("verify", str(data))
+    assert ended.exit_code == 0
+    assert ended.stdout.splitlines() == [
+        "PARTITION  SEGMENTS  BATCHES  MESSAGES  FIRST  LAST  SIZE  STATE",
+        "#3/0              2        3         6      1     6  60 B  ok",
+        "#3/1              1        1         1      1     1  15 B  ok",
+    ]
+    found = parsed(tank("verify", str(data), "--output", "json"))
+    assert_same_shape(found, SHAPES["log verify"][0])
+    assert found["ok"] is True
+
+
+def test_the_folder_of_one_partition_will_do(data: Path) -> None:
+    assert tank("verify", str(data / "topics/3/0")).exit_code == 0
+
+
+@pytest.mark.parametrize("suffix", ["log", "index"])
+def test_every_changed_byte_is_found(suffix: str, data: Path) -> None:
+    path = segment(data, suffix)
+    for place in range(path.stat().st_size):
+        change(path, place)
+        ended = tank("verify", str(data))
+        assert ended.exit_code == ExitCode.DAMAGED, place
+        assert "1 of 2 partitions are damaged (#3/0)" in ended.stderr
+        change(path, place)
+    assert tank("verify", str(data)).exit_code == 0
+
+
+def test_what_is_damaged_is_named(data: Path) -> None:
+    change(segment(data, "log"), 5)
+    ended = tank("verify", str(data))
+    assert "segment 00000000000000000001, batch 1 to 2: its checksum does not match" in ended.stderr
+    (found, _) = json.loads(tank("verify", str(data), "-o", "json").stdout)["partitions"]
+    assert len(found["problems"]) == 1
+
+
+def test_a_missing_file_is_damage(data: Path) -> None:
+    segment(data, "index").unlink()
+    ended = tank("verify", str(data))
+    assert ended.exit_code == ExitCode.DAMAGED
+    assert "00000000000000000001.index is missing" in ended.stderr
+
+
+def test_an_end_that_a_crash_left_unfinished_is_no_damage(data: Path) -> None:
+    log, index = segment(data, "log", 4), segment(data, "index", 4)
+    log.write_bytes(log.read_bytes() + b"half a batch")
+    index.write_bytes(index.read_bytes() + bytes(10))
+    ended = tank("verify", str(data))
+    assert ended.exit_code == 0
+    assert "ok, 22 unfinished bytes" in ended.stdout
+
+
+def test_a_last_batch_without_all_its_bytes_is_unfinished_unless_it_was_synced(data: Path) -> None:
+    log = segment(data, "log", 4)
+    log.write_bytes(log.read_bytes()[:-1])
+    assert tank("verify", str(data)).exit_code == 0
+    entry = Entry(3, 0, 6, 6).pack()
+    (data / "checkpoint").write_bytes(checkpoint.encode(False, [entry]))
+    ended = tank("verify", str(data))
+    assert ended.exit_code == ExitCode.DAMAGED
+    assert "the log ends inside it" in ended.stderr
+
+
+def test_a_log_that_ends_before_what_was_synced_is_damaged(data: Path) -> None:
+    for suffix in ("log", "index"):
+        segment(data, suffix, 4).unlink()
+    (data / "checkpoint").write_bytes(checkpoint.encode(True, [Entry(3, 0, 6, 6).pack()]))
+    ended = tank("verify", str(data))
+    assert ended.exit_code == ExitCode.DAMAGED
+    assert "it ends at 3, though messages up to 6 were stored" in ended.stderr
+
+
+def test_stray_folders_are_shown_as_such(data: Path) -> None:
+    write_segment(data / "topics/.stray-9-1/0", 1, ["s"])
+    assert "stray: set aside" in tank("verify", str(data)).stdout
+
+
+def test_dump_shows_batches_and_messages(data: Path) -> None:
+    lines = tank("dump", str(data), "--partition", "0", "--from", "2", "--until", "3", "--messages").stdout
+    assert lines.splitlines() == [
+        f"#3/0  {data}/topics/3/0",
+        "  1-2  2 messages  20 B  at 1.log:0  2013-01-01T05:17:00.000Z  epoch 1  producer 5:0:1",
+        "    2  2013-01-01T05:17:00.000Z  k: b",
+        "  3-3  1 message  15 B  at 1.log:20  2013-01-01T05:17:00.000Z  epoch 1  producer 5:0:3",
+        "    3  2013-01-01T05:17:00.000Z  k: c",
+    ]
+
+
+def test_dump_for_programs(data: Path) -> None:
+    lines = [json.loads(line) for line in tank("dump", str(data), "-o", "json").stdout.splitlines()]
+    assert [(line["partition"], line["first"], line["last"]) for line in lines] == [
+        (0, 1, 2), (0, 3, 3), (0, 4, 6), (1, 1, 1),
+    ]  # fmt: skip
+    for line in lines:
+        assert_same_shape(line, SHAPES["log dump"][0])
+
+
+def test_dump_shows_damage_and_goes_on(data: Path) -> None:
+    change(segment(data, "log"), 5)
+    lines = tank("dump", str(data), "-p", "0", "-m").stdout.splitlines()
+    assert "DAMAGED: its checksum does not match" in lines[1]
+    assert lines[-1].endswith("k: f")
+
+
+def test_nothing_is_changed(data: Path) -> None:
+    before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    tank("verify", str(data))
+    tank("dump", str(data), "-m")
+    assert {path: path.read_bytes() for path in data.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("arguments", [["gone"], ["."], [".", "--topic", "x"]])
+def test_what_is_not_there_is_said(arguments: list[str], tmp_path: Path) -> None:
+    ended = tank("verify", str(tmp_path / arguments[0]), *arguments[1:])
+    assert ended.exit_code == ExitCode.NOT_FOUND
+
+
+def test_a_topic_or_partition_that_is_not_there(data: Path) -> None:
+    assert tank("verify", str(data), "--topic", "#4").exit_code == ExitCode.NOT_FOUND
+    assert tank("dump", str(data), "--partition", "7").exit_code == ExitCode.NOT_FOUND
+    assert tank("dump", str(data), "--topic", "#3", "--partition", "1").exit_code == 0
+
+
+def test_the_last_record_may_be_torn(data: Path) -> None:
+    index = segment(data, "index", 4)
+    index.write_bytes(index.read_bytes()[: RECORD_BYTES - 1])
+    ended = tank("verify", str(data))
+    assert ended.exit_code == 0
+    assert "unfinished bytes" in ended.stdout
