@@ -86,7 +86,11 @@ class NodeProcess:
         """
         self._loop = asyncio.get_running_loop()
         self._watch_signals()
-        controller = self._open_controller()
+        try:
+            controller = await self._open_controller()
+        except BaseException:
+            self.data_folder.abandon()
+            raise
         flusher = Flusher(self.data_folder.disk, self._post)
         broker = Broker(
             self.data_folder,
@@ -97,8 +101,7 @@ class NodeProcess:
             self.metrics,
             self.config.flush,
         )
-        self._broker, self._controller = broker, controller
-        await self._register(self.config.listen.port)
+        self._broker = broker
         broker.open()
         # What ends it before here leaves the folder as a crash does: closing says that its logs are in order.
         try:
@@ -145,10 +148,10 @@ class NodeProcess:
             open_files=log_files,
         )
 
-    def _open_controller(self) -> LocalController:
+    async def _open_controller(self) -> LocalController:
         meta = self.data_folder.meta
         folder = Path(self.data_folder.path)
-        controller = LocalController(
+        self._controller = controller = LocalController(
             Journal(folder / "metadata", meta.cluster_id),
             meta.cluster_id,
             meta.broker_id,
@@ -162,6 +165,7 @@ class NodeProcess:
         for path in topics.iterdir():
             if path.name.isdigit() and controller.view.was_deleted(int(path.name)):
                 self.data_folder.delete_topic(int(path.name))
+        await self._register(self.config.listen.port)
         return controller
 
     async def _register(self, port: int) -> None:

@@ -120,8 +120,8 @@ def _sentence(started: "Started") -> str:
         stop = "after a clean stop" if started.clean else "after a crash"
         cut = f", {bytes_text(started.cut_bytes)} of unfinished writes cut" if started.cut_bytes else ""
         found = (
-            f"recovered {count_text(started.partitions)} partitions of {count_text(started.topics)} topics, "
-            f"{count_text(started.messages)} messages, {bytes_text(started.stored_bytes)} {stop}{cut}"
+            f"recovered {_counted(started.partitions, 'partition')} of {_counted(started.topics, 'topic')}, "
+            f"{_counted(started.messages, 'message')}, {bytes_text(started.stored_bytes)} {stop}{cut}"
         )
     else:
         found = "no topics yet"
@@ -131,5 +131,5 @@ def _sentence(started: "Started") -> str:
     )
 
 
-if __name__ == "__main__":
-    serve()
+def _counted(number: int, what: str) -> str:
+    return f"{count_text(number)} {what}{'' if number == 1 else 's'}"

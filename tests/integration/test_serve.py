@@ -248,6 +248,7 @@ def test_damaged_metadata_is_refused_with_a_code_of_its_own(tmp_path: Path) -> N
         journal.write_bytes(content)
         broker.start()
         assert create_topic(broker, "t") == CreateTopicError.EXISTS
+        assert "after a clean stop" in broker.output(), "a start that failed changes nothing"
 
 
 def test_lost_metadata_is_not_taken_for_a_new_cluster(tmp_path: Path) -> None:

@@ -83,6 +83,8 @@ class DataFolder:
         self._checkpoint_changed = False
         self._writing = False
         self._random = random.Random(meta_file.meta.disk_uuid)
+        self._found_boot_id = ""
+        """What `meta.json` said when this process took the folder."""
 
     @classmethod
     def open(
@@ -131,7 +133,7 @@ class DataFolder:
     def _take_over(self, boot_id: str) -> None:
         """Reads the checkpoint, and says on disk that the folder is in use."""
         stored, main = self._read_checkpoint()
-        held = self.meta.boot_id
+        held = self._found_boot_id = self.meta.boot_id
         clean = stored.clean and main and not held
         self._checkpoint = Checkpoint(clean, stored.entries)
         self.recovered.clean = clean
@@ -284,6 +286,15 @@ class DataFolder:
         replace_file(self.disk, path, content, keep_previous=os.path.join(self.path, _PREVIOUS))
 
     # ---- the end ----
+
+    def abandon(self) -> None:
+        """The process can't start, and no log was opened: leaves the folder as it was found, unlocked."""
+        assert not self.logs
+        try:
+            self._meta_file.store(boot_id=self._found_boot_id)
+        except OSError as error:
+            logger.error("cannot write %s: %s", self._meta_file.path, error.strerror)
+        self.disk.close(self._lock)
 
     def close(self) -> None:
         """An orderly stop: syncs every log, snapshots the producers, writes the clean checkpoint, unlocks.
