@@ -20,8 +20,8 @@ from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
 from tank_node.metrics import Metrics
-from tank_node.partition import Partition, Tick
-from tank_node.waiting import Waiter
+from tank_node.partition import Partition
+from tank_node.waiting import Tick, Waiter
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import FlushPolicy
 

@@ -6,21 +6,25 @@ I/O but through the log.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
 
-from tank_node.limits import MAX_SEQUENCE_NUMBER, Limits
+from tank_node.limits import Limits
 from tank_node.log.errors import DiskFull, StorageError, TooManyOpenFiles
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome
 from tank_node.log.segment import Stretch
 from tank_node.metrics import Metrics
-from tank_node.waiting import Producer, Settler, Waiter
-from tank_protos import bundle, varint
+from tank_node.numbering import numbered
+from tank_node.waiting import Producer, Settler, Staged, Tick, Waiter
+from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import InvalidBundle, OutOfRange
 
+_validate = bundle.validate
+_first_timestamp_ms = bundle.first_timestamp_ms
+
+REFER = -1
+"""From `append_plain`: use `append`."""
 FIRST_AVAILABLE = 0
 """A consumer's number that means: the smallest that can be read."""
 END = 2**64 - 1
@@ -35,21 +39,6 @@ class Reach(Enum):
     UNREADABLE = "the partition can't be read here"
 
 
-@dataclass(slots=True)
-class Tick:
-    """What all partitions of a node share: the time of this tick, and which of them were appended to."""
-
-    now_ms: int = 0
-    """Wall clock."""
-    monotonic_ms: int = 0
-    touched: "list[Partition]" = field(default_factory=list)
-
-
-Staged: TypeAlias = tuple[int, int, Settler, int, int, int]
-"""An append that is not answered yet: last, first, settler, token, when it came, deadline (both
-monotonic, ms). A tuple for its price."""
-
-
 class Partition:
     """A partition in the role of its leader. Single-threaded, like its log.
 
@@ -61,8 +50,8 @@ class Partition:
     __slots__ = (
         "active_segment", "flush_disk", "flush_messages", "flush_ms", "high_water_mark", "in_sync",
         "leader_epoch", "limits", "log", "metrics", "number", "on_failure", "refusal", "staged",
-        "staged_bytes", "staged_messages", "sync_asked_ms", "tick", "topic_name", "unacked", "uncommitted", "unreadable",
-        "waiters",
+        "staged_batches", "staged_bytes", "staged_messages", "sync_asked_ms", "tick", "topic_name", "unacked",
+        "uncommitted", "unreadable", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -96,6 +85,7 @@ class Partition:
         """Why appends are refused now; NONE: they are taken."""
         self.unreadable = False
         self.staged: list[Staged] = []
+        self.staged_batches = 0
         self.staged_bytes = 0
         self.staged_messages = 0
         self.unacked: deque[Staged] = deque()
@@ -139,7 +129,7 @@ class Partition:
         max_timestamp_ms = max_timestamp_ms or bundle.first_timestamp_ms(batch, header) or self.tick.now_ms
         if header.sparse or first is not None:
             try:
-                batch, first, span = self._numbered(batch, header, first)
+                batch, first, span = numbered(batch, header, first, self.log.last)
             except OutOfRange:
                 self._refuse(settler, token, ErrorCode.SEQUENCE_NUMBER_NOT_ABOVE_END, "number_out_of_range")
                 return
@@ -170,34 +160,47 @@ class Partition:
             self.note_error(error)
             settler.settle(token, ErrorCode.STORAGE, 0, 0)
             return
-        if not self.staged:
-            self.tick.touched.append(self)
+        self._touch(len(batch), header.messages)
         self.staged.append((last, first, settler, token, now_ms, deadline_ms))
-        self.staged_bytes += len(batch)
-        self.staged_messages += header.messages
 
-    def _numbered(
-        self, batch: memoryview, header: bundle.BundleHeader, first: int | None
-    ) -> tuple[memoryview, int | None, int]:
-        """The batch as it is to be stored, its first number (None: the next one) and its span, for
-        numbers that a client chose: a sparse bundle's own, or `first`. Raises OutOfRange when they are
-        not above the end, and InvalidBundle.
+    def append_plain(self, batch: memoryview) -> int:
+        """The short way of `append`, for a bundle that wants nothing special.
+
+        0: it is staged, and `expect` must be called in this tick. REFER: nothing was done, ask `append`.
         """
-        end = self.log.last
-        if header.sparse:
-            if header.first <= end:
-                raise OutOfRange(f"number {header.first} is not above the end, {end}")
-            return batch, header.first, header.last - header.first
-        assert first is not None
-        span = header.messages - 1
-        if not end < first <= MAX_SEQUENCE_NUMBER - span:
-            raise OutOfRange(f"number {first} is not above the end, {end}, or too large")
-        if first == end + 1:
-            return batch, None, span
-        # A gap before a dense bundle: stored as it is it would have no numbers of its own, and readers
-        # who count from the chunk's base would give it and everything behind it the wrong ones.
-        _, start = varint.read(batch, 0)
-        return memoryview(bundle.as_batch(bundle.make_sparse(batch[start:], first))), first, span
+        if self.refusal or len(batch) > self.limits.bundle_bytes:
+            return REFER
+        try:
+            header = _validate(batch)
+            if header.sparse:
+                return REFER
+            self.log.stage(
+                batch,
+                messages=header.messages,
+                first=None,
+                span=header.messages - 1,
+                max_timestamp_ms=_first_timestamp_ms(batch, header) or 0,
+                leader_epoch=self.leader_epoch,
+                now_ms=self.tick.now_ms,
+            )
+        except (InvalidBundle, StorageError):
+            return REFER
+        self._touch(len(batch), header.messages)
+        return 0
+
+    def expect(self, settler: Settler, timeout_ms: int) -> None:
+        """Settles, once and with token 0, everything that was staged by `append_plain` until now."""
+        now_ms = self.tick.monotonic_ms
+        deadline_ms = now_ms + (timeout_ms or self.limits.ack_timeout_ms)
+        self.staged.append((self.log.last, 0, settler, 0, now_ms, deadline_ms))
+
+    def _touch(self, batch_bytes: int, messages: int) -> None:
+        """Counts a batch that was staged; the first one makes the tick write this partition."""
+        if not self.staged_batches:
+            self.tick.touched.append(self)
+        self.staged_batches += 1
+        self.staged_bytes += batch_bytes
+        self.staged_messages += messages
 
     def _is_next(
         self, producer: Producer, messages: int, settler: Settler, token: int, deadline_ms: int
@@ -213,7 +216,7 @@ class Partition:
             repeat = (verdict.last, verdict.first, settler, token, self.tick.monotonic_ms, deadline_ms)
             if verdict.last <= self.high_water_mark:
                 settler.settle(token, ErrorCode.NONE, verdict.first, verdict.last)
-            elif self.staged:
+            elif self.staged_batches:
                 self.staged.append(repeat)
             else:
                 self.unacked.append(repeat)
@@ -247,16 +250,18 @@ class Partition:
             self.note_state()
             raise
         metrics = self.metrics
-        metrics.produced_batches += len(self.staged)
+        metrics.produced_batches += self.staged_batches
         metrics.produced_bytes += self.staged_bytes
         metrics.produced_messages += self.staged_messages
         self.uncommitted.append((self.log.last, self.staged_bytes))
-        self.staged_bytes = self.staged_messages = 0
+        if not self.flush_disk:
+            metrics.acknowledged_now += self.staged_batches
+        self.staged_batches = self.staged_bytes = self.staged_messages = 0
         return True
 
     def _drop_staged(self) -> None:
         staged, self.staged = self.staged, []
-        self.staged_bytes = self.staged_messages = 0
+        self.staged_batches = self.staged_bytes = self.staged_messages = 0
         for _, _, settler, token, _, _ in staged:
             settler.settle(token, ErrorCode.STORAGE, 0, 0)
 
@@ -286,7 +291,6 @@ class Partition:
             else:
                 for last, first, settler, token, _, _ in staged:
                     settler.settle(token, 0, first, last)
-                self.metrics.acknowledged_now += len(staged)
         if self.unacked:
             self.answer_waiting()
 
@@ -339,8 +343,7 @@ class Partition:
             return self.high_water_mark + 1
         return (self.log.first_available or 1) if number == FIRST_AVAILABLE else number
 
-    # --- settings and trouble
-    # ---------------------------------------------------------------------------------
+    # --- settings and trouble --------------------------------------------------------------------
 
     def set_flush_disk(self, flush_disk: bool) -> None:
         """Whether an append must be fsynced before it counts. When it need not any more, those who wait
@@ -381,8 +384,7 @@ class Partition:
     def _stop(self, refusal: ErrorCode, *, unreadable: bool) -> None:
         self.refusal = refusal
         self.unreadable = unreadable
-        # What was written and never synced may be gone after a restart: no acknowledgement can be given
-        # for it.
+        # What was written and never synced may be gone after a restart: it can't be acknowledged.
         unacked, self.unacked = self.unacked, deque()
         for _, _, settler, token, _, _ in unacked:
             settler.settle(token, refusal, 0, 0)

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import select
 import socket
+from functools import partial
 
 from tank_node.acceptor import Acceptor
 from tank_node.broker import Broker
@@ -201,7 +202,7 @@ class TankServer:
             if self.limits.socket_send_bytes:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.socket_send_bytes)
             connection = Connection(sock, TankSession(self.broker), self.broker.tick.monotonic_ms)
-            connection.session.ready = lambda: self.ready(connection)
+            connection.session.ready = partial(self.ready, connection)
             self._epoll.register(connection.fd, _IN)
         except OSError:
             sock.close()

@@ -1,6 +1,7 @@
-"""Who waits for a partition: producers for their numbers, consumers for the high-water mark."""
+"""Who waits for a partition, and the tick they share: producers for their numbers, consumers for the mark."""
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from tank_node.partition import Partition
@@ -43,3 +44,18 @@ class Producer(NamedTuple):
     producer_id: int
     epoch: int
     sequence: int
+
+
+@dataclass(slots=True)
+class Tick:
+    """What all partitions of a node share: the time of this tick, and which of them were appended to."""
+
+    now_ms: int = 0
+    """Wall clock."""
+    monotonic_ms: int = 0
+    touched: "list[Partition]" = field(default_factory=list)
+
+
+Staged: TypeAlias = tuple[int, int, Settler, int, int, int]
+"""An append that is not answered yet: last, first, settler, token, when it came, deadline (both
+monotonic, ms). A tuple for its price."""

@@ -39,6 +39,25 @@ class UnknownMessage(WireError):
     reason = "unknown_message"
 
 
+class AckRun:
+    """Answers produce requests with one bundle each, for one partition: all of them get the same result."""
+
+    __slots__ = ("request_ids", "session")
+
+    def __init__(self, session: "TankSession", request_ids: list[int]) -> None:
+        self.session = session
+        self.request_ids = request_ids
+
+    def settle(self, token: int, error: int, first: int, last: int) -> None:
+        session = self.session
+        request_ids = self.request_ids
+        session.in_flight -= len(request_ids)
+        if error:
+            session.metrics.errors["produce", produce.error_name(error)] += len(request_ids)
+            error = produce.tank_error(error)
+        session.send(b"".join([_write_ack(_PRODUCE, 5, request_id, error) for request_id in request_ids]))
+
+
 class TankSession:
     """One client's conversation.
 
@@ -85,7 +104,7 @@ class TankSession:
         """
         most = self.limits.in_flight
         path = self.path
-        produced = 0
+        run: list[int] = []
         try:
             while end - at >= BEFORE_PREFIX and self.in_flight < most:
                 message_id, length, _, request_id = _read_start(buffer, at)
@@ -93,20 +112,29 @@ class TankSession:
                 if stop > end:
                     self.check_frame(message_id, length)
                     return at
-                partition = path.partition
-                if message_id == _PRODUCE and partition is not None and not partition.refusal:
+                if message_id == _PRODUCE and path.partition is not None:
                     batch_at = bundle_at(buffer, at, stop, path.prefix)
-                    if batch_at >= 0:
-                        produced += 1
+                    if batch_at >= 0 and not path.partition.append_plain(view[batch_at:stop]):
+                        run.append(request_id)
                         self.in_flight += 1
-                        partition.append(view[batch_at:stop], self, request_id, timeout_ms=path.timeout_ms)
                         at = stop
                         continue
+                if run:
+                    # Another frame may make us learn another partition.
+                    self._expect(run)
+                    run = []
                 self.frame(message_id, view[at + HEADER_BYTES : stop])
                 at = stop
         finally:
-            self.metrics.requests[_PRODUCE] += produced
+            if run:
+                self._expect(run)
         return at if self.in_flight >= most else self._receive_short(buffer, view, at, end)
+
+    def _expect(self, run: list[int]) -> None:
+        """One answer for all produce requests that came by the short way one after another."""
+        self.metrics.requests[_PRODUCE] += len(run)
+        assert self.path.partition is not None
+        self.path.partition.expect(AckRun(self, run), self.path.timeout_ms)
 
     def _receive_short(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
         """What is left when less than the start of a produce is there: other short frames, or part of one."""
@@ -149,17 +177,6 @@ class TankSession:
     def ping(self) -> None:
         """Queues a ping: the first thing a client reads, and then the heartbeat."""
         self.send(PING)
-
-    def settle(self, token: int, error: int, first: int, last: int) -> None:
-        """Answers a produce with one bundle that came by the short way; `token` is its request id."""
-        self.in_flight -= 1
-        if error:
-            self.metrics.errors["produce", produce.error_name(error)] += 1
-            error = produce.tank_error(error)
-        out = self.out
-        if not out:
-            self.ready()
-        out.append(_write_ack(_PRODUCE, 5, token, error))
 
     def close(self) -> None:
         """Ends all waits. What was appended stays; its answers go nowhere."""

@@ -1,0 +1,29 @@
+"""Numbers that a client chose for its messages: what is stored for them. Pure."""
+
+from tank_node.limits import MAX_SEQUENCE_NUMBER
+from tank_protos import bundle, varint
+from tank_protos.errors import OutOfRange
+
+
+def numbered(
+    batch: memoryview, header: bundle.BundleHeader, first: int | None, end: int
+) -> tuple[memoryview, int | None, int]:
+    """The batch as it is stored behind number `end`, its first number (None: the next one) and its span.
+
+    A sparse bundle's own numbers win over `first`, which a dense one needs. Raises OutOfRange when they are
+    not above the end, or too large, and InvalidBundle.
+    """
+    if header.sparse:
+        if header.first <= end:
+            raise OutOfRange(f"number {header.first} is not above the end, {end}")
+        return batch, header.first, header.last - header.first
+    assert first is not None
+    span = header.messages - 1
+    if not end < first <= MAX_SEQUENCE_NUMBER - span:
+        raise OutOfRange(f"number {first} is not above the end, {end}, or too large")
+    if first == end + 1:
+        return batch, None, span
+    # A gap before a dense bundle: stored as it is it would have no numbers of its own, and readers who count
+    # from the chunk's base would give it and everything behind it the wrong ones.
+    _, start = varint.read(batch, 0)
+    return memoryview(bundle.as_batch(bundle.make_sparse(batch[start:], first))), first, span
