@@ -1,4 +1,5 @@
-"""The client library: Client, Producer, Consumer and Admin; async here, the same names synchronous in `tank_client.sync`.
+"""The client library: Client, Producer, Consumer and Admin; async here, the same names synchronous in
+`tank_client.sync`.
 
 Usage::
 

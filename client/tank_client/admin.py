@@ -29,7 +29,8 @@ _POLL_S = 0.1
 
 
 class Admin:
-    """`client.admin`. Each method says FeatureMissing where the broker lacks it, and otherwise retries what may pass."""
+    """`client.admin`. Each method says FeatureMissing where the broker lacks it, and otherwise retries what
+    may pass."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -37,7 +38,8 @@ class Admin:
     async def describe_topics(self, names: Iterable[str] | None = None) -> list[TopicDescription]:
         """The topics named (UnknownTopic when one is missing), or all, by name.
 
-        From the C++ broker: names, partitions and ends only. FeatureMissing from a broker of the old document."""
+        From the C++ broker: names, partitions and ends only. FeatureMissing from a broker of the old
+        document."""
         wanted = [names] if isinstance(names, str) else list(names or ())
         if names is not None and not wanted:
             return []
@@ -86,7 +88,8 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> int:
-        """Creates a topic; its id (0 from the C++ broker, which has none). `replication_factor` 0: the cluster's default.
+        """Creates a topic; its id (0 from the C++ broker, which has none). `replication_factor` 0: the
+        cluster's default.
 
         TopicExists, RequestRefused (the message says which name, count or setting is wrong)."""
         server = await self._caller.server()
@@ -121,7 +124,8 @@ class Admin:
         await self._caller.call(topic_operations.delete_topic(name))
 
     async def find_by_time(self, topic: str, times: Mapping[int, int]) -> dict[int, FoundTime]:
-        """{partition: milliseconds of the epoch} -> {partition: where the first message at or after it is}."""
+        """{partition: milliseconds of the epoch} -> {partition: where the first message at or after it
+        is}."""
         if not times:
             return {}
         answers = await self._caller.call(topic_operations.find_by_time(topic, times))
@@ -137,8 +141,9 @@ class Admin:
         return found
 
     async def await_ends(self, known: Mapping[Route, int | None], max_wait_ms: int = 0) -> dict[Route, Ends]:
-        """How far partitions reach, once one of them reaches further than the high-water mark given (None: answer at
-        once), at the latest after `max_wait_ms`. The C++ broker and the old document are asked ten times a second."""
+        """How far partitions reach, once one of them reaches further than the high-water mark given (None:
+        answer at once), at the latest after `max_wait_ms`. The C++ broker and the old document are asked
+        ten times a second."""
         if not known:
             return {}
         server = await self._caller.server()
@@ -190,8 +195,8 @@ class Admin:
         return await self._caller.call(state_operations.list_groups())
 
     async def init_producer(self, name: str = "", generation: int = 0) -> ProducerIdentity:
-        """A new producer id; for a name: the same id for the same name and generation, and a higher generation ends the
-        older ones."""
+        """A new producer id; for a name: the same id for the same name and generation, and a higher
+        generation ends the older ones."""
         return await self._caller.call(state_operations.init_producer(name, generation))
 
     async def features(self) -> Features:

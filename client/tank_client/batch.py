@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class MessageBatch:
-    """Messages of one partition, in order, as one fetch brought them. Nothing is decoded before a column is asked for,
-    and no object is made per message but by `messages()`.
+    """Messages of one partition, in order, as one fetch brought them. Nothing is decoded before a column is
+    asked for, and no object is made per message but by `messages()`.
 
     topic, partition
-    chunk              the raw bundles (a memoryview, `{varint length, bundle}*`), which can hold more than the batch
-    base               the number of the chunk's first message (meaningless when its first bundle is sparse)
-    lower, upper       the batch is the chunk's messages with numbers from lower to upper
+    chunk              the raw bundles (a memoryview, `{varint length, bundle}*`), which can hold more than
+    the batch base               the number of the chunk's first message (meaningless when its first bundle
+    is sparse) lower, upper       the batch is the chunk's messages with numbers from lower to upper
     next_number        where to read on
     high_water_mark    the greatest committed number of the partition when it was fetched
     """
@@ -59,7 +59,8 @@ class MessageBatch:
 
     @property
     def columns(self) -> Columns:
-        """Numbers, timestamps, keys (None: no message has one), values. CorruptBundle when the bytes are no messages."""
+        """Numbers, timestamps, keys (None: no message has one), values. CorruptBundle when the bytes are no
+        messages."""
         if self._columns is None:
             try:
                 self._columns = decode_columns(self.chunk, self.base, self.lower, self.upper)

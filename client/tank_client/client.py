@@ -23,8 +23,8 @@ from tank_protos.wire import Buffer
 class Client:
     """A client of a TANK broker or cluster: ours, the C++ broker, or one of the old document.
 
-    Used as an async context manager, inside one event loop. `servers`: `HOST:PORT,HOST:PORT,…`; one that answers is
-    enough. `random`: numbers from 0 up to 1, for backoff, the first server and keyless messages.
+    Used as an async context manager, inside one event loop. `servers`: `HOST:PORT,HOST:PORT,…`; one that
+    answers is enough. `random`: numbers from 0 up to 1, for backoff, the first server and keyless messages.
     """
 
     def __init__(
@@ -50,7 +50,8 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Closes its producers (without waiting for what they hold: close or flush them first), consumers, connections."""
+        """Closes its producers (without waiting for what they hold: close or flush them first), consumers,
+        connections."""
         for child in list(self._children):
             child.abort()
         await self._caller.pool.close()
@@ -91,9 +92,10 @@ class Client:
     ) -> Consumer:
         """A consumer of whole topics, or of {topic: partitions}.
 
-        `start`: where to begin (settings.Start). With a `group`, 'committed' begins where the group stopped (a partition
-        without a position: where `out_of_bounds` says), and `commit()` keeps positions. `stop_at_end`: iteration ends at
-        the high-water marks that the partitions had at the beginning.
+        `start`: where to begin (settings.Start). With a `group`, 'committed' begins where the group stopped
+        (a partition without a position: where `out_of_bounds` says), and `commit()` keeps positions.
+        `stop_at_end`:
+        iteration ends at the high-water marks that the partitions had at the beginning.
         """
         consumer = Consumer(
             self._caller,
@@ -134,8 +136,8 @@ class Client:
     ) -> Stored:
         """Appends one bundle (`tank_protos.bundle.encode`, without length prefix).
 
-        With a producer id it is sent until it is stored, and stored once. Without one it is not sent again once its
-        outcome is unknown: OutcomeUnknown. The numbers are 0 where the broker does not tell them."""
+        With a producer id it is sent until it is stored, and stored once. Without one it is not sent again
+        once its outcome is unknown: OutcomeUnknown. The numbers are 0 where the broker does not tell them."""
         bundle_to_store = to_store(
             topic,
             partition,

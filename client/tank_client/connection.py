@@ -3,9 +3,9 @@
 Both faces of the client use it through `tank_client.transport`. Time enters as milliseconds of any monotonic
 clock; nothing here waits, reads a clock or touches a socket. Source: the wire reference, sections 1 to 6.
 
-A connection begins by finding out whom it talks to: Status (10) first; a version of 1000 or more is followed by
-Features (0x40). A broker of the old document closes the connection instead: `Negotiation` counts that per
-address, and the next connection goes without the question.
+A connection begins by finding out whom it talks to: Status (10) first; a version of 1000 or more is
+followed by Features (0x40). A broker of the old document closes the connection instead: `Negotiation`
+counts that per address, and the next connection goes without the question.
 """
 
 from dataclasses import dataclass
@@ -82,7 +82,8 @@ class Answered:
 
 @dataclass(slots=True, frozen=True)
 class Lost:
-    """The connection is over: close the socket. These requests have no answer; they may have been carried out.
+    """The connection is over: close the socket. These requests have no answer; they may have been carried
+    out.
 
     `status_refused`: the other side closed it in answer to Status, as a broker of the old document does."""
 
@@ -98,7 +99,8 @@ class Negotiation:
     """What is known of one address: whether to ask for Status there.
 
     Two closed connections in a row, each after the greeting and before the answer, mean the old document: one
-    alone may be a broker that was just stopping. When a connection to such a broker ends, it is asked once more.
+    alone may be a broker that was just stopping. When a connection to such a broker ends, it is asked once
+    more.
     """
 
     __slots__ = ("_refused",)
@@ -137,7 +139,8 @@ class _Waiting:
 
 
 class Connection:
-    """One connection's conversation. Every method that can end it returns events; after `Lost` it is used up."""
+    """One connection's conversation. Every method that can end it returns events; after `Lost` it is used
+    up."""
 
     __slots__ = (
         "_greeted",
@@ -162,7 +165,8 @@ class Connection:
         self.server: Features | None = None
 
     def start(self, now_ms: float, *, ask: bool = True) -> list[Event]:
-        """The socket is connected. Without `ask` the other side counts as a broker of the old document at once."""
+        """The socket is connected. Without `ask` the other side counts as a broker of the old document at
+        once."""
         if not ask:
             return self._ready(Features(OLD_DOCUMENT))
         self._put(StatusRequest(), StatusResponse, now_ms + self._settings.connect_timeout_ms, "Status")
@@ -174,7 +178,8 @@ class Connection:
             raise ConnectionLost(f"{operation}: the connection is not open")
         if len(self._waiting) >= self._settings.max_in_flight_per_connection:
             raise Overloaded(
-                f"{operation}: {len(self._waiting)} requests wait for answers on one connection; send fewer at once"
+                f"{operation}: {len(self._waiting)} requests wait for answers on one connection; "
+                "send fewer at once"
             )
         try:
             return self._put(request, answer, deadline_ms, operation)
@@ -231,8 +236,9 @@ class Connection:
         return min((waiting.deadline_ms for waiting in self._waiting.values()), default=None)
 
     def expire(self, now_ms: float) -> list[Event]:
-        """Time has passed. An answer that does not come in time ends the connection: on a stream, what comes behind a
-        stuck answer is stuck too, and only a new connection tells whether the broker still lives."""
+        """Time has passed. An answer that does not come in time ends the connection: on a stream, what
+        comes behind a stuck answer is stuck too, and only a new connection tells whether the broker still
+        lives."""
         if self.state is State.CLOSED:
             return []
         late = [waiting for waiting in self._waiting.values() if waiting.deadline_ms <= now_ms]
@@ -258,7 +264,7 @@ class Connection:
             raise ProtocolViolation(f"an answer of {len(payload)} bytes")
         request_id: int = _U32.unpack_from(payload, at)[0]
         waiting = self._waiting.get(request_id)
-        if waiting is None or waiting.answer.ID != message_id:
+        if waiting is None or message_id != waiting.answer.ID:
             raise ProtocolViolation(
                 f"an answer {message_id:#04x} to a request {request_id} that was not asked"
             )

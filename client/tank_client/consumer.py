@@ -20,9 +20,10 @@ from tank_protos.bundle import Message
 class Consumer:
     """Reads partitions, each in order. Made by `client.consumer()`.
 
-    `async for batch in consumer` gives `MessageBatch`es, `async for message in consumer.messages()` single messages; both
-    may be left and taken up again, nothing is skipped. What is handed out counts as read: `commit()` keeps that for the
-    group. Fetches go on in the background, within `prefetch_bytes`. For one task at a time.
+    `async for batch in consumer` gives `MessageBatch`es, `async for message in consumer.messages()` single
+    messages; both may be left and taken up again, nothing is skipped. What is handed out counts as read:
+    `commit()` keeps that for the group. Fetches go on in the background, within `prefetch_bytes`. For one
+    task at a time.
     """
 
     def __init__(
@@ -61,7 +62,8 @@ class Consumer:
         await self.close()
 
     async def start(self) -> None:
-        """Finds out the partitions and where to begin; the first read does it otherwise. UnknownTopic, NoPosition."""
+        """Finds out the partitions and where to begin; the first read does it otherwise. UnknownTopic,
+        NoPosition."""
         async with self._starting:
             if self._started:
                 return
@@ -87,7 +89,8 @@ class Consumer:
         return batch
 
     async def poll(self, max_wait_ms: int = 0) -> MessageBatch | None:
-        """The next batch, or None when none came within `max_wait_ms`, or everything up to the end was read."""
+        """The next batch, or None when none came within `max_wait_ms`, or everything up to the end was
+        read."""
         return await self.take(max_wait_ms)
 
     @property
@@ -167,7 +170,8 @@ class Consumer:
         self._on_close(self)
 
     async def take(self, max_wait_ms: int | None) -> MessageBatch | None:
-        """For the faces: the next batch, counted as read. None: nothing in time (None: no limit), or the end."""
+        """For the faces: the next batch, counted as read. None: nothing in time (None: no limit), or the
+        end."""
         found = await self.next_part(max_wait_ms)
         if found is None:
             return None
@@ -217,7 +221,8 @@ class Consumer:
         for topic, asked in times.items():
             found = await self._admin.find_by_time(topic, asked)
             starts |= {(topic, partition): place.number for partition, place in found.items()}
-        # The end is a number from here on: asked for anew after a lost answer, it would skip what came in between.
+        # The end is a number from here on: asked for anew after a lost answer, it would skip what came in
+        # between.
         ends = [route for route, start in wanted.items() if start is StartAt.END or starts.get(route) == END]
         if ends:
             starts |= {route: end.high_water_mark + 1 for route, end in (await self._ends(ends)).items()}

@@ -166,7 +166,8 @@ class BundleToStore(NamedTuple):
 
 
 def produce_request(server: Features, bundle: BundleToStore, client_id: str) -> tuple[Request, type[Answer]]:
-    """The request that stores it: our own message where the broker knows it (the answer tells the numbers), else TANK's."""
+    """The request that stores it: our own message where the broker knows it (the answer tells the numbers),
+    else TANK's."""
     if has(server, "idempotent_produce"):
         return IdempotentProduceRequest(
             client_id=client_id,

@@ -61,7 +61,8 @@ class ProtocolViolation(TankError):
 
 
 class FeatureMissing(TankError):
-    """The server lacks what was asked for. `server_version`: 0 for a broker of the old document, 400 for the C++ one."""
+    """The server lacks what was asked for. `server_version`: 0 for a broker of the old document, 400 for
+    the C++ one."""
 
     def __init__(self, feature: str, server_version: int, advice: str = "") -> None:
         what = {0: "a broker of the old TANK document (no Status)", 400: "the C++ broker"}.get(
@@ -89,7 +90,8 @@ class UnknownPartition(TankError):
     def __init__(self, topic: str, partition: int) -> None:
         super().__init__(
             f"topic {topic!r} has no partition {partition}: "
-            f"`tank topic describe {topic}` lists those it has, `tank topic alter {topic} --partitions N` adds some"
+            f"`tank topic describe {topic}` lists those it has, "
+            f"`tank topic alter {topic} --partitions N` adds some"
         )
         self.topic = topic
         self.partition = partition
@@ -119,7 +121,8 @@ class NoLeader(TankError):
 
 
 class OtherLeader(TankError):
-    """Another broker leads the partition; the client follows by itself and raises this only when it runs in circles."""
+    """Another broker leads the partition; the client follows by itself and raises this only when it runs in
+    circles."""
 
     retriable = True
 
@@ -172,7 +175,8 @@ class CorruptBundle(TankError):
 
 
 class NoPosition(TankError):
-    """The group has committed no position for a partition, and out_of_bounds='error' allows no other start."""
+    """The group has committed no position for a partition, and out_of_bounds='error' allows no other
+    start."""
 
 
 class SequenceNumberNotAboveEnd(TankError):
@@ -188,7 +192,8 @@ class TopicExists(TankError):
 
 
 class RequestRefused(TankError):
-    """The broker says that the request itself is wrong: a name, a setting, a count. The message is the broker's."""
+    """The broker says that the request itself is wrong: a name, a setting, a count. The message is the
+    broker's."""
 
 
 class MessageTooLarge(TankError):
@@ -208,7 +213,8 @@ class StaleProducer(TankError):
 
 
 class UnknownProducer(TankError):
-    """The broker has forgotten this producer (silent for 7 days) and cannot tell a repeat from a new bundle."""
+    """The broker has forgotten this producer (silent for 7 days) and cannot tell a repeat from a new
+    bundle."""
 
 
 class UnknownGroup(TankError):
@@ -222,7 +228,8 @@ class BufferFull(TankError):
 
 
 class DeliveryTimedOut(TankError):
-    """A bundle could not be delivered within `delivery_timeout_ms`. `maybe_stored`: whether it may be in the log."""
+    """A bundle could not be delivered within `delivery_timeout_ms`. `maybe_stored`: whether it may be in
+    the log."""
 
     def __init__(
         self, topic: str, partition: int, timeout_ms: int, *, maybe_stored: bool, reason: str

@@ -1,8 +1,9 @@
-"""The consumer's engine: keeps fetches under way for all partitions, within bounds, and holds what they bring.
+"""The consumer's engine: keeps fetches under way for all partitions, within bounds, and holds what they
+bring.
 
-Partitions that are behind are fetched in answers of `fetch_bytes` each, as many as the memory that is left allows. Those at
-their end wait together in long polls, at the broker. All are one request per broker and round, split where the protocol's
-one-byte counts demand it.
+Partitions that are behind are fetched in answers of `fetch_bytes` each, as many as the memory that is left
+allows. Those at their end wait together in long polls, at the broker. All are one request per broker and
+round, split where the protocol's one-byte counts demand it.
 """
 
 import asyncio
@@ -23,7 +24,8 @@ from tank_protos.generated.tank import ConsumeResponse
 _IDLE_FETCH_BYTES = 64 << 10
 """What a partition at its end is asked for: what it has by then is little, and the rest follows."""
 _GATHER_MS = 200
-"""How long a long poll waits that is not alone: the partitions that became idle one by one meet in one request soon."""
+"""How long a long poll waits that is not alone: the partitions that became idle one by one meet in one
+request soon."""
 
 
 class Fetcher:

@@ -1,13 +1,16 @@
 """What a producer holds: messages gathered into bundles, and each partition's bundles on their way; pure.
 
-A `Lane` keeps one partition's order. A bundle is *open* (takes messages), *sealed* (waits to be sent), *in flight*
-(at most five; one without idempotence), and then acknowledged or given up. When one in flight fails in a way that may
-pass, nothing new is sent until every other one in flight has its answer; then all that are not acknowledged go again, in
-their order. With a producer id they keep their sequence numbers, so that the broker recognizes what it has.
+A `Lane` keeps one partition's order. A bundle is *open* (takes messages), *sealed* (waits to be sent), *in
+flight* (at most five; one without idempotence), and then acknowledged or given up. When one in flight fails
+in a way that may pass, nothing new is sent until every other one in flight has its answer; then all that
+are not acknowledged go again, in their order. With a producer id they keep their sequence numbers, so that
+the broker recognizes what it has.
 
 When a bundle is given up, those behind it must not be refused for the gap that it leaves:
-- it is certainly not stored: the ones behind it are not stored either (the broker refuses gaps); they are numbered anew;
-- it may be stored: those behind it that were sent before are given up with it, for they may be stored too; the rest goes
+- it is certainly not stored: the ones behind it are not stored either (the broker refuses gaps); they are
+numbered anew;
+- it may be stored: those behind it that were sent before are given up with it, for they may be stored too;
+the rest goes
   on under a new producer id, which `needs_identity` asks for.
 """
 
@@ -69,8 +72,8 @@ class PendingBundle:
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """One partition's bundles. Invariant: `in_flight`, then `again`, then `sealed`, then `open` is the messages' order,
-    where `in_flight` and `again` interleave only while the lane is `recovering`."""
+    """One partition's bundles. Invariant: `in_flight`, then `again`, then `sealed`, then `open` is the
+    messages' order, where `in_flight` and `again` interleave only while the lane is `recovering`."""
 
     topic: str
     partition: int
@@ -107,7 +110,8 @@ class Lane:
             self.open = None
 
     def gap_can_close(self, bundle: PendingBundle) -> bool:
-        """Whether a gap before this bundle is known and passes: one before it is not acknowledged yet, or was given up."""
+        """Whether a gap before this bundle is known and passes: one before it is not acknowledged yet, or
+        was given up."""
         if self._renumber_from is not None or self._broken:
             return True
         return any(other.order < bundle.order for other in (*self.in_flight, *self.again))
@@ -140,8 +144,8 @@ class Lane:
     def failed(
         self, bundle: PendingBundle, error: errors.TankError, *, retry: bool, retry_at_ms: float
     ) -> list[PendingBundle]:
-        """A bundle in flight was not acknowledged; `bundle.maybe_stored` is up to date. Those that are given up: their
-        `last_error` says why."""
+        """A bundle in flight was not acknowledged; `bundle.maybe_stored` is up to date. Those that are
+        given up: their `last_error` says why."""
         self.in_flight.remove(bundle)
         bundle.last_error = error
         self.recovering = True
@@ -181,9 +185,10 @@ class Lane:
         if self.idempotent and bundle.sequence >= 0:
             if bundle.maybe_stored:
                 self._broken = True
-            elif self._renumber_from is None:
-                self._renumber_from = bundle.sequence
-            elif (self._renumber_from - bundle.sequence) % SEQUENCE_MODULUS < SEQUENCE_MODULUS // 2:
+            elif (
+                self._renumber_from is None
+                or (self._renumber_from - bundle.sequence) % SEQUENCE_MODULUS < SEQUENCE_MODULUS // 2
+            ):
                 self._renumber_from = bundle.sequence
         return self._settle()
 
@@ -229,7 +234,8 @@ class TopicLanes:
 
 
 class Lanes:
-    """All lanes of a producer: messages in, bundles out. Invariant: `held_bytes` is the memory of all bundles held."""
+    """All lanes of a producer: messages in, bundles out. Invariant: `held_bytes` is the memory of all
+    bundles held."""
 
     __slots__ = (
         "_batch_bytes",

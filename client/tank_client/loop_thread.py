@@ -1,9 +1,10 @@
 """One event loop on one background thread, for the synchronous face.
 
-Why a thread and not sockets of its own: a producer's linger, retries and acknowledgements, and a consumer's prefetch, have to go
-on while the program does something else, and one engine serves both faces. The thread belongs to one client: it starts
-with it, is a daemon, and ends in `stop` (close, or when the client is garbage). A forked child has no such thread: there the
-client refuses to work and says so, instead of waiting for ever.
+Why a thread and not sockets of its own: a producer's linger, retries and acknowledgements, and a consumer's
+prefetch, have to go on while the program does something else, and one engine serves both faces. The thread
+belongs to one client: it starts with it, is a daemon, and ends in `stop` (close, or when the client is
+garbage). A forked child has no such thread: there the client refuses to work and says so, instead of
+waiting for ever.
 """
 
 import asyncio
@@ -60,7 +61,8 @@ class LoopThread:
         """Raises unless work can be done here."""
         if os.getpid() != self._pid:
             raise WrongProcess(
-                "this client was made before a fork, in another process: make a new one in the process that uses it"
+                "this client was made before a fork, in another process: "
+                "make a new one in the process that uses it"
             )
         if self._stopped:
             raise Closed("the client is closed: make a new one")

@@ -24,7 +24,8 @@ class Address(NamedTuple):
 
 
 def parse_servers(servers: "str | list[str] | tuple[str, ...]") -> list[Address]:
-    """`HOST:PORT,HOST:PORT,…` (a missing port: 11011; IPv6 in brackets) as addresses. InvalidArgument when it isn't."""
+    """`HOST:PORT,HOST:PORT,…` (a missing port: 11011; IPv6 in brackets) as addresses. InvalidArgument when
+    it isn't."""
     names = servers.split(",") if isinstance(servers, str) else list(servers)
     addresses = [_parse_server(name.strip()) for name in names if name.strip()]
     if not addresses:
@@ -50,8 +51,8 @@ def _parse_server(name: str) -> Address:
 
 @dataclass(slots=True, frozen=True)
 class Stored:
-    """A bundle is stored: the numbers of its first and last message. Both 0: the broker does not say (the C++ broker,
-    the old document, or a repeat of a bundle that was stored long ago)."""
+    """A bundle is stored: the numbers of its first and last message. Both 0: the broker does not say (the
+    C++ broker, the old document, or a repeat of a bundle that was stored long ago)."""
 
     first: int
     last: int
@@ -67,9 +68,10 @@ class FetchedChunk:
     """What one fetch of one partition brought: raw bundles, each with its varint length before it.
 
     `base`: the number of the first message of the first bundle (it can be below the number asked for; without
-    meaning when `sparse`: then the bundle says it itself). `high_water_mark`: messages above it are to be dropped.
-    `chunk` is empty when nothing came within the wait. `first_available`: the smallest number that can be read;
-    None when the answer does not say.
+    meaning when `sparse`: then the bundle says it itself). `high_water_mark`: messages above it are to be
+    dropped.
+    `chunk` is empty when nothing came within the wait. `first_available`: the smallest number that can be
+    read; None when the answer does not say.
     """
 
     base: int
@@ -81,8 +83,8 @@ class FetchedChunk:
 
 @dataclass(slots=True, frozen=True)
 class Ends:
-    """How far a partition reaches: the smallest number that can be read (0: none was ever written), and the greatest
-    committed one (0: none)."""
+    """How far a partition reaches: the smallest number that can be read (0: none was ever written), and the
+    greatest committed one (0: none)."""
 
     first_available: int
     high_water_mark: int
@@ -90,8 +92,9 @@ class Ends:
 
 @dataclass(slots=True, frozen=True)
 class FoundTime:
-    """Where a time begins: `number` is the first of the first batch that holds or follows a message at or after it (the
-    log's end + 1: there is none yet); `timestamp_ms` the greatest time up to that batch's end, 0 when there is none."""
+    """Where a time begins: `number` is the first of the first batch that holds or follows a message at or
+    after it (the log's end + 1: there is none yet); `timestamp_ms` the greatest time up to that batch's
+    end, 0 when there is none."""
 
     number: int
     timestamp_ms: int
@@ -122,8 +125,8 @@ class Setting:
 
 @dataclass(slots=True, frozen=True)
 class PartitionDescription:
-    """A partition. `leader`: a broker id, None without one. `first_available`, `high_water_mark`, `size_bytes`: None
-    when only its leader knows them."""
+    """A partition. `leader`: a broker id, None without one. `first_available`, `high_water_mark`,
+    `size_bytes`: None when only its leader knows them."""
 
     partition: int
     leader: int | None = None
@@ -163,7 +166,8 @@ class ServerStatus:
 
 @dataclass(slots=True, frozen=True)
 class Features:
-    """What the broker can do. `version`: 0 old document, 400 the C++ broker, 1000 and more ours; only ours has the rest.
+    """What the broker can do. `version`: 0 old document, 400 the C++ broker, 1000 and more ours; only ours
+    has the rest.
 
     `features`: name -> (oldest, newest version). `limits`: name with its unit -> value."""
 

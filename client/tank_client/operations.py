@@ -1,7 +1,8 @@
 """Requests and what their answers mean, for each kind of broker; pure.
 
-An `Operation` is one call as data: how to lay out the request for the broker that is there (FeatureMissing when it lacks
-it), how to read the answer (a value, or a TankError; `Redirected` when another broker is to be asked).
+An `Operation` is one call as data: how to lay out the request for the broker that is there (FeatureMissing
+when it lacks it), how to read the answer (a value, or a TankError; `Redirected` when another broker is to
+be asked).
 """
 
 from collections.abc import Callable
@@ -33,7 +34,8 @@ class Redirected(errors.OtherLeader):
 
 @dataclass(slots=True, frozen=True)
 class Operation(Generic[T]):
-    """One call. `repeatable`: carrying it out twice does no harm, so it is sent again when its outcome is unknown."""
+    """One call. `repeatable`: carrying it out twice does no harm, so it is sent again when its outcome is
+    unknown."""
 
     name: str
     build: Callable[[Features], Request]
@@ -52,7 +54,8 @@ def client_version(server: Features) -> int:
 
 
 def has(server: Features, message: str) -> bool:
-    """Whether the broker knows one of our own messages (its definition's name without `Request`, in snake_case)."""
+    """Whether the broker knows one of our own messages (its definition's name without `Request`, in
+    snake_case)."""
     return server.version >= OUR_OLDEST_VERSION and message in server.features
 
 
@@ -77,7 +80,8 @@ def address_of(ipv4: memoryview | bytes, port: int) -> Address | None:
 
 
 def error_of(code: int, topic: str, partition: int, message: str = "") -> errors.TankError | None:
-    """The error for a byte of our own answers or of ProduceResponse; None for 0. `message`: the broker's own words."""
+    """The error for a byte of our own answers or of ProduceResponse; None for 0. `message`: the broker's
+    own words."""
     if code == ErrorCode.NONE:
         return None
     if code == ErrorCode.UNKNOWN_TOPIC:

@@ -1,14 +1,18 @@
 """Which partition a message goes to; pure.
 
-A message with a key goes to `hash(key) % partitions`, so that messages of one key keep their order. Two hashes:
+A message with a key goes to `hash(key) % partitions`, so that messages of one key keep their order. Two
+hashes:
 
-- `crc32c` (the default): CRC-32C (Castagnoli, as in iSCSI, RFC 3720) of the key's bytes, an unsigned 32-bit number.
+- `crc32c` (the default): CRC-32C (Castagnoli, as in iSCSI, RFC 3720) of the key's bytes, an unsigned 32-bit
+number.
   One table-driven or hardware-assisted call in every language.
-- `murmur2`: what Kafka's Java producer does: MurmurHash2 with seed 0x9747b28c of the key's bytes, its lowest 31 bits.
-  For topics that programs share which speak Kafka. Slower in Python: keys met before are remembered (up to 4,096).
+- `murmur2`: what Kafka's Java producer does: MurmurHash2 with seed 0x9747b28c of the key's bytes, its
+lowest 31 bits.
+  For topics that programs share which speak Kafka. Slower in Python: keys met before are remembered (up to
+  4,096).
 
-A message without key sticks to one partition until its bundle there is full or sent, then another is drawn: full
-bundles instead of one small one per partition. An empty key is no key. Adding partitions moves keys.
+A message without key sticks to one partition until its bundle there is full or sent, then another is drawn:
+full bundles instead of one small one per partition. An empty key is no key. Adding partitions moves keys.
 """
 
 from collections.abc import Callable

@@ -27,7 +27,8 @@ class Pool:
         return self._open.get(self.routes.target(route))
 
     async def get(self, route: Route | None = None) -> Transport:
-        """A connection to the broker to ask about this. ConnectionLost and the next server next time, when there is none."""
+        """A connection to the broker to ask about this. ConnectionLost and the next server next time, when
+        there is none."""
         return await self.at(self.routes.target(route))
 
     async def at(self, address: Address) -> Transport:
@@ -71,7 +72,8 @@ class Pool:
                     raise ConnectionLost(f"{address} closed the connection at once")
             except TankError:
                 if negotiation.refusals > refusals:
-                    continue  # it may be a broker of the old document: come again at once, at most ENOUGH times
+                    # It may be a broker of the old document: come again at once, at most ENOUGH times.
+                    continue
                 self.routes.failed(address)
                 raise
             self._open[address] = transport

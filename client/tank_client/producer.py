@@ -17,7 +17,8 @@ from tank_client.settings import ProducerSettings
 
 
 class BundleDelivery(asyncio.Future[Stored]):
-    """The outcome of one bundle, shared by its messages. Awaiting it can be cancelled without harm to the others."""
+    """The outcome of one bundle, shared by its messages. Awaiting it can be cancelled without harm to the
+    others."""
 
     def __await__(self) -> Generator[Any, None, Stored]:
         if self.done():
@@ -28,11 +29,13 @@ class BundleDelivery(asyncio.Future[Stored]):
 
 
 class Producer:
-    """Sends messages in bundles. Made by `client.producer()`; an async context manager that flushes at its end.
+    """Sends messages in bundles. Made by `client.producer()`; an async context manager that flushes at its
+    end.
 
-    Order: messages of one partition are stored in the order of their `send`s, over retries too. Where the broker has
-    producer ids, each is stored once however often it has to be sent; else a bundle whose outcome is unknown fails with
-    OutcomeUnknown (`at_least_once`: it is sent again). Not for use by several event loops.
+    Order: messages of one partition are stored in the order of their `send`s, over retries too. Where the
+    broker has producer ids, each is stored once however often it has to be sent; else a bundle whose
+    outcome is unknown fails with OutcomeUnknown (`at_least_once`: it is sent again). Not for use by several
+    event loops.
     """
 
     def __init__(self, make_sender: Callable[..., Sender], settings: ProducerSettings) -> None:
@@ -67,10 +70,12 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> BundleDelivery:
-        """Adds a message to its partition's bundle, waiting only while there is no room (BufferFull after max_block_ms).
+        """Adds a message to its partition's bundle, waiting only while there is no room (BufferFull after
+        max_block_ms).
 
-        The future is the bundle's, shared by its messages: await it to know that the message is stored, and in which
-        stretch of numbers. `partition` None: by the key (see `tank_client.partitioner`). `timestamp_ms` None: now."""
+        The future is the bundle's, shared by its messages: await it to know that the message is stored, and
+        in which stretch of numbers. `partition` None: by the key (see `tank_client.partitioner`).
+        `timestamp_ms` None: now."""
         lanes = self._lanes
         known = lanes.topics.get(topic)
         if known is None or self._sender.stale(known):
@@ -104,7 +109,8 @@ class Producer:
         partition: int | None = None,
         timestamps_ms: Sequence[int] | int | None = None,
     ) -> list[BundleDelivery]:
-        """Many messages at once, much cheaper for each; the futures of the bundles that they went into, in order."""
+        """Many messages at once, much cheaper for each; the futures of the bundles that they went into, in
+        order."""
         stamps = stamps_of(len(values), timestamps_ms)
         if keys is not None and len(keys) != len(values):
             raise errors.InvalidArgument(f"{len(keys)} keys for {len(values)} values")
@@ -200,13 +206,14 @@ def sizes_of(values: Sequence[bytes], keys: Sequence[bytes | None] | None) -> li
 
 
 def cut(sizes: list[int], at: int, room: int) -> int:
-    """Where the messages from `at` on fill `room` bytes (the last of them may exceed it); at least one of them."""
+    """Where the messages from `at` on fill `room` bytes (the last of them may exceed it); at least one of
+    them."""
     return min(max(bisect_left(sizes, sizes[at] + room, at + 1), at + 1), len(sizes) - 1)
 
 
 def buffer_full(lanes: Lanes, settings: ProducerSettings) -> str:
     """The message of BufferFull."""
     return (
-        f"{lanes.held_bytes} bytes wait for acknowledgement and none came within {settings.max_block_ms} ms: the broker is "
-        "slower than this program, or away; send less, or raise buffer_bytes"
+        f"{lanes.held_bytes} bytes wait for acknowledgement and none came within {settings.max_block_ms} ms: "
+        "the broker is slower than this program, or away; send less, or raise buffer_bytes"
     )

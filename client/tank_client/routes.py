@@ -38,7 +38,8 @@ class Routes:
         self._leaders.pop(route, None)
 
     def failed(self, address: Address) -> None:
-        """That broker does not answer: it leads nothing any more, and the next server in the list is asked."""
+        """That broker does not answer: it leads nothing any more, and the next server in the list is
+        asked."""
         self._leaders = {route: leader for route, leader in self._leaders.items() if leader != address}
         if self._servers[self._at] == address:
             self._at = (self._at + 1) % len(self._servers)

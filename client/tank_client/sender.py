@@ -1,7 +1,8 @@
-"""The producer's engine, shared by both faces: takes full bundles out of the lanes, sends them, and judges the answers.
+"""The producer's engine, shared by both faces: takes full bundles out of the lanes, sends them, and judges
+the answers.
 
-It runs in the event loop. The asynchronous face puts messages into the lanes from the same loop; the synchronous one from
-any thread, under `lock`, which this engine takes too whenever it touches the lanes.
+It runs in the event loop. The asynchronous face puts messages into the lanes from the same loop; the
+synchronous one from any thread, under `lock`, which this engine takes too whenever it touches the lanes.
 """
 
 import asyncio
@@ -113,7 +114,8 @@ class Sender:
             self._loop.call_soon(self._pump)
 
     async def flush(self) -> None:
-        """Waits until every message appended so far is stored or given up; raises the first failure since the last."""
+        """Waits until every message appended so far is stored or given up; raises the first failure since
+        the last."""
         with self._lock:
             self._seal_all()
             limit = self.lanes.next_order
@@ -294,7 +296,8 @@ class Sender:
             retry = lane.idempotent or self._settings.at_least_once
             if not retry and isinstance(error, errors.ConnectionLost):
                 error = errors.OutcomeUnknown(
-                    f"a bundle for {lane.topic}/{lane.partition} was sent and not answered; it may be stored ({error})"
+                    f"a bundle for {lane.topic}/{lane.partition} was sent and not answered; "
+                    f"it may be stored ({error})"
                 )
         elif isinstance(error, errors.UnknownProducer):
             # The broker cannot tell whether it has the bundle: only one that surely was not stored goes on.
@@ -341,7 +344,8 @@ class Sender:
                 bundle,
                 None,
                 errors.OutcomeUnknown(
-                    f"a bundle for {bundle.topic}/{bundle.partition} may be stored, and was not sent again: the broker "
+                    f"a bundle for {bundle.topic}/{bundle.partition} may be stored, and was not sent again: "
+                    "the broker "
                     f"can no longer tell a repeat ({bundle.last_error})"
                 ),
             )

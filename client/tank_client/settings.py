@@ -37,7 +37,8 @@ class ProducerSettings:
     """How a producer batches, waits and retries; times in milliseconds, sizes in bytes."""
 
     batch_bytes: int = 64 << 10
-    """A bundle is sent when its keys and values reach this: large enough for the broker's speed, small for latency."""
+    """A bundle is sent when its keys and values reach this: large enough for the broker's speed, small for
+    latency."""
     linger_ms: int = 5
     """... or when its first message has waited this long."""
     buffer_bytes: int = 32 << 20
@@ -47,15 +48,19 @@ class ProducerSettings:
     delivery_timeout_ms: int = 120_000
     """From the bundle's first message until its future fails."""
     max_in_flight_per_partition: int = 5
-    """The broker remembers a producer's last five bundles in a partition: more could not be recognized as repeats."""
+    """The broker remembers a producer's last five bundles in a partition: more could not be recognized as
+    repeats."""
     required_acks: int = 0
-    """0: the topic's min.insync.replicas; 255: the leader and half of its in-sync peers + 1; n: the leader and n more."""
+    """0: the topic's min.insync.replicas; 255: the leader and half of its in-sync peers + 1; n: the leader
+    and n more."""
     ack_timeout_ms: int = 0
     """How long the broker waits for replicas; 0: 8000."""
     idempotent: bool | None = None
-    """None: where the broker can. True: FeatureMissing where it can't. False: without numbers that recognize repeats."""
+    """None: where the broker can. True: FeatureMissing where it can't. False: without numbers that
+    recognize repeats."""
     at_least_once: bool = False
-    """Only without idempotence: send a bundle again when its outcome is unknown, at the risk of storing it twice."""
+    """Only without idempotence: send a bundle again when its outcome is unknown, at the risk of storing it
+    twice."""
     compression: bool | None = None
     """True: snappy always; False: never; None: as TANK's own client, from 512 messages or 1 KiB on."""
     partitioner: str = "crc32c"
@@ -94,7 +99,8 @@ class AtTime:
 
 
 Start = StartAt | AtTime | int | str | Mapping[tuple[str, int], "StartAt | AtTime | int | str"]
-"""Where to begin: 'first', 'end', 'committed', a sequence number, a time, or one of these per (topic, partition)."""
+"""Where to begin: 'first', 'end', 'committed', a sequence number, a time, or one of these per (topic,
+partition)."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -104,12 +110,13 @@ class ConsumerSettings:
     fetch_bytes: int = 1 << 20
     """Asked for per partition and request; an answer can exceed it by one bundle."""
     prefetch_bytes: int = 16 << 20
-    """Fetched and not yet handed out: no request leaves while more is held, so the bound can be exceeded by the
-    requests under way (`max_requests` times fetch_bytes)."""
+    """Fetched and not yet handed out: no request leaves while more is held, so the bound can be exceeded by
+    the requests under way (`max_requests` times fetch_bytes)."""
     max_requests: int = 8
     """Fetches under way at once."""
     max_wait_ms: int = 5_000
-    """How long the broker holds a fetch that finds nothing; it wakes at the append, so a long wait costs no latency."""
+    """How long the broker holds a fetch that finds nothing; it wakes at the append, so a long wait costs no
+    latency."""
     min_bytes: int = 0
     """How many bytes must be appended before a waiting fetch is answered."""
     give_up_after_ms: int = 120_000

@@ -1,9 +1,10 @@
 """The synchronous face: the same names and arguments as `tank_client`, blocking.
 
-`Client`, `Admin`, `Producer`, `Consumer`: every `async def` there is a plain method here, `async for` is `for`, futures
-are `concurrent.futures.Future`s (`.result(timeout)`). The work is done by the asynchronous client on one background
-thread per client (see `loop_thread`), which `close()`, or leaving the `with` block, ends. Safe for several threads, but for
-a consumer, which is for one at a time. After a fork, make a new client in the child.
+`Client`, `Admin`, `Producer`, `Consumer`: every `async def` there is a plain method here, `async for` is
+`for`, futures are `concurrent.futures.Future`s (`.result(timeout)`). The work is done by the asynchronous
+client on one background thread per client (see `loop_thread`), which `close()`, or leaving the `with`
+block, ends. Safe for several threads, but for a consumer, which is for one at a time. After a fork, make a
+new client in the child.
 """
 
 import random
@@ -159,7 +160,8 @@ class Consumer:
         return batch
 
     def poll(self, max_wait_ms: int = 0) -> MessageBatch | None:
-        """The next batch, or None when none came within `max_wait_ms`, or everything up to the end was read."""
+        """The next batch, or None when none came within `max_wait_ms`, or everything up to the end was
+        read."""
         return self._thread.run(self._consumer.take(max_wait_ms))
 
     def messages(self) -> Iterator[Message]:

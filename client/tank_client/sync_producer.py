@@ -1,4 +1,5 @@
-"""The synchronous producer: messages go into the lanes from the caller's thread, everything else happens in the loop's."""
+"""The synchronous producer: messages go into the lanes from the caller's thread, everything else happens in
+the loop's."""
 
 import threading
 import time
@@ -24,7 +25,8 @@ def _new_future() -> "Future[Stored]":
 
 
 class Producer:
-    """Sends messages in bundles; see `tank_client.Producer`. Safe for several threads; messages of one thread keep their order."""
+    """Sends messages in bundles; see `tank_client.Producer`. Safe for several threads; messages of one
+    thread keep their order."""
 
     def __init__(self, client: AsyncClient, thread: LoopThread, settings: ProducerSettings) -> None:
         self._settings = settings
@@ -60,7 +62,8 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> "Future[Stored]":
-        """Adds a message to its partition's bundle; blocks only while there is no room (BufferFull after max_block_ms).
+        """Adds a message to its partition's bundle; blocks only while there is no room (BufferFull after
+        max_block_ms).
 
         The future is the bundle's, shared by its messages."""
         self._learn(topic, partition)
@@ -83,7 +86,8 @@ class Producer:
         partition: int | None = None,
         timestamps_ms: Sequence[int] | int | None = None,
     ) -> "list[Future[Stored]]":
-        """Many messages at once, much cheaper for each; the futures of the bundles that they went into, in order."""
+        """Many messages at once, much cheaper for each; the futures of the bundles that they went into, in
+        order."""
         stamps = stamps_of(len(values), timestamps_ms)
         if keys is not None and len(keys) != len(values):
             raise errors.InvalidArgument(f"{len(keys)} keys for {len(values)} values")

@@ -102,7 +102,8 @@ def _topic(topic: DescribedTopic) -> TopicDescription:
 
 
 def discover_topics() -> Operation[dict[str, tuple[int, int]]]:
-    """{topic: (partitions, replication factor)} from any broker that knows id 11. A stand-alone one: factor 1."""
+    """{topic: (partitions, replication factor)} from any broker that knows id 11. A stand-alone one: factor
+    1."""
 
     def build(server: Features) -> DiscoverTopicsRequest:
         need_newer_than_old_document(server, "listing topics", "name the topic and its partitions yourself")
@@ -206,11 +207,14 @@ def delete_topic(name: str) -> Operation[None]:
 
 
 def find_by_time(topic: str, times: Mapping[int, int]) -> Operation[dict[int, FoundTime | errors.TankError]]:
-    """{partition: where its time begins, or why that is not known}, from the broker that leads the first of them."""
+    """{partition: where its time begins, or why that is not known}, from the broker that leads the first of
+    them."""
     partitions = list(times)
 
     def build(server: Features) -> FindByTimeRequest:
-        need(server, "find_by_time", "finding messages by time", "begin at 'first' and skip by the timestamps")
+        need(
+            server, "find_by_time", "finding messages by time", "begin at 'first' and skip by the timestamps"
+        )
         return FindByTimeRequest(
             topic=topic,
             partitions=[TimeToFind(partition=p, timestamp_ms=ms) for p, ms in times.items()],
@@ -270,8 +274,8 @@ def await_ends(
 
 
 def discover_partitions(topic: str, only: int | None = None) -> Operation[dict[int, Ends | errors.TankError]]:
-    """{partition: Ends or why not} (id 6), of the whole topic, or of one partition that is known to exist: the C++ broker
-    ends at a number that does not."""
+    """{partition: Ends or why not} (id 6), of the whole topic, or of one partition that is known to exist:
+    the C++ broker ends at a number that does not."""
 
     def build(server: Features) -> DiscoverPartitionsRequest:
         need_newer_than_old_document(server, "telling a topic's ends")

@@ -1,9 +1,9 @@
 """Where a consumer stands in each partition, and what an answer makes of it; pure.
 
-A fetched chunk may hold more than was asked for: messages below the number (the bundle that holds it comes whole), messages
-above the high-water mark (not committed yet), and at its end a part of a bundle (brokers of the old document cut chunks at
-the fetch size). All three are dropped here. Numbers may be missing (compaction, explicit numbers): a track just goes on
-behind the last bundle it saw.
+A fetched chunk may hold more than was asked for: messages below the number (the bundle that holds it comes
+whole), messages above the high-water mark (not committed yet), and at its end a part of a bundle (brokers
+of the old document cut chunks at the fetch size). All three are dropped here. Numbers may be missing
+(compaction, explicit numbers): a track just goes on behind the last bundle it saw.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,8 @@ from tank_protos.errors import InvalidBundle
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """One partition of a consumer. Invariant: position <= fetch_from (but for 0, the first available, in both)."""
+    """One partition of a consumer. Invariant: position <= fetch_from (but for 0, the first available, in
+    both)."""
 
     topic: str
     partition: int

@@ -161,7 +161,8 @@ class Transport(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
         if self._socket is not None:
-            # What stands in the buffer must not go out any more: who asked is told now that there is no answer.
+            # What stands in the buffer must not go out any more: who asked is told now that there is no
+            # answer.
             self._socket.abort()
             self._socket = None
         self._writable.set()
@@ -174,8 +175,8 @@ class Transport(asyncio.Protocol):
             done(None, lost.error)
 
     def _set_timer(self) -> None:
-        """One timer for all requests. It is set for the nearest deadline when it runs out, not at every request: a
-        request whose deadline is nearer than the timer's is late by at most `_TICK_S`."""
+        """One timer for all requests. It is set for the nearest deadline when it runs out, not at every
+        request: a request whose deadline is nearer than the timer's is late by at most `_TICK_S`."""
         deadline_ms = self._core.next_deadline_ms()
         if deadline_ms is None or self._socket is None:
             self._timer = None
@@ -199,7 +200,8 @@ async def connect(
     ask: bool,
     on_end: Callable[[Transport, Lost], None],
 ) -> Transport:
-    """A connection that is ready for requests. ConnectionLost when there is none within `connect_timeout_ms`."""
+    """A connection that is ready for requests. ConnectionLost when there is none within
+    `connect_timeout_ms`."""
     loop = asyncio.get_running_loop()
     transport = Transport(address, loop, settings, ask=ask, on_end=on_end)
     try:

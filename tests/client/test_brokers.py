@@ -1,11 +1,14 @@
-"""What each kind of broker gets and refuses; the C++ broker by its captured frames and as the scripted broker plays it."""
+"""What each kind of broker gets and refuses; the C++ broker by its captured frames and as the scripted
+broker plays it."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tank_client import Client, ClientSettings, ProducerSettings, Stored, errors
 from tank_client.data_operations import (
     BundleToStore,
@@ -21,7 +24,6 @@ from tank_client.operations import Redirected
 from tank_client.topic_operations import create_topic_plainly, discover_partitions, discover_topics
 from tank_protos.bundle import as_batch, encode
 from tank_protos.generated import tank
-
 from tests.support.scripted_broker import Fate, Kind, Moment, ScriptedBroker
 from tests.support.waiting import run
 
@@ -222,7 +224,7 @@ def test_plain_brokers_store_and_tell_their_ends(kind: Kind) -> None:
 
 def test_a_keyed_message_to_an_old_broker_needs_its_partition_named() -> None:
     async def scenario() -> None:
-        async with ScriptedBroker(Kind.OLD, {"t": 2}) as broker, Client(broker.address, QUICK) as c:
+        async with ScriptedBroker(Kind.OLD, {"t": 2}) as broker, Client(broker.address, QUICK) as c:  # noqa: SIM117
             async with c.producer() as producer:
                 with pytest.raises(errors.FeatureMissing, match="listing topics"):
                     await producer.send("t", b"x", key=b"k")
@@ -328,12 +330,17 @@ def test_a_raw_bundle_is_repeated_only_with_a_producer_id(producer_id: int) -> N
 
 def test_a_fetch_waits_for_the_append() -> None:
     async def scenario() -> None:
-        import asyncio
-
         async with ScriptedBroker(topics={"t": 1}) as broker, Client(broker.address, QUICK) as c:
+            arrived = asyncio.Event()
+
+            def script(moment: Moment) -> Fate | int:
+                if isinstance(moment.request, tank.ConsumeRequest):
+                    arrived.set()
+                return Fate.SERVE
+
+            broker.script = script
             waiting = asyncio.ensure_future(c.fetch("t", 0, 1, max_wait_ms=60_000))
-            while not any(isinstance(request, tank.ConsumeRequest) for request in broker.requests):
-                await asyncio.sleep(0)
+            await arrived.wait()
             batch = as_batch(encode([b"a"], timestamps=1))
             broker.append("t", 0, batch)
             chunk = await waiting

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tank_client import errors
 from tank_client.connection import Answered, Connection, Lost, Negotiation, Ready, State
 from tank_client.model import Features

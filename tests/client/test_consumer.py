@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+
 from tank_client import (
     END,
     AtTime,
@@ -14,10 +15,9 @@ from tank_client import (
     StartAt,
     errors,
 )
-from tank_protos.bundle import as_batch, encode
+from tank_protos.bundle import Codec, as_batch, encode
 from tank_protos.error_codes import ConsumeFlag
 from tank_protos.generated import tank
-
 from tests.support.scripted_broker import Fate, Kind, Moment, ScriptedBroker
 from tests.support.waiting import run
 
@@ -124,9 +124,10 @@ def test_a_group_without_a_position_begins_where_the_policy_says(policy: OutOfBo
 def test_wrong_starts_are_said() -> None:
     async def scenario() -> None:
         async with ScriptedBroker(topics={"t": 1}) as broker, client(broker) as c:
-            for start, message in (("frist", "frist"), ({}, "t/0"), ("committed", "group")):
+            starts: list[tuple[Any, str]] = [("frist", "frist"), ({}, "t/0"), ("committed", "group")]
+            for start, message in starts:
                 with pytest.raises(errors.InvalidArgument, match=message):
-                    await c.consumer("t", start=start).start()  # type: ignore[arg-type]
+                    await c.consumer("t", start=start).start()
             with pytest.raises(errors.FeatureMissing, match="by time"):
                 await c.consumer("t", start=AtTime(5)).start()
             with pytest.raises(errors.UnknownTopic):
@@ -223,7 +224,7 @@ def test_prefetch_is_bounded() -> None:
             value = b"x" * 1000
             for partition in range(4):
                 for _ in range(200):
-                    broker.append("t", partition, as_batch(encode([value], timestamps=1, codec=0)))  # type: ignore[arg-type]
+                    broker.append("t", partition, as_batch(encode([value], timestamps=1, codec=Codec.NONE)))
             settings = ConsumerSettings(fetch_bytes=10_000, prefetch_bytes=50_000, max_requests=2)
             async with c.consumer("t", stop_at_end=True, settings=settings) as consumer:
                 count, most = 0, 0

@@ -2,11 +2,11 @@
 
 import random as randomness
 from concurrent.futures import Future
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tank_client import errors
 from tank_client.lanes import SEQUENCE_MODULUS, Lane, Lanes, PendingBundle, TopicLanes
 from tank_client.model import ProducerIdentity
@@ -22,7 +22,7 @@ def lanes(
     made = Lanes(
         batch_bytes=batch_bytes,
         max_in_flight=max_in_flight,
-        new_delivery=lambda: Future[Any](),
+        new_delivery=Future,
         key_hash=lambda key: key[0],
         random=randomness.Random(1).random,
     )
@@ -183,7 +183,8 @@ def test_what_waits_too_long_is_given_up_and_the_rest_goes_on() -> None:
 
 @given(st.data())
 def test_whatever_fails_the_broker_sees_every_bundle_once_and_in_order(data: st.DataObject) -> None:
-    """A broker that stores by sequence, a network that loses requests and answers: nothing is lost, repeated, reordered."""
+    """A broker that stores by sequence, a network that loses requests and answers: nothing is lost,
+    repeated, reordered."""
     count = data.draw(st.integers(1, 12))
     all_lanes, lane = filled(count)
     stored: list[bytes] = []

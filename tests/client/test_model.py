@@ -1,6 +1,7 @@
 """Servers by name, backoff, routes."""
 
 import pytest
+
 from tank_client.backoff import wait_ms
 from tank_client.errors import InvalidArgument
 from tank_client.model import Address, parse_servers

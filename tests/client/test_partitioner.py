@@ -1,6 +1,7 @@
 """Where messages go."""
 
 import pytest
+
 from tank_client.errors import InvalidArgument
 from tank_client.partitioner import crc32c, key_hash, murmur2
 

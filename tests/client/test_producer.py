@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from tank_client import Client, ClientSettings, ProducerSettings, Stored, errors
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import tank
-
 from tests.support.scripted_broker import Fate, Kind, Moment, ScriptedBroker
 from tests.support.waiting import run
 
@@ -57,7 +57,8 @@ def test_full_bundles_leave_at_once_and_the_rest_lingers_until_the_flush() -> No
 
 
 def cut_at(index: int, *, carried_out: bool) -> Callable[[Moment], Fate | int]:
-    """Cuts the connection at the `index`-th produce, before or after it is carried out; and once more three later."""
+    """Cuts the connection at the `index`-th produce, before or after it is carried out; and once more three
+    later."""
     seen: list[int] = []
 
     def script(moment: Moment) -> Fate | int:
@@ -235,7 +236,7 @@ def test_without_a_broker_the_delivery_times_out_and_says_why() -> None:
                 producer = c.producer(ProducerSettings(linger_ms=0, delivery_timeout_ms=50))
                 await (await producer.send("t", b"x"))
                 await broker.stop()
-                with pytest.raises(errors.DeliveryTimedOut, match="may be stored|not stored"):
+                with pytest.raises(errors.DeliveryTimedOut, match=r"may be stored|not stored"):
                     await (await producer.send("t", b"y"))
                 producer.abort()
             await broker.start()

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from concurrent.futures import Future, wait
 
 import pytest
+
 from tank_client import Ends, ProducerSettings, Stored, errors
 from tank_client.settings import ClientSettings
 from tank_client.sync import Client
 from tank_protos.bundle import encode
 from tank_protos.generated import tank
-
 from tests.support.scripted_broker import Fate, ScriptedBroker
 
 QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5)

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tank_client import OutOfBoundsPolicy, errors
 from tank_client.model import FetchedChunk
 from tank_client.tracks import Track

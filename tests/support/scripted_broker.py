@@ -1,9 +1,12 @@
-"""A small broker for the client's tests: real sockets on loopback, everything in memory, and it does what the script says.
+"""A small broker for the client's tests: real sockets on loopback, everything in memory, and it does what
+the script says.
 
-It plays three kinds: OURS (the messages from 0x40 on, idempotent produce), CPP (version 400; what it does is what the
-captures in tests/golden/tank show of the C++ broker, which itself is not needed) and OLD (a broker of the old document: ids
-1 to 3 only, anything else closes the connection, chunks are cut at the fetch size). `script` is asked before and after
-each request is carried out and can cut the connection, send another error, or hold the answer back.
+It plays three kinds: OURS (the messages from 0x40 on, idempotent produce), CPP (version 400; what it does
+is what the captures in tests/golden/tank show of the C++ broker, which itself is not needed) and OLD (a
+broker of the old document: ids 1 to 3 only, anything else closes the connection, chunks are cut at the
+fetch size).
+`script` is asked before and after each request is carried out and can cut the connection, send another
+error, or hold the answer back.
 """
 
 import asyncio
@@ -16,12 +19,12 @@ from typing import Any
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
 from tank_protos.framing import FrameReader, frame
 from tank_protos.generated import tank
-
 from tests.support.scripted_log import Log
 
 END = 2**64 - 1
 OUR_FEATURES = (
-    "init_producer", "idempotent_produce", "describe_topics", "commit_positions", "fetch_positions", "await_ends",
+    "init_producer", "idempotent_produce", "describe_topics", "commit_positions",
+    "fetch_positions", "await_ends",
 )  # fmt: skip
 
 
@@ -43,8 +46,8 @@ class Fate(Enum):
 
 @dataclass
 class Moment:
-    """What a script is told: the how-manieth request this is (from 0, over all connections), the request, and whether it
-    was carried out already."""
+    """What a script is told: the how-manieth request this is (from 0, over all connections), the request,
+    and whether it was carried out already."""
 
     index: int
     request: Any
