@@ -1,0 +1,318 @@
+"""Every command of `tank`, as a process of its own, against a real broker."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tank_cli.exit_codes import ExitCode
+from tests.support.broker_process import BrokerProcess
+
+pytestmark = pytest.mark.integration
+PATIENCE_S = 60
+
+
+class Shell:
+    """Runs `tank` with a broker's address in its environment."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self.broker = broker
+        self.environment = {**os.environ, "TANK_SERVERS": broker.address}
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "tank_cli", *arguments]
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(
+            self.command(*arguments),
+            input=stdin,
+            capture_output=True,
+            env=self.environment,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    def out(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        """stdout of a command that must end well."""
+        ended = self.run(*arguments, stdin=stdin)
+        assert ended.returncode == 0, ended.stderr.decode()
+        assert b"Traceback" not in ended.stderr
+        return ended.stdout
+
+    def json(self, *arguments: str, stdin: bytes = b"") -> Any:
+        return json.loads(self.out(*arguments, "--output", "json", stdin=stdin))
+
+    def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            self.command(*arguments),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment,
+        )
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("broker") / "data") as running:
+        yield running
+
+
+@pytest.fixture
+def shell(broker: BrokerProcess) -> Shell:
+    return Shell(broker)
+
+
+@pytest.fixture
+def topic(shell: Shell, request: pytest.FixtureRequest) -> str:
+    """An empty topic with two partitions, named after the test."""
+    name = str(request.node.name).removeprefix("test_")[:60].strip("_")
+    shell.out("topic", "create", name, "--partitions", "2", "--set", "flush=replicated")
+    return name
+
+
+def lines_of(process: "subprocess.Popen[bytes]", count: int) -> list[bytes]:
+    assert process.stdout is not None
+    return [process.stdout.readline().rstrip(b"\n") for _ in range(count)]
+
+
+def end_with(process: "subprocess.Popen[bytes]", number: signal.Signals) -> tuple[int, bytes]:
+    process.send_signal(number)
+    _, talk = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, talk
+
+
+def test_a_topics_life(shell: Shell) -> None:
+    shell.out("topic", "create", "life", "--partitions", "2", "--set", "log.retention.secs=7d")
+    assert shell.run("topic", "create", "life").returncode == ExitCode.EXISTS
+    (found,) = [each for each in shell.json("topic", "list")["topics"] if each["name"] == "life"]
+    assert (found["partitions"], found["messages"]) == (2, 0)
+    shell.out(
+        "topic", "alter", "life", "--partitions", "3", "--unset", "log.retention.secs", "--set", "flush=disk"
+    )
+    described = shell.json("topic", "describe", "life")
+    assert len(described["partitions"]) == 3
+    assert [s["key"] for s in described["settings"] if not s["is_default"]] == ["flush"]
+    refused = shell.run("topic", "alter", "life", "--partitions", "1")
+    assert refused.returncode == ExitCode.FAILED
+    shell.out("topic", "delete", "life", "--yes")
+    assert shell.run("topic", "describe", "life").returncode == ExitCode.NOT_FOUND
+
+
+def test_what_is_refused_is_said_in_one_sentence(shell: Shell) -> None:
+    for arguments in (["bad name"], ["t", "--set", "flush=never"], ["t", "--set", "x=y"], ["t", "-r", "3"]):
+        ended = shell.run("topic", "create", *arguments)
+        assert ended.returncode == ExitCode.FAILED
+        assert ended.stderr.startswith(b"error: ")
+        assert ended.stderr.count(b"\n") == 1
+
+
+def test_a_topic_that_is_not_there_is_not_made_by_accident(shell: Shell) -> None:
+    ended = shell.run("produce", "nowhere", stdin=b"x\n")
+    assert ended.returncode == ExitCode.NOT_FOUND
+    assert b"try: tank topic create nowhere" in ended.stderr
+    assert shell.run("topic", "describe", "nowhere").returncode == ExitCode.NOT_FOUND
+
+
+def test_lines_come_back_byte_for_byte(shell: Shell, topic: str) -> None:
+    lines = b"".join(b"line %d \xff\x00\x1b\n" % n for n in range(50_000))
+    summary = shell.json("produce", topic, "--partition", "1", stdin=lines)
+    assert (summary["messages"], summary["first"], summary["last"]) == (50_000, 1, 50_000)
+    assert shell.out("consume", topic) == lines
+    assert shell.out("consume", topic, "--from", "100", "--until", "101") == b"".join(
+        lines.splitlines(True)[99:101]
+    )
+    assert shell.out("consume", topic, "--from", "-1") == lines.splitlines(True)[-1]
+
+
+def test_keys_keep_their_messages_together_and_in_order(shell: Shell, topic: str) -> None:
+    pairs = [(f"k{n % 7}", f"v{n}") for n in range(1_000)]
+    shell.out(
+        "produce", topic, "--key-separator", "=", stdin="".join(f"{k}={v}\n" for k, v in pairs).encode()
+    )
+    found = [json.loads(line) for line in shell.out("consume", topic, "-f", "json").splitlines()]
+    for key in {key for key, _ in pairs}:
+        mine = [each for each in found if each["key"] == key]
+        assert [each["value"] for each in mine] == [value for name, value in pairs if name == key]
+        assert len({each["partition"] for each in mine}) == 1
+
+
+def test_a_topic_can_be_copied_through_a_pipe(shell: Shell, topic: str) -> None:
+    shell.out("produce", topic, "-p", "0", "-m", "one", "-m", "two", "--key", "k")
+    shell.out("topic", "create", "copy", "--partitions", "2")
+    shell.out(
+        "produce", "copy", "--format", "messages", stdin=shell.out("consume", topic, "--format", "json")
+    )
+    original, copy = (
+        shell.out("consume", name, "-f", "json").replace(name.encode(), b"") for name in (topic, "copy")
+    )
+    assert copy == original
+
+
+def test_times_choose_where_to_begin_and_end(shell: Shell, topic: str) -> None:
+    lines = b"".join(b'{"at": %d}\n' % (1_000_000 + second * 1_000) for second in range(3_000))
+    options = ["--format", "json", "--timestamp-field", "at", "--batch-bytes", "1k", "--partition", "0"]
+    shell.out("produce", topic, *options, stdin=lines)
+    chosen = shell.out("consume", topic, "--from", "@1500", "--until", "@1503")
+    assert chosen == b'{"at": 1500000}\n{"at": 1501000}\n{"at": 1502000}\n'
+
+
+def test_follow_shows_what_comes_and_ctrl_c_ends_it(shell: Shell, topic: str) -> None:
+    following = shell.start("consume", topic, "--follow", "--group", "readers")
+    shell.out("produce", topic, "-p", "0", "-m", "first")
+    assert lines_of(following, 1) == [b"first"]
+    shell.out("produce", topic, "-p", "1", "-m", "second")
+    assert lines_of(following, 1) == [b"second"]
+    code, talk = end_with(following, signal.SIGINT)
+    assert (code, talk.strip()) == (ExitCode.INTERRUPTED, b"")
+    (group,) = shell.json("lag", "readers")["groups"]
+    assert {p["partition"]: p["position"] for p in group["partitions"]} == {0: 2, 1: 2}
+    assert group["lag"] == 0
+
+
+def test_a_slow_pipe_has_no_delay(shell: Shell, topic: str) -> None:
+    producing = shell.start("produce", topic, "--partition", "0")
+    following = shell.start("consume", topic, "--follow")
+    assert producing.stdin is not None
+    for word in (b"one", b"two", b"three"):
+        producing.stdin.write(word + b"\n")
+        producing.stdin.flush()
+        assert lines_of(following, 1) == [word]
+    producing.stdin.close()
+    assert producing.wait(PATIENCE_S) == 0
+    for stream in (producing.stdout, producing.stderr):
+        assert stream is not None
+        stream.close()
+    end_with(following, signal.SIGINT)
+
+
+def test_a_reader_that_goes_away_is_no_noise(shell: Shell, topic: str) -> None:
+    shell.out("produce", topic, stdin=b"some words\n" * 100_000)
+    consuming = shell.start("consume", topic)
+    assert consuming.stdout is not None
+    consuming.stdout.readline()
+    consuming.stdout.close()
+    assert consuming.wait(PATIENCE_S) == ExitCode.OUTPUT_CLOSED
+    assert consuming.stderr is not None
+    assert consuming.stderr.read() == b""
+    consuming.stderr.close()
+    assert consuming.stdin is not None
+    consuming.stdin.close()
+
+
+def test_a_group_goes_on_where_it_was_and_lag_tells_how_far(shell: Shell, topic: str) -> None:
+    shell.out("produce", topic, "--partition", "0", stdin=b"".join(b"%d\n" % n for n in range(10)))
+    assert shell.out("consume", topic, "--group", "g", "--count", "4") == b"0\n1\n2\n3\n"
+    (group,) = shell.json("lag", "g")["groups"]
+    assert group["lag"] == 6
+    assert shell.out("consume", topic, "--group", "g") == b"4\n5\n6\n7\n8\n9\n"
+    assert b"g" in shell.out("lag", "--topic", topic)
+
+
+def test_a_terminal_is_shown_no_control_characters(shell: Shell, topic: str) -> None:
+    shell.out("produce", topic, stdin=b"\x1b[31mred\x07\xff\n")
+    master, slave = pty.openpty()
+    subprocess.run(
+        shell.command("consume", topic),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=shell.environment,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    os.close(slave)
+    shown = os.read(master, 10_000)
+    os.close(master)
+    assert shown == b"\\x1b[31mred\\x07\\xff\r\n"
+
+
+def test_status_says_what_the_broker_holds(shell: Shell, topic: str) -> None:
+    found = shell.json("status")
+    assert found["version"] >= 1000
+    assert found["without_leader"] == []
+    assert found["partitions"] >= 2
+    assert found["round_trip_ms"] > 0
+    assert topic in shell.out("topic", "list", "--names").decode().split()
+    assert b"Tank Cluster" in shell.out("status", "--limits")
+
+
+@pytest.mark.parametrize("bench", ["produce", "consume", "latency"])
+def test_benchmarks_measure_and_leave_nothing(bench: str, shell: Shell) -> None:
+    before = shell.out("topic", "list", "--names")
+    found = shell.json("bench", bench, "--messages", "200", "--size", "100", "--partitions", "2")
+    assert (found["messages"], found["bytes"]) == (200, 20_000)
+    assert found["messages_per_s"] > 0
+    if bench != "consume":
+        assert found["latency_ms"]["ack"]["max"] >= found["latency_ms"]["ack"]["p50"] > 0
+    assert shell.out("topic", "list", "--names") == before
+
+
+def test_nobody_there_is_said_with_what_to_do(shell: Shell) -> None:
+    ended = shell.run("topic", "list", "--servers", "127.0.0.1:1")
+    assert ended.returncode == ExitCode.UNREACHABLE
+    assert b"connection refused" in ended.stderr
+    assert b"try: tank serve" in ended.stderr
+
+
+def test_a_producer_goes_on_over_a_crash_of_the_broker(tmp_path: Path) -> None:
+    """A broker of its own, killed while lines come in: all of them are stored, once."""
+    with BrokerProcess(tmp_path / "data") as broker:
+        shell = Shell(broker)
+        shell.out("topic", "create", "t")
+        producing = shell.start("produce", "t", "--rate", "2000")
+        assert producing.stdin is not None
+        producing.stdin.write(b"".join(b"%d\n" % n for n in range(4_000)))
+        producing.stdin.close()
+        while not shell.out("consume", "t", "--count", "1"):
+            time.sleep(0.05)
+        broker.kill()
+        broker.start()
+        assert producing.wait(PATIENCE_S) == 0
+        for stream in (producing.stdout, producing.stderr):
+            assert stream is not None
+            stream.close()
+        assert shell.out("consume", "t").split() == [b"%d" % n for n in range(4_000)]
+
+
+def test_a_data_folder_is_verified_and_dumped_without_a_broker(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "data").start()
+    shell = Shell(broker)
+    shell.out("topic", "create", "flights", "--partitions", "2")
+    shell.out("produce", "flights", "-p", "1", "-m", "one", "-m", "two", "--key", "k")
+    assert shell.json("log", "verify", str(broker.data))["ok"] is True
+    broker.stop()
+    (found,) = shell.json("log", "verify", str(broker.data))["partitions"]
+    assert (found["topic"], found["partition"], found["messages"]) == ("flights", 1, 2)
+    dumped = json.loads(shell.out("log", "dump", str(broker.data), "-t", "flights", "-m", "-o", "json"))
+    assert [(m["number"], m["key"], m["value"]) for m in dumped["messages"]] == [
+        (1, "k", "one"),
+        (2, "k", "two"),
+    ]
+    (log,) = (broker.data / "topics").glob("*/1/*.log")
+    log.write_bytes(log.read_bytes().replace(b"one", b"two"))
+    ended = shell.run("log", "verify", str(broker.data))
+    assert ended.returncode == ExitCode.DAMAGED
+    assert b"flights/1" in ended.stderr
+
+
+def test_the_demo_shows_what_it_promises() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "tank_cli", "demo", "--output", "json"],
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr.decode()
+    found = json.loads(ended.stdout)
+    assert found["repeats_stored"] == 1
+    assert len(found["recovery_seconds"]) == found["kills"] == 3
+    assert found["entries"] > 0
