@@ -25,8 +25,8 @@ class Health:
 class HttpServer:
     """Serves one node's metrics and health.
 
-    collector: makes what Prometheus' library asks at every scrape. Called at the first one: a broker that nobody
-    scrapes doesn't carry that library.
+    collector: makes what Prometheus' library asks at every scrape. Called at the first one: a broker that
+    nobody scrapes doesn't carry that library.
     """
 
     def __init__(self, collector: "Callable[[], Collector]", health: Callable[[], Health]) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -316,6 +317,21 @@ def test_ctrl_c_stops_it_in_order_and_a_second_one_at_once(tmp_path: Path) -> No
             os.kill(broker.pid, signal.SIGTERM)
             code = broker.stop(STOP_S)
         assert code in (0, 128 + signal.SIGTERM)
+
+
+def test_metadata_that_finds_no_room_is_an_error_and_the_broker_goes_on(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker:
+        assert create_topic(broker, "before") == CreateTopicError.NONE
+        soft, hard = resource.prlimit(broker.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (64, hard))  # no file may grow beyond it
+        for _ in range(3):
+            assert create_topic(broker, "now") == CreateTopicError.SYSTEM
+        assert get(broker.http_port, "/readyz")[0] == 200
+        resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (soft, hard))
+        assert create_topic(broker, "now") == CreateTopicError.NONE
+        broker.kill()
+        broker.start()
+        assert create_topic(broker, "before") == create_topic(broker, "now") == CreateTopicError.EXISTS
 
 
 def test_an_idle_broker_is_small(tmp_path: Path) -> None:
