@@ -161,7 +161,7 @@ class Partition:
             settler.settle(token, ErrorCode.STORAGE, 0, 0)
             return
         self._touch(len(batch), header.messages)
-        self.staged.append((last, first, settler, token, now_ms, deadline_ms))
+        self.staged.append((last, first, settler, token, now_ms, deadline_ms, 1))
 
     def append_plain(self, batch: memoryview) -> int:
         """The short way of `append`, for a bundle that wants nothing special.
@@ -188,11 +188,11 @@ class Partition:
         self._touch(len(batch), header.messages)
         return 0
 
-    def expect(self, settler: Settler, timeout_ms: int) -> None:
-        """Settles, once and with token 0, everything that was staged by `append_plain` until now."""
+    def expect(self, settler: Settler, batches: int, timeout_ms: int) -> None:
+        """Settles, once and with token 0, the so many `batches` that `append_plain` has staged last."""
         now_ms = self.tick.monotonic_ms
         deadline_ms = now_ms + (timeout_ms or self.limits.ack_timeout_ms)
-        self.staged.append((self.log.last, 0, settler, 0, now_ms, deadline_ms))
+        self.staged.append((self.log.last, 0, settler, 0, now_ms, deadline_ms, batches))
 
     def _touch(self, batch_bytes: int, messages: int) -> None:
         """Counts a batch that was staged; the first one makes the tick write this partition."""
@@ -213,7 +213,7 @@ class Partition:
             return True
         if outcome is Outcome.REPEAT:
             # Answered with the numbers it got first, and only when they can't be lost any more.
-            repeat = (verdict.last, verdict.first, settler, token, self.tick.monotonic_ms, deadline_ms)
+            repeat = (verdict.last, verdict.first, settler, token, self.tick.monotonic_ms, deadline_ms, 1)
             if verdict.last <= self.high_water_mark:
                 settler.settle(token, ErrorCode.NONE, verdict.first, verdict.last)
             elif self.staged_batches:
@@ -262,7 +262,7 @@ class Partition:
     def _drop_staged(self) -> None:
         staged, self.staged = self.staged, []
         self.staged_batches = self.staged_bytes = self.staged_messages = 0
-        for _, _, settler, token, _, _ in staged:
+        for _, _, settler, token, *_ in staged:
             settler.settle(token, ErrorCode.STORAGE, 0, 0)
 
     def advance(self, mark: int) -> None:
@@ -289,7 +289,7 @@ class Partition:
             if self.unacked or self.high_water_mark < self.log.last:
                 self.unacked.extend(staged)
             else:
-                for last, first, settler, token, _, _ in staged:
+                for last, first, settler, token, *_ in staged:
                     settler.settle(token, 0, first, last)
         if self.unacked:
             self.answer_waiting()
@@ -299,16 +299,16 @@ class Partition:
         mark = self.high_water_mark
         unacked = self.unacked
         while unacked and unacked[0][0] <= mark:
-            last, first, settler, token, began_ms, _ = unacked.popleft()
+            last, first, settler, token, began_ms, _, batches = unacked.popleft()
             settler.settle(token, 0, first, last)
-            self.metrics.produce_latency.add((self.tick.monotonic_ms - began_ms) / 1000)
+            self.metrics.produce_latency.add((self.tick.monotonic_ms - began_ms) / 1000, batches)
 
     def give_up_late(self, now_ms: int) -> None:
         """Tells producers whose time is over that their data may or may not stay. `now_ms` is monotonic."""
         if any(entry[5] <= now_ms for entry in self.unacked):
             late = [entry for entry in self.unacked if entry[5] <= now_ms]
             self.unacked = deque(entry for entry in self.unacked if entry[5] > now_ms)
-            for _, _, settler, token, _, _ in late:
+            for _, _, settler, token, *_ in late:
                 settler.settle(token, ErrorCode.NOT_ACKNOWLEDGED_IN_TIME, 0, 0)
 
     # --- reads -----------------------------------------------------------------------------------
@@ -386,7 +386,7 @@ class Partition:
         self.unreadable = unreadable
         # What was written and never synced may be gone after a restart: it can't be acknowledged.
         unacked, self.unacked = self.unacked, deque()
-        for _, _, settler, token, _, _ in unacked:
+        for _, _, settler, token, *_ in unacked:
             settler.settle(token, refusal, 0, 0)
         if unreadable:
             for waiter in tuple(self.waiters):

@@ -56,6 +56,6 @@ class Tick:
     touched: "list[Partition]" = field(default_factory=list)
 
 
-Staged: TypeAlias = tuple[int, int, Settler, int, int, int]
-"""An append that is not answered yet: last, first, settler, token, when it came, deadline (both
-monotonic, ms). A tuple for its price."""
+Staged: TypeAlias = tuple[int, int, Settler, int, int, int, int]
+"""An append, or a run of them, that is not answered yet: last, first, settler, token, when it came, deadline
+(both monotonic, ms), number of batches. A tuple for its price."""

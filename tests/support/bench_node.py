@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Self
 
 from tank_node.broker import Broker
-from tank_node.disk import OsDisk
+from tank_node.disk import Disk, OsDisk
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
@@ -20,12 +20,12 @@ from tests.support.manual_clock import ManualClock
 class BenchNode:
     """All rooms of a node below the server. `client` gives a conversation."""
 
-    def __init__(self, folder: Path, limits: Limits | None = None) -> None:
+    def __init__(self, folder: Path, limits: Limits | None = None, disk: Disk | None = None) -> None:
         self.clock = ManualClock()
         self.controller = InstantController()
         self.metrics = Metrics()
         self.posted: list[object] = []
-        disk = OsDisk()
+        disk = disk or OsDisk()
         self.data_folder = DataFolder.open(str(folder), disk, self.clock)
         self.flusher = Flusher(disk, self.posted.append)
         self.broker = Broker(

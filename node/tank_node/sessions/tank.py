@@ -134,7 +134,7 @@ class TankSession:
         """One answer for all produce requests that came by the short way one after another."""
         self.metrics.requests[_PRODUCE] += len(run)
         assert self.path.partition is not None
-        self.path.partition.expect(AckRun(self, run), self.path.timeout_ms)
+        self.path.partition.expect(AckRun(self, run), len(run), self.path.timeout_ms)
 
     def _receive_short(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
         """What is left when less than the start of a produce is there: other short frames, or part of one."""
