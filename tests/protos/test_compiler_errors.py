@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tank_protos.compiler.errors import DefinitionError
-from tank_protos.compiler.loading import load_message, load_protocol
+from tank_protos.compiler.loading import load_message
 from tests.support.compiled import definition, load
 
 U8 = {"name": "Size", "type": "uint8"}
@@ -58,6 +58,22 @@ WRONG_FIELDS: dict[str, tuple[list[dict[str, Any]], str]] = {
     "name of a method": (
         [{"name": "Encode", "type": "uint8"}],
         "2: Example.Encode: 'encode' has a meaning in Python or in generated code; rename the field",
+    ),
+    "name of a builtin that generated code uses": (
+        [{"name": "Tuple", "type": "uint8"}],
+        "2: Example.Tuple: 'tuple' has a meaning in Python or in generated code; rename the field",
+    ),
+    "struct called as what generated code imports": (
+        [{"name": "A", "type": "[]Buffer", "count": "uint8", "fields": [INNER]}],
+        "2: Buffer: 'Buffer' has a meaning in Python or in generated code; rename the struct",
+    ),
+    "struct called as a constant of Python": (
+        [{"name": "A", "type": "[]None", "count": "uint8", "fields": [INNER]}],
+        "2: None: 'None' has a meaning in Python or in generated code; rename the struct",
+    ),
+    "name that is no text": (
+        [{"name": {"of": "A"}, "type": "uint8"}],
+        "2: Example: 'name' must be a string in double quotes",
     ),
     "clashing structs": (
         [
@@ -312,27 +328,3 @@ def test_a_wrong_text(text: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         load_message(text, "example.json")
     assert str(caught.value) == f"example.json:{WRONG_JSON[text]}"
-
-
-def test_two_messages_with_one_id() -> None:
-    texts = [("a.json", definition(U8, name="First")), ("b.json", definition(U8, name="Second"))]
-    with pytest.raises(DefinitionError) as caught:
-        load_protocol("example", texts)
-    assert str(caught.value) == "b.json:1: Second: the request First has the id 1, too; give it another one"
-
-
-def test_a_request_and_its_response_share_an_id() -> None:
-    texts = [
-        ("a.json", definition(U8, name="Ask")),
-        ("b.json", definition(U8, name="Answer", type="response")),
-    ]
-    assert [message.root.name for message in load_protocol("example", texts).messages] == ["Ask", "Answer"]
-
-
-def test_two_messages_with_structs_of_one_name() -> None:
-    inner = {"name": "A", "type": "[]Thing", "count": "uint8", "fields": [INNER]}
-    texts = [("a.json", definition(inner, name="First")), ("b.json", definition(inner, name="Second", id=2))]
-    with pytest.raises(DefinitionError) as caught:
-        load_protocol("example", texts)
-    expected = "b.json:2: Thing: a struct of this name is declared at a.json:2; rename one of them"
-    assert str(caught.value) == expected

@@ -60,33 +60,57 @@ MAX_ID: Final = 255
 def load_protocol(name: str, definitions: Iterable[tuple[str, str]]) -> Protocol:
     """A protocol from (file name, text) pairs. Raises DefinitionError."""
     messages = [load_message(text, file) for file, text in sorted(definitions)]
-    struct_names: dict[str, Struct] = {}
-    ids: dict[tuple[Kind, int], Message] = {}
-    for message in messages:
-        for struct in message.structs:
-            other = struct_names.setdefault(struct.name, struct)
-            if other is not struct:
-                what = f"a struct of this name is declared at {other.place}; rename one of them"
-                raise DefinitionError(struct.place, struct.name, what)
-        same = ids.setdefault((message.kind, message.id), message)
-        if same is not message:
-            what = (
-                f"the {message.kind.value} {same.root.name} has the id {message.id}, too; give it another one"
-            )
-            raise DefinitionError(message.root.place, message.root.name, what)
+    _check_structs(messages)
+    _check_messages(messages)
     order = list(Kind)
     messages.sort(key=lambda message: (message.id, order.index(message.kind)))
     return Protocol(name, messages)
 
 
+def _check_structs(messages: list[Message]) -> None:
+    """A protocol's structs are all in one Python package."""
+    found: dict[str, Struct] = {}
+    for struct in (struct for message in messages for struct in message.structs):
+        other = found.setdefault(struct.name, struct)
+        if other is not struct:
+            what = f"a struct of this name is declared at {other.place}; rename one of them"
+            raise DefinitionError(struct.place, struct.name, what)
+
+
+def _check_messages(messages: list[Message]) -> None:
+    """A protocol's messages each have an id and a Python module of their own."""
+    ids: dict[tuple[Kind, int], Message] = {}
+    modules: dict[str, Message] = {}
+    for message in messages:
+        name, place = message.root.name, message.root.place
+        same = ids.setdefault((message.kind, message.id), message)
+        if same is not message:
+            what = (
+                f"the {message.kind.value} {same.root.name} has the id {message.id}, too; give it another one"
+            )
+            raise DefinitionError(place, name, what)
+        module = names.snake_case(name)
+        if names.is_python_keyword(module) or module in names.RESERVED_MODULES:
+            what = f"a module cannot be called '{module}' in generated code; rename the message"
+            raise DefinitionError(place, name, what)
+        other = modules.setdefault(module, message)
+        if other is not message:
+            what = f"the message at {other.root.place} becomes the module '{module}', too; rename one of them"
+            raise DefinitionError(place, name, what)
+
+
 def load_message(text: str, file: str) -> Message:
     """One message. Raises DefinitionError."""
     node = source.read(text, file)
-    subject = node.value.get("name") if isinstance(node.value, dict) else None
-    name = subject.value if subject is not None and isinstance(subject.value, str) else ""
-    members = Members(node, name, MESSAGE_KEYS, LATER_MESSAGE_KEYS)
+    members = Members(node, _stated_name(node), MESSAGE_KEYS, LATER_MESSAGE_KEYS)
     members.check_name(members.text("name"), "a struct's name")
     return _MessageLoader(members).message(source.leading_comment(text))
+
+
+def _stated_name(node: Node) -> str:
+    """The name in an object that is yet to be checked, for errors about it; empty when there is none."""
+    name = node.value.get("name") if isinstance(node.value, dict) else None
+    return name.value if name is not None and isinstance(name.value, str) else ""
 
 
 class _MessageLoader:
@@ -132,6 +156,9 @@ class _MessageLoader:
         self, members: Members, name: str, scope: Scope, versions: Versions, *, is_root: bool
     ) -> Struct:
         about = members.text("about") if "about" in members else ""
+        if names.is_python_keyword(name) or name in names.RESERVED_STRUCTS:
+            what = f"'{name}' has a meaning in Python or in generated code; rename the struct"
+            raise DefinitionError(members.place, name, what)
         struct = Struct(name, about, members.place, versions)
         nodes = members.nodes("fields")
         for at, node in enumerate(nodes):
@@ -149,8 +176,8 @@ class _MessageLoader:
     def _field(
         self, node: Node, struct: Struct, scope: Scope, versions: Versions, *, may_take_rest: bool
     ) -> Field:
-        raw_name = node.value.get("name") if isinstance(node.value, dict) else None
-        subject = f"{struct.name}.{raw_name.value}" if raw_name is not None else struct.name
+        stated = _stated_name(node)
+        subject = f"{struct.name}.{stated}" if stated else struct.name
         members = Members(node, subject, FIELD_KEYS, LATER_FIELD_KEYS)
         name = members.text("name")
         members.check_name(name, "a field's name")

@@ -10,11 +10,37 @@ _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 RESERVED: Final = frozenset(
     {"decode", "read", "encode", "field", "bool", "bytes", "float", "int", "list", "str"}
+    | {"classmethod", "memoryview", "tuple"}
 )
 """Names that generated classes use, so that no field can have them."""
 
+RESERVED_STRUCTS: Final = frozenset(
+    {"Buffer", "ClassVar", "Final", "Message", "Self", "Struct", "StructError"}
+    | {"TrailingBytes", "Truncated", "UnsupportedVersion"}
+    | {"AttributeError", "IndexError", "UnicodeEncodeError"}
+    | {"REQUESTS", "RESPONSES", "NOTICES"}
+)
+"""Names that generated modules use, so that no struct can have them."""
+
+RESERVED_MODULES: Final = frozenset({"by_id"})
+"""Modules of a generated package that hold no message."""
+
 _TAKEN_LOCALS: Final = frozenset(
-    {"self", "cls", "payload", "offset", "version", "size", "at", "end", "out", "head", "left", "error"}
+    {
+        "self",
+        "cls",
+        "payload",
+        "offset",
+        "version",
+        "size",
+        "at",
+        "end",
+        "out",
+        "head",
+        "left",
+        "more",
+        "error",
+    }
     | {"starmap", "pack", "unpack_from", "encode_varint", "read_varint", "dataclass", "field"}
     | {"check_prefix", "no_place", "unencodable", "wrong_null", "wrong_size"}
 )
@@ -27,7 +53,7 @@ def snake_case(name: str) -> str:
 
 
 def is_python_keyword(name: str) -> bool:
-    """Whether Python has no attribute of this name."""
+    """Whether Python has no attribute, class or module of this name."""
     return keyword.iskeyword(name)
 
 

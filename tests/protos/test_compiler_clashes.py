@@ -1,0 +1,71 @@
+"""What the messages of one protocol, and the code made of them, cannot share: ids, names, modules."""
+
+import ast
+import builtins
+from pathlib import Path
+
+import pytest
+
+from tank_protos.compiler.errors import DefinitionError
+from tank_protos.compiler.loading import load_protocol
+from tank_protos.compiler.names import FIELD_NAME, RESERVED_STRUCTS
+from tests.support.compiled import definition
+
+GENERATED = Path(__file__).parents[2] / "protos/tank_protos/generated/tank"
+U8 = {"name": "Size", "type": "uint8"}
+INNER = {"name": "Deep", "type": "uint8", "about": "A field."}
+
+
+def test_two_messages_with_one_id() -> None:
+    texts = [("a.json", definition(U8, name="First")), ("b.json", definition(U8, name="Second"))]
+    with pytest.raises(DefinitionError) as caught:
+        load_protocol("example", texts)
+    assert str(caught.value) == "b.json:1: Second: the request First has the id 1, too; give it another one"
+
+
+def test_a_request_and_its_response_share_an_id() -> None:
+    texts = [
+        ("a.json", definition(U8, name="Ask")),
+        ("b.json", definition(U8, name="Answer", type="response")),
+    ]
+    assert [message.root.name for message in load_protocol("example", texts).messages] == ["Ask", "Answer"]
+
+
+def test_two_messages_with_structs_of_one_name() -> None:
+    inner = {"name": "A", "type": "[]Thing", "count": "uint8", "fields": [INNER]}
+    texts = [("a.json", definition(inner, name="First")), ("b.json", definition(inner, name="Second", id=2))]
+    with pytest.raises(DefinitionError) as caught:
+        load_protocol("example", texts)
+    expected = "b.json:2: Thing: a struct of this name is declared at a.json:2; rename one of them"
+    assert str(caught.value) == expected
+
+
+def test_two_messages_of_one_module() -> None:
+    texts = [("a.json", definition(U8, name="TopicID")), ("b.json", definition(U8, name="TopicId", id=2))]
+    with pytest.raises(DefinitionError) as caught:
+        load_protocol("example", texts)
+    expected = (
+        "b.json:1: TopicId: the message at a.json:1 becomes the module 'topic_id', too; rename one of them"
+    )
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(("name", "module"), [("ById", "by_id"), ("Import", "import")])
+def test_a_message_whose_module_cannot_be(name: str, module: str) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        load_protocol("example", [("a.json", definition(U8, name=name))])
+    expected = f"a.json:1: {name}: a module cannot be called '{module}' in generated code; rename the message"
+    assert str(caught.value) == expected
+
+
+def test_no_struct_can_have_a_name_that_generated_modules_use() -> None:
+    """Holds the list of such names against what this repository's generated modules import and catch."""
+    used = set()
+    for path in GENERATED.glob("*.py"):
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module and ".generated." not in node.module:
+                used |= {alias.asname or alias.name for alias in node.names}
+            elif isinstance(node, ast.Name) and hasattr(builtins, node.id):
+                used.add(node.id)
+    assert {name for name in used if FIELD_NAME.fullmatch(name)} - {"None"} <= RESERVED_STRUCTS
