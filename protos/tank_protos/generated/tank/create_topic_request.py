@@ -61,7 +61,12 @@ class CreateTopicRequest:
             partitions, config_length = _read_HB(payload, at)
             at += 3
             if config_length > 127:
-                config_length, at = read_varint(payload, at - 1)
+                more = payload[at]
+                if more < 128:
+                    config_length += (more - 1) << 7
+                    at += 1
+                else:
+                    config_length, at = read_varint(payload, at - 1)
             end = at + config_length
             if end > size:
                 raise Truncated("CreateTopicRequest ends in CreateTopicRequest.Config")
@@ -91,7 +96,12 @@ class CreateTopicRequest:
             partitions, config_length = _read_HB(payload, at)
             at += 3
             if config_length > 127:
-                config_length, at = read_varint(payload, at - 1)
+                more = payload[at]
+                if more < 128:
+                    config_length += (more - 1) << 7
+                    at += 1
+                else:
+                    config_length, at = read_varint(payload, at - 1)
             end = at + config_length
             if end > size:
                 raise Truncated("CreateTopicRequest ends in CreateTopicRequest.Config")

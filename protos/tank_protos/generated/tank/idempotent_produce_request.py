@@ -142,7 +142,12 @@ class IdempotentProduceRequest:
                     at += 15
                     idempotent_partition_bundle_start = at - 1
                     if idempotent_partition_bundle_length > 127:
-                        idempotent_partition_bundle_length, at = read_varint(payload, at - 1)
+                        more = payload[at]
+                        if more < 128:
+                            idempotent_partition_bundle_length += (more - 1) << 7
+                            at += 1
+                        else:
+                            idempotent_partition_bundle_length, at = read_varint(payload, at - 1)
                     end = at + idempotent_partition_bundle_length
                     if end > size:
                         raise Truncated("IdempotentProduceRequest ends in IdempotentPartition.Bundle")
@@ -212,7 +217,12 @@ class IdempotentProduceRequest:
                     at += 15
                     idempotent_partition_bundle_start = at - 1
                     if idempotent_partition_bundle_length > 127:
-                        idempotent_partition_bundle_length, at = read_varint(payload, at - 1)
+                        more = payload[at]
+                        if more < 128:
+                            idempotent_partition_bundle_length += (more - 1) << 7
+                            at += 1
+                        else:
+                            idempotent_partition_bundle_length, at = read_varint(payload, at - 1)
                     end = at + idempotent_partition_bundle_length
                     if end > size:
                         raise Truncated("IdempotentProduceRequest ends in IdempotentPartition.Bundle")

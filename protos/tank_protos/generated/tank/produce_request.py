@@ -121,7 +121,12 @@ class ProduceRequest:
                     at += 3
                     produce_partition_bundle_start = at - 1
                     if produce_partition_bundle_length > 127:
-                        produce_partition_bundle_length, at = read_varint(payload, at - 1)
+                        more = payload[at]
+                        if more < 128:
+                            produce_partition_bundle_length += (more - 1) << 7
+                            at += 1
+                        else:
+                            produce_partition_bundle_length, at = read_varint(payload, at - 1)
                     end = at + produce_partition_bundle_length
                     if end > size:
                         raise Truncated("ProduceRequest ends in ProducePartition.Bundle")
@@ -177,7 +182,12 @@ class ProduceRequest:
                     at += 3
                     produce_partition_bundle_start = at - 1
                     if produce_partition_bundle_length > 127:
-                        produce_partition_bundle_length, at = read_varint(payload, at - 1)
+                        more = payload[at]
+                        if more < 128:
+                            produce_partition_bundle_length += (more - 1) << 7
+                            at += 1
+                        else:
+                            produce_partition_bundle_length, at = read_varint(payload, at - 1)
                     end = at + produce_partition_bundle_length
                     if end > size:
                         raise Truncated("ProduceRequest ends in ProducePartition.Bundle")

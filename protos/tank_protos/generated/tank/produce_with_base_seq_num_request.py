@@ -130,7 +130,12 @@ class ProduceWithBaseSeqNumRequest:
                     )
                     at += 3
                     if produce_base_partition_bundle_length > 127:
-                        produce_base_partition_bundle_length, at = read_varint(payload, at - 1)
+                        more = payload[at]
+                        if more < 128:
+                            produce_base_partition_bundle_length += (more - 1) << 7
+                            at += 1
+                        else:
+                            produce_base_partition_bundle_length, at = read_varint(payload, at - 1)
                     (produce_base_partition_base_seq_num,) = _read_Q(payload, at)
                     at += 8
                     end = at + produce_base_partition_bundle_length
@@ -194,7 +199,12 @@ class ProduceWithBaseSeqNumRequest:
                     )
                     at += 3
                     if produce_base_partition_bundle_length > 127:
-                        produce_base_partition_bundle_length, at = read_varint(payload, at - 1)
+                        more = payload[at]
+                        if more < 128:
+                            produce_base_partition_bundle_length += (more - 1) << 7
+                            at += 1
+                        else:
+                            produce_base_partition_bundle_length, at = read_varint(payload, at - 1)
                     (produce_base_partition_base_seq_num,) = _read_Q(payload, at)
                     at += 8
                     end = at + produce_base_partition_bundle_length
