@@ -6,7 +6,7 @@ import pytest
 
 from tank_protos.compiler.errors import DefinitionError
 from tank_protos.compiler.loading import load_message
-from tests.support.compiled import definition, load
+from tests.support.compiled import load
 
 U8 = {"name": "Size", "type": "uint8"}
 U16 = {"name": "Count", "type": "uint16"}
