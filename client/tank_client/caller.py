@@ -9,14 +9,14 @@ from tank_client.backoff import wait_ms
 from tank_client.model import Features
 from tank_client.operations import Operation, Redirected
 from tank_client.pool import Pool
+from tank_client.routes import Route
 from tank_client.transport import Transport
+from tank_client.verdict import MAYBE_DONE
 
 T = TypeVar("T")
 
 MAX_HOPS = 5
 """Redirects that are followed at once; more than that is a circle, and waits like any other failure."""
-
-_MAYBE_DONE = (errors.ConnectionLost, errors.NotAcknowledgedInTime, errors.StorageFailure)
 
 
 class Caller:
@@ -51,12 +51,13 @@ class Caller:
                 except Redirected as redirect:
                     hops += 1
                     last = redirect
-                    self._follow(operation, redirect)
+                    if operation.route is not None:
+                        self.follow(operation.route, redirect)
                     if redirect.leader is not None and hops % MAX_HOPS:
                         continue
                 except errors.TankError as error:
                     last = error
-                    if not operation.repeatable and isinstance(error, _MAYBE_DONE):
+                    if not operation.repeatable and isinstance(error, MAYBE_DONE):
                         raise self._unknown(operation, error) from error
             if not last.retriable:
                 raise last
@@ -82,13 +83,12 @@ class Caller:
             transport.close()
             raise
 
-    def _follow(self, operation: Operation[T], redirect: Redirected) -> None:
-        if operation.route is None:
-            return
+    def follow(self, route: Route, redirect: Redirected) -> None:
+        """Another broker leads: it is asked from now on, or, when nobody knows it, any."""
         if redirect.leader is None:
-            self.pool.routes.forget(operation.route)
+            self.pool.routes.forget(route)
         else:
-            self.pool.routes.learn(operation.route, redirect.leader)
+            self.pool.routes.learn(route, redirect.leader)
 
     async def _connected(self, deadline: float) -> Transport:
         failures = 0

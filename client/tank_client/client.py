@@ -10,7 +10,7 @@ from tank_client.caller import Caller
 from tank_client.consumer import Consumer
 from tank_client.data_operations import MAX_FETCH_BYTES, Want, fetch, produce, to_store
 from tank_client.errors import InvalidArgument
-from tank_client.lanes import Delivery
+from tank_client.lane import Delivery
 from tank_client.model import Address, FetchedChunk, Stored, parse_servers
 from tank_client.pool import Pool
 from tank_client.producer import Producer

@@ -1,225 +1,11 @@
-"""What a producer holds: messages gathered into bundles, and each partition's bundles on their way; pure.
+"""All that a producer holds: messages gathered into bundles, by topic and partition; pure. See `lane` for
+what becomes of them."""
 
-A `Lane` keeps one partition's order. A bundle is *open* (takes messages), *sealed* (waits to be sent), *in
-flight* (at most five; one without idempotence), and then acknowledged or given up. When one in flight fails
-in a way that may pass, nothing new is sent until every other one in flight has its answer; then all that
-are not acknowledged go again, in their order. With a producer id they keep their sequence numbers, so that
-the broker recognizes what it has.
-
-When a bundle is given up, those behind it must not be refused for the gap that it leaves:
-- it is certainly not stored: the ones behind it are not stored either (the broker refuses gaps); they are
-numbered anew;
-- it may be stored: those behind it that were sent before are given up with it, for they may be stored too;
-the rest goes
-  on under a new producer id, which `needs_identity` asks for.
-"""
-
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from tank_client import errors
-from tank_client.model import ProducerIdentity, Stored
-
-SEQUENCE_MODULUS = 1 << 31
-"""Sequence numbers of idempotent producers wrap here, as Kafka's do."""
-MESSAGE_OVERHEAD_BYTES = 100
-"""What a message costs in memory besides its key and value: bytes objects' heads and list entries."""
-
-
-class Delivery(Protocol):
-    """The future of a bundle: asyncio's or concurrent.futures'."""
-
-    def done(self) -> bool:
-        """Whether it has an outcome, or was cancelled."""
-
-    def set_result(self, result: Stored, /) -> None:
-        """The bundle is stored."""
-
-    def set_exception(self, exception: BaseException, /) -> None:
-        """It is not, or nobody knows."""
-
-    def exception(self) -> BaseException | None:
-        """Reading it marks it as seen."""
-
-
-@dataclass(slots=True, eq=False)
-class PendingBundle:
-    """Messages of one partition that travel together."""
-
-    topic: str
-    partition: int
-    delivery: Delivery
-    opened_ms: float
-    order: int
-    values: list[bytes] = field(default_factory=list)
-    keys: list[bytes | None] | None = None
-    timestamps: list[int] = field(default_factory=list)
-    messages: int = 0
-    size_bytes: int = 0
-    memory_bytes: int = 0
-    batch: bytes | None = None
-    """Encoded, with its length before it; the columns above are empty then."""
-    max_timestamp_ms: int = 0
-    sequence: int = -1
-    """The producer's number of its first message; -1: none yet."""
-    identity: ProducerIdentity | None = None
-    maybe_stored: bool = False
-    """It was sent, and no answer said that it was not stored."""
-    last_error: errors.TankError | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Lane:
-    """One partition's bundles. Invariant: `in_flight`, then `again`, then `sealed`, then `open` is the
-    messages' order, where `in_flight` and `again` interleave only while the lane is `recovering`."""
-
-    topic: str
-    partition: int
-    idempotent: bool
-    max_in_flight: int
-    open: PendingBundle | None = None
-    sealed: deque[PendingBundle] = field(default_factory=deque)
-    in_flight: list[PendingBundle] = field(default_factory=list)
-    again: list[PendingBundle] = field(default_factory=list)
-    recovering: bool = False
-    retry_at_ms: float = 0.0
-    failures: int = 0
-    identity: ProducerIdentity | None = None
-    next_sequence: int = 0
-    retired_producer: int = 0
-    """The producer id that this lane must not use again; 0: none."""
-    _renumber_from: int | None = None
-    _broken: bool = False
-
-    @property
-    def idle(self) -> bool:
-        """Nothing is held."""
-        return not (self.open or self.sealed or self.in_flight or self.again)
-
-    @property
-    def needs_identity(self) -> bool:
-        """A bundle waits for a producer id."""
-        return self.idempotent and self.identity is None and bool(self.sealed) and not self.recovering
-
-    def seal(self) -> None:
-        """The open bundle takes no more."""
-        if self.open is not None:
-            self.sealed.append(self.open)
-            self.open = None
-
-    def gap_can_close(self, bundle: PendingBundle) -> bool:
-        """Whether a gap before this bundle is known and passes: one before it is not acknowledged yet, or
-        was given up."""
-        if self._renumber_from is not None or self._broken:
-            return True
-        return any(other.order < bundle.order for other in (*self.in_flight, *self.again))
-
-    def next_to_send(self, now_ms: float) -> PendingBundle | None:
-        """The bundle to send now, with its sequence; it counts as in flight from here on."""
-        if self.recovering or not self.sealed or now_ms < self.retry_at_ms:
-            return None
-        if len(self.in_flight) >= self.max_in_flight or (self.idempotent and self.identity is None):
-            return None
-        bundle = self.sealed.popleft()
-        if self.idempotent and bundle.sequence < 0:
-            bundle.identity = self.identity
-            bundle.sequence = self.next_sequence
-            self.next_sequence = (self.next_sequence + bundle.messages) % SEQUENCE_MODULUS
-        self.in_flight.append(bundle)
-        return bundle
-
-    def unsend(self, bundle: PendingBundle) -> None:
-        """It could not be handed to a connection: it is the next one to send again."""
-        self.in_flight.remove(bundle)
-        self.sealed.appendleft(bundle)
-
-    def acknowledged(self, bundle: PendingBundle) -> list[PendingBundle]:
-        """It is stored. Bundles that are given up because of what was found before (see `_settle`)."""
-        self.in_flight.remove(bundle)
-        self.failures = 0
-        return self._settle()
-
-    def failed(
-        self, bundle: PendingBundle, error: errors.TankError, *, retry: bool, retry_at_ms: float
-    ) -> list[PendingBundle]:
-        """A bundle in flight was not acknowledged; `bundle.maybe_stored` is up to date. Those that are
-        given up: their `last_error` says why."""
-        self.in_flight.remove(bundle)
-        bundle.last_error = error
-        self.recovering = True
-        if retry:
-            self.failures += 1
-            self.retry_at_ms = max(self.retry_at_ms, retry_at_ms)
-            self.again.append(bundle)
-            return self._settle()
-        return [bundle, *self._given_up(bundle)]
-
-    def forget_identity(self) -> None:
-        """The broker knows this producer no more: what was surely not stored goes on under a new id."""
-        self._broken = True
-
-    def expire(self, opened_before_ms: float) -> list[PendingBundle]:
-        """Bundles that waited too long and are not in flight, taken out."""
-        late: list[PendingBundle] = []
-        while self.sealed and self.sealed[0].opened_ms <= opened_before_ms:
-            bundle = self.sealed.popleft()
-            late.append(bundle)
-            if bundle.sequence >= 0:
-                self.recovering = True
-                late += self._given_up(bundle)
-        return late
-
-    def abandon(self) -> list[PendingBundle]:
-        """Everything that is held, taken out."""
-        self.seal()
-        held = [*self.in_flight, *self.again, *self.sealed]
-        self.in_flight.clear()
-        self.again.clear()
-        self.sealed.clear()
-        self.recovering = False
-        return held
-
-    def _given_up(self, bundle: PendingBundle) -> list[PendingBundle]:
-        if self.idempotent and bundle.sequence >= 0:
-            if bundle.maybe_stored:
-                self._broken = True
-            elif (
-                self._renumber_from is None
-                or (self._renumber_from - bundle.sequence) % SEQUENCE_MODULUS < SEQUENCE_MODULUS // 2
-            ):
-                self._renumber_from = bundle.sequence
-        return self._settle()
-
-    def _settle(self) -> list[PendingBundle]:
-        """Once nothing is in flight, what is not acknowledged takes its place in front again."""
-        if not self.recovering or self.in_flight:
-            return []
-        self.recovering = False
-        self.again.sort(key=lambda bundle: bundle.order)
-        self.sealed.extendleft(reversed(self.again))
-        self.again.clear()
-        given_up: list[PendingBundle] = []
-        if self._broken:
-            given_up = [bundle for bundle in self.sealed if bundle.maybe_stored]
-            for bundle in given_up:
-                self.sealed.remove(bundle)
-            if self.identity is not None:
-                self.retired_producer = self.identity.producer_id
-            self.identity, self.next_sequence = None, 0
-            self._number_anew()
-        elif self._renumber_from is not None:
-            self.next_sequence = self._renumber_from
-            self._number_anew()
-        self._broken, self._renumber_from = False, None
-        return given_up
-
-    def _number_anew(self) -> None:
-        for bundle in self.sealed:
-            bundle.sequence = -1
-            bundle.identity = None
-            bundle.maybe_stored = False
+from tank_client.lane import MESSAGE_OVERHEAD_BYTES, Delivery, Lane, PendingBundle
 
 
 @dataclass(slots=True, eq=False)
@@ -228,6 +14,8 @@ class TopicLanes:
 
     partitions: int | None
     learned_ms: float
+    stale: bool = False
+    """The number is to be asked for again."""
     lanes: dict[int, Lane] = field(default_factory=dict)
     sticky: int = -1
     """Where messages without a key go for now; -1: to be drawn."""
@@ -243,10 +31,12 @@ class Lanes:
         "_idempotent",
         "_max_in_flight",
         "_new_delivery",
+        "_now_ms",
         "_order",
         "_random",
         "active",
         "held_bytes",
+        "news",
         "topics",
         "unfinished",
     )
@@ -259,18 +49,22 @@ class Lanes:
         new_delivery: Callable[[], Delivery],
         key_hash: Callable[[bytes], int],
         random: Callable[[], float],
+        now_ms: Callable[[], float],
     ) -> None:
         self._batch_bytes = batch_bytes
         self._max_in_flight = max_in_flight
         self._new_delivery = new_delivery
         self._hash = key_hash
         self._random = random
+        self._now_ms = now_ms
         self._order = 0
         self._idempotent = False
         self.topics: dict[str, TopicLanes] = {}
         # Lanes that hold something, in the order they began to.
         self.active: dict[Lane, None] = {}
         self.held_bytes = 0
+        # A bundle was opened or sealed since the engine was told: there is something to wait for, or to send.
+        self.news = False
         # By `order`, rising: what is neither stored nor given up.
         self.unfinished: dict[int, PendingBundle] = {}
 
@@ -307,24 +101,28 @@ class Lanes:
         lane = lanes.lanes[partition] = Lane(topic, partition, self._idempotent, in_flight)
         return lane
 
-    def append(
-        self, lane: Lane, value: bytes, key: bytes | None, timestamp_ms: int, now_ms: float
+    def add(
+        self, topic: str, value: bytes, key: bytes | None, partition: int | None, timestamp_ms: int
     ) -> PendingBundle:
-        """Adds one message; its bundle. The bundle is sealed when it is full."""
+        """Adds one message; its bundle, which is sealed when it is full."""
         size = len(value)
         if key and len(key) > 255:
-            raise errors.InvalidArgument(f"topic {lane.topic!r}: a key of {len(key)} bytes; 255 at most")
-        bundle = lane.open or self._open(lane, now_ms)
+            raise errors.InvalidArgument(f"topic {topic!r}: a key of {len(key)} bytes; 255 at most")
+        lane = self.place(topic, key, partition)
+        bundle = lane.open or self._open(lane)
         if key:
             size += len(key)
             if bundle.keys is None:
-                bundle.keys = [None] * bundle.messages
+                bundle.keys = [None] * len(bundle.values)
             bundle.keys.append(key)
         elif bundle.keys is not None:
             bundle.keys.append(None)
         bundle.values.append(value)
         bundle.timestamps.append(timestamp_ms)
-        self._grow(lane, bundle, 1, size)
+        self.held_bytes += size + MESSAGE_OVERHEAD_BYTES
+        bundle.size_bytes = size = bundle.size_bytes + size
+        if size >= self._batch_bytes:
+            self.seal(lane)
         return bundle
 
     def extend(
@@ -334,36 +132,30 @@ class Lanes:
         keys: Sequence[bytes | None] | None,
         timestamps_ms: Sequence[int],
         size: int,
-        now_ms: float,
     ) -> PendingBundle:
         """Adds messages that go into one bundle; `size`: the bytes of their values and keys."""
-        bundle = lane.open or self._open(lane, now_ms)
+        bundle = lane.open or self._open(lane)
         if keys is not None and bundle.keys is None:
-            bundle.keys = [None] * bundle.messages
+            bundle.keys = [None] * len(bundle.values)
         if bundle.keys is not None:
             bundle.keys += keys if keys is not None else [None] * len(values)
         bundle.values += values
         bundle.timestamps += timestamps_ms
-        self._grow(lane, bundle, len(values), size)
+        bundle.size_bytes += size
+        self.held_bytes += size + len(values) * MESSAGE_OVERHEAD_BYTES
+        if bundle.size_bytes >= self._batch_bytes:
+            self.seal(lane)
         return bundle
 
-    def _open(self, lane: Lane, now_ms: float) -> PendingBundle:
+    def _open(self, lane: Lane) -> PendingBundle:
         bundle = lane.open = PendingBundle(
-            lane.topic, lane.partition, self._new_delivery(), now_ms, self._order
+            lane.topic, lane.partition, self._new_delivery(), self._now_ms(), self._order
         )
         self.unfinished[self._order] = bundle
         self._order += 1
         self.active[lane] = None
+        self.news = True
         return bundle
-
-    def _grow(self, lane: Lane, bundle: PendingBundle, messages: int, size: int) -> None:
-        bundle.messages += messages
-        bundle.size_bytes += size
-        memory = size + messages * MESSAGE_OVERHEAD_BYTES
-        bundle.memory_bytes += memory
-        self.held_bytes += memory
-        if bundle.size_bytes >= self._batch_bytes:
-            self.seal(lane)
 
     def room_in(self, lane: Lane) -> int:
         """How many bytes the lane's open bundle takes until it is full."""
@@ -372,6 +164,7 @@ class Lanes:
     def seal(self, lane: Lane) -> None:
         """The lane's open bundle is to be sent; keyless messages go elsewhere now."""
         lane.seal()
+        self.news = True
         lanes = self.topics.get(lane.topic)
         if lanes is not None and lanes.sticky == lane.partition:
             lanes.sticky = -1

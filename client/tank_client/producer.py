@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any
 
 from tank_client import errors
-from tank_client.lanes import MESSAGE_OVERHEAD_BYTES, Lanes
+from tank_client.lane import MESSAGE_OVERHEAD_BYTES
+from tank_client.lanes import Lanes
 from tank_client.model import Stored
 from tank_client.sender import Sender
 from tank_client.settings import ProducerSettings
@@ -77,28 +78,19 @@ class Producer:
         in which stretch of numbers. `partition` None: by the key (see `tank_client.partitioner`).
         `timestamp_ms` None: now."""
         lanes = self._lanes
+        if type(value) is not bytes:
+            value = as_bytes(value)
         known = lanes.topics.get(topic)
-        if known is None or self._sender.stale(known):
+        if known is None or known.stale:
             await self._sender.learn_within(topic, partition)
-        held = lanes.held_bytes
-        if self._sender.closed or (
-            held and held + len(value) + MESSAGE_OVERHEAD_BYTES > self._settings.buffer_bytes
-        ):
-            await self._wait_for_room(len(value) + MESSAGE_OVERHEAD_BYTES)
-        lane = lanes.place(topic, key, partition)
-        fresh = lane.open is None
-        bundle = lanes.append(
-            lane,
-            value,
-            key,
-            int(time.time() * 1000) if timestamp_ms is None else timestamp_ms,
-            self._sender.now_ms() if fresh else 0.0,
-        )
-        if fresh or lane.open is None:
-            self._sender.wake()
-        delivery = bundle.delivery
-        assert isinstance(delivery, BundleDelivery)
-        return delivery
+        size = len(value) + MESSAGE_OVERHEAD_BYTES
+        if lanes.held_bytes + size > self._settings.buffer_bytes or self._sender.closed:
+            await self._wait_for_room(size)
+        stamp = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+        bundle = lanes.add(topic, value, key, partition, stamp)
+        if lanes.news:
+            await self._tell(lanes)
+        return bundle.delivery  # type: ignore[return-value]  # made by our new_delivery
 
     async def send_many(
         self,
@@ -111,6 +103,7 @@ class Producer:
     ) -> list[BundleDelivery]:
         """Many messages at once, much cheaper for each; the futures of the bundles that they went into, in
         order."""
+        values = all_bytes(values)
         stamps = stamps_of(len(values), timestamps_ms)
         if keys is not None and len(keys) != len(values):
             raise errors.InvalidArgument(f"{len(keys)} keys for {len(values)} values")
@@ -135,9 +128,8 @@ class Producer:
                 None if keys is None else keys[at:stop],
                 stamps[at:stop],
                 sizes[stop] - sizes[at],
-                self._sender.now_ms(),
             )
-            self._sender.wake()
+            await self._tell(self._lanes)
             assert isinstance(bundle.delivery, BundleDelivery)
             deliveries[bundle.delivery] = None
             at = stop
@@ -158,6 +150,13 @@ class Producer:
     def abort(self) -> None:
         """Ends it at once; what is not acknowledged yet fails with Closed, and may be stored."""
         self._sender.abort()
+
+    async def _tell(self, lanes: Lanes) -> None:
+        """The engine is to look. A program that sends without a pause lets the loop run here, once per
+        bundle."""
+        lanes.news = False
+        self._sender.wake()
+        await asyncio.sleep(0)
 
     async def _wait_for_room(self, size: int) -> None:
         limit = self._settings.buffer_bytes
@@ -182,6 +181,18 @@ class Producer:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+
+def as_bytes(value: object) -> bytes:
+    """A key or value that is not bytes yet. InvalidArgument for what is no buffer."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise errors.InvalidArgument(f"keys and values are bytes, not {type(value).__name__}: encode them first")
+
+
+def all_bytes(values: Sequence[bytes]) -> Sequence[bytes]:
+    """The values, each of them bytes."""
+    return values if set(map(type, values)) <= {bytes} else [as_bytes(value) for value in values]
 
 
 def stamps_of(messages: int, timestamps_ms: Sequence[int] | int | None) -> Sequence[int]:

@@ -15,17 +15,18 @@ from tank_client import errors, state_operations
 from tank_client.admin import Admin
 from tank_client.caller import MAX_HOPS, Caller
 from tank_client.data_operations import BundleToStore, produce_request, read_produce
-from tank_client.lanes import Delivery, Lane, Lanes, PendingBundle, TopicLanes
+from tank_client.lane import Delivery, Lane, PendingBundle
+from tank_client.lanes import Lanes, TopicLanes
 from tank_client.model import ProducerIdentity, Stored
 from tank_client.operations import Redirected, has
 from tank_client.partitioner import key_hash
 from tank_client.settings import ProducerSettings
 from tank_client.transport import Transport
+from tank_client.verdict import fallen, judge, timed_out
 from tank_protos.bundle import Codec, as_batch, encode
 from tank_protos.errors import OutOfRange
 
 _CODECS = {None: None, True: Codec.SNAPPY, False: Codec.NONE}
-_MAYBE_STORED = (errors.ConnectionLost, errors.NotAcknowledgedInTime, errors.StorageFailure)
 _FOREVER_MS = 3_600_000.0
 
 
@@ -56,6 +57,7 @@ class Sender:
             new_delivery=new_delivery,
             key_hash=key_hash(settings.partitioner),
             random=caller.random,
+            now_ms=self.now_ms,
         )
         self._identity: ProducerIdentity | None = None
         self._prepared = False
@@ -78,7 +80,7 @@ class Sender:
         """Before the first message of a topic: what the broker is, and how many partitions the topic has."""
         await self._prepare()
         known = self.lanes.topics.get(topic)
-        if known is not None and not self.stale(known):
+        if known is not None and not known.stale:
             return
         try:
             count: int | None = (await self._admin.partition_counts([topic]))[topic]
@@ -92,7 +94,7 @@ class Sender:
             count = known.partitions  # what was known is believed until the broker answers again
         with self._lock:
             known = self.lanes.topics.setdefault(topic, TopicLanes(count, self.now_ms()))
-            known.partitions, known.learned_ms = count, self.now_ms()
+            known.partitions, known.learned_ms, known.stale = count, self.now_ms(), False
 
     async def learn_within(self, topic: str, partition: int | None) -> None:
         """`learn` within `max_block_ms`. RequestTimedOut."""
@@ -102,10 +104,6 @@ class Sender:
         except TimeoutError:
             what = f"asking for the partitions of {topic}"
             raise errors.RequestTimedOut(what, self._settings.max_block_ms) from None
-
-    def stale(self, topic: TopicLanes) -> bool:
-        """Whether the topic's number of partitions is to be asked for again."""
-        return self.now_ms() - topic.learned_ms > self._caller.settings.metadata_max_age_ms
 
     def wake(self) -> None:
         """There is something to send, or to wait for. In the loop's thread only."""
@@ -179,9 +177,12 @@ class Sender:
         now_ms = self.now_ms()
         with self._lock:
             self.lanes.seal_due(now_ms - self._settings.linger_ms)
+            max_age_ms = self._caller.settings.metadata_max_age_ms
+            for topic in self.lanes.topics.values():
+                topic.stale = now_ms - topic.learned_ms > max_age_ms
             for lane in list(self.lanes.active):
                 for bundle in lane.expire(now_ms - self._settings.delivery_timeout_ms):
-                    self._finish(bundle, None, self._timed_out(bundle))
+                    self._finish(bundle, None, timed_out(bundle, self._settings.delivery_timeout_ms))
                 self._send_lane(lane, now_ms)
             self.lanes.tidy()
             self._set_timer(now_ms)
@@ -257,6 +258,7 @@ class Sender:
             raise errors.InvalidArgument(str(error)) from None
         bundle.max_timestamp_ms = first if uniform else max(stamps)
         bundle.batch = as_batch(encoded)
+        bundle.counted = len(bundle.values)
         bundle.values, bundle.keys, bundle.timestamps = [], None, []
 
     def _answered(
@@ -291,64 +293,24 @@ class Sender:
     def _judge(self, lane: Lane, bundle: PendingBundle, error: errors.TankError) -> None:
         """A bundle was not acknowledged: again, or never?"""
         now_ms = self.now_ms()
-        if isinstance(error, _MAYBE_STORED):
-            bundle.maybe_stored = True
-            retry = lane.idempotent or self._settings.at_least_once
-            if not retry and isinstance(error, errors.ConnectionLost):
-                error = errors.OutcomeUnknown(
-                    f"a bundle for {lane.topic}/{lane.partition} was sent and not answered; "
-                    f"it may be stored ({error})"
-                )
-        elif isinstance(error, errors.UnknownProducer):
-            # The broker cannot tell whether it has the bundle: only one that surely was not stored goes on.
-            lane.forget_identity()
-            retry = True
-        elif isinstance(error, errors.OutOfOrderSequence):
-            bundle.maybe_stored = False
-            retry = lane.gap_can_close(bundle)
-            if not retry:
-                lane.forget_identity()
-        else:
-            bundle.maybe_stored = bundle.maybe_stored and error.retriable
-            retry = error.retriable
+        verdict = judge(lane, bundle, error, at_least_once=self._settings.at_least_once)
+        retry, error = verdict.retry, verdict.error
         retry_at_ms = now_ms
         if isinstance(error, Redirected):
-            route = (lane.topic, lane.partition)
-            if error.leader is None:
-                self._caller.pool.routes.forget(route)
-            else:
-                self._caller.pool.routes.learn(route, error.leader)
+            self._caller.follow((lane.topic, lane.partition), error)
         if not (isinstance(error, Redirected) and error.leader is not None and lane.failures < MAX_HOPS):
             retry_at_ms += self._caller.wait_ms(lane.failures + 1)
         if retry and bundle.opened_ms + self._settings.delivery_timeout_ms <= now_ms:
             bundle.last_error = error
-            retry, error = False, self._timed_out(bundle)
+            retry, error = False, timed_out(bundle, self._settings.delivery_timeout_ms)
         given_up = lane.failed(bundle, error, retry=retry, retry_at_ms=retry_at_ms)
         self._give_up(given_up, None if retry else bundle, error)
-
-    def _timed_out(self, bundle: PendingBundle) -> errors.TankError:
-        reason = str(bundle.last_error) if bundle.last_error else "it was never sent"
-        timeout_ms = self._settings.delivery_timeout_ms
-        return errors.DeliveryTimedOut(
-            bundle.topic, bundle.partition, timeout_ms, maybe_stored=bundle.maybe_stored, reason=reason
-        )
 
     def _give_up(
         self, given_up: list[PendingBundle], cause: PendingBundle | None, error: errors.TankError | None
     ) -> None:
         for bundle in given_up:
-            if bundle is cause:
-                self._finish(bundle, None, error)
-                continue
-            self._finish(
-                bundle,
-                None,
-                errors.OutcomeUnknown(
-                    f"a bundle for {bundle.topic}/{bundle.partition} may be stored, and was not sent again: "
-                    "the broker "
-                    f"can no longer tell a repeat ({bundle.last_error})"
-                ),
-            )
+            self._finish(bundle, None, error if bundle is cause else fallen(bundle))
 
     def _finish(self, bundle: PendingBundle, stored: Stored | None, error: errors.TankError | None) -> None:
         """The bundle's outcome is known; the lock is held."""

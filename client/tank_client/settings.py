@@ -22,7 +22,7 @@ class ClientSettings:
     backoff_min_ms: int = 50
     backoff_max_ms: int = 2_000
     """Between attempts: doubled each time, with full jitter, so that clients don't come back in step."""
-    max_in_flight_per_connection: int = 1_024
+    max_in_flight_per_connection: int = 4_096
     """Requests without an answer: the broker bounds them too, and each holds memory here."""
     max_frame_bytes: int = 256 << 20
     """TANK's own limit; an answer that announces more is not an answer."""

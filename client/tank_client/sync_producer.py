@@ -9,10 +9,10 @@ from types import TracebackType
 
 from tank_client import errors
 from tank_client.client import Client as AsyncClient
-from tank_client.lanes import MESSAGE_OVERHEAD_BYTES, Delivery
+from tank_client.lane import MESSAGE_OVERHEAD_BYTES, Delivery
 from tank_client.loop_thread import LoopThread
 from tank_client.model import Stored
-from tank_client.producer import buffer_full, cut, sizes_of, stamps_of
+from tank_client.producer import all_bytes, as_bytes, buffer_full, cut, sizes_of, stamps_of
 from tank_client.sender import Sender
 from tank_client.settings import ProducerSettings
 
@@ -66,16 +66,20 @@ class Producer:
         max_block_ms).
 
         The future is the bundle's, shared by its messages."""
-        self._learn(topic, partition)
+        if type(value) is not bytes:
+            value = as_bytes(value)
+        known = self._lanes.topics.get(topic)
+        if known is None or known.stale:
+            self._learn(topic, partition)
         stamp = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+        size = len(value) + MESSAGE_OVERHEAD_BYTES
         with self._lock:
-            self._wait_for_room(len(value) + MESSAGE_OVERHEAD_BYTES)
-            lane = self._lanes.place(topic, key, partition)
-            fresh = lane.open is None
-            bundle = self._lanes.append(lane, value, key, stamp, self._sender.now_ms() if fresh else 0.0)
-            if fresh or lane.open is None:
+            if self._lanes.held_bytes + size > self._settings.buffer_bytes or self._sender.closed:
+                self._wait_for_room(size)
+            bundle = self._lanes.add(topic, value, key, partition, stamp)
+            if self._lanes.news:
                 self._wake()
-            return _future(bundle.delivery)
+            return bundle.delivery  # type: ignore[return-value]  # made by _new_future
 
     def send_many(
         self,
@@ -88,6 +92,7 @@ class Producer:
     ) -> "list[Future[Stored]]":
         """Many messages at once, much cheaper for each; the futures of the bundles that they went into, in
         order."""
+        values = all_bytes(values)
         stamps = stamps_of(len(values), timestamps_ms)
         if keys is not None and len(keys) != len(values):
             raise errors.InvalidArgument(f"{len(keys)} keys for {len(values)} values")
@@ -111,7 +116,6 @@ class Producer:
                     None if keys is None else keys[at:stop],
                     stamps[at:stop],
                     sizes[stop] - sizes[at],
-                    self._sender.now_ms(),
                 )
                 self._wake()
             deliveries[_future(bundle.delivery)] = None
@@ -141,7 +145,7 @@ class Producer:
 
     def _learn(self, topic: str, partition: int | None) -> None:
         known = self._lanes.topics.get(topic)
-        if known is None or self._sender.stale(known):
+        if known is None or known.stale:
             self._thread.run(self._sender.learn_within(topic, partition))
 
     def _wait_for_room(self, size: int) -> None:
@@ -173,6 +177,7 @@ class Producer:
 
     def _wake(self) -> None:
         """With the lock held: the loop is to look, once for many messages."""
+        self._lanes.news = False
         if not self._wake_posted:
             self._wake_posted = True
             self._thread.post(self._wake_now)

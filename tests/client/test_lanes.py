@@ -1,5 +1,6 @@
 """What a producer holds, without network: order, sequences, retries, memory."""
 
+import itertools
 import random as randomness
 from concurrent.futures import Future
 
@@ -8,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_client import errors
-from tank_client.lanes import SEQUENCE_MODULUS, Lane, Lanes, PendingBundle, TopicLanes
+from tank_client.lane import SEQUENCE_MODULUS, Lane, PendingBundle
+from tank_client.lanes import Lanes, TopicLanes
 from tank_client.model import ProducerIdentity
 
 LOST = errors.ConnectionLost("cut")
@@ -25,6 +27,7 @@ def lanes(
         new_delivery=Future,
         key_hash=lambda key: key[0],
         random=randomness.Random(1).random,
+        now_ms=itertools.count().__next__,
     )
     made.set_idempotent(idempotent)
     made.topics["t"] = TopicLanes(partitions, 0.0)
@@ -36,7 +39,7 @@ def filled(count: int, *, idempotent: bool = True) -> tuple[Lanes, Lane]:
     all_lanes = lanes(batch_bytes=1, idempotent=idempotent)
     lane = all_lanes.place("t", None, 0)
     for number in range(count):
-        all_lanes.append(lane, b"%d" % number, None, 0, float(number))
+        all_lanes.add("t", b"%d" % number, None, 0, 0)
     lane.identity = IDENTITY if idempotent else None
     return all_lanes, lane
 
@@ -51,7 +54,7 @@ def send_all(lane: Lane) -> list[PendingBundle]:
 def test_bundles_fill_up_to_the_size_and_share_one_future() -> None:
     all_lanes = lanes()
     lane = all_lanes.place("t", None, 2)
-    bundles = [all_lanes.append(lane, b"12345", None, 0, 0.0) for _ in range(4)]
+    bundles = [all_lanes.add("t", b"12345", None, 2, 0) for _ in range(4)]
     assert bundles[0] is bundles[1] is not bundles[2]
     assert [bundle.messages for bundle in lane.sealed] == [2, 2]
     assert lane.open is None
@@ -65,7 +68,7 @@ def test_messages_with_a_key_stay_together_and_those_without_stick() -> None:
     drawn = set()
     for _ in range(40):
         lane = all_lanes.place("t", None, None)
-        all_lanes.append(lane, b"x" * 100, None, 0, 0.0)
+        all_lanes.add("t", b"x" * 100, None, lane.partition, 0)
         drawn.add(lane.partition)
     assert drawn == {0, 1, 2, 3}
 
@@ -74,12 +77,12 @@ def test_keys_appear_in_the_middle_of_a_bundle() -> None:
     all_lanes = lanes(batch_bytes=1000)
     lane = all_lanes.place("t", None, 0)
     for key in (None, b"k", None):
-        bundle = all_lanes.append(lane, b"v", key, 0, 0.0)
-    all_lanes.extend(lane, [b"a", b"b"], None, [0, 0], 2, 0.0)
-    all_lanes.extend(lane, [b"c"], [b"z"], [0], 2, 0.0)
+        bundle = all_lanes.add("t", b"v", key, 0, 0)
+    all_lanes.extend(lane, [b"a", b"b"], None, [0, 0], 2)
+    all_lanes.extend(lane, [b"c"], [b"z"], [0], 2)
     assert bundle.keys == [None, b"k", None, None, None, b"z"]
     with pytest.raises(errors.InvalidArgument, match="'t'"):
-        all_lanes.append(lane, b"v", b"x" * 256, 0, 0.0)
+        all_lanes.add("t", b"v", b"x" * 256, 0, 0)
     assert bundle.messages == len(bundle.values) == 6
 
 
