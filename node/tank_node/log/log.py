@@ -162,7 +162,7 @@ class PartitionLog(AppendableLog):
             self.begin_segment(self.written + 1, snapshot)
 
     def truncate_to(self, last: int) -> None:
-        """Drops every batch that ends above `last`, which is afterwards the log's last number or above it.
+        """Drops every batch that ends above `last`; the log's last number is afterwards `last` or below it.
 
         Index first (fsynced), then log; the producers' memory and the epochs go back too. Raises StorageError.
         """

@@ -18,30 +18,32 @@ def truncate(log: "PartitionLog", last: int) -> None:
     log.drop_staged()
     if last >= log.written:
         return
-    log.synced = min(log.synced, last)
-    log.before_truncation(log, last)
-    while log.segments and log.segments[-1].base > last + 1 and len(log.segments) > 1:
-        remove_segment(log, log.segments[-1])
-    if log.segments:
-        segment = log.segments[-1]
+    kept = sum(segment.base <= last + 1 for segment in log.segments)
+    keep = 0
+    end = last
+    if kept:
+        segment = log.segments[kept - 1]
         keep = segment.index.containing(last + 1)
-        if keep < segment.count:
-            log.size_bytes -= segment.size_bytes
-            segment.cut(keep)
-            log.size_bytes += segment.size_bytes
-    _after(log, last)
+        end = segment.index.record(keep - 1).last if keep else segment.base - 1
+    log.synced = min(log.synced, end)
+    log.before_truncation(log, end)
+    while len(log.segments) > kept:
+        remove_segment(log, log.segments[-1])
+    if kept:
+        segment = log.segments[-1]
+        log.size_bytes -= segment.size_bytes
+        segment.cut(keep)
+        log.size_bytes += segment.size_bytes
+    _after(log, end)
+    if not kept and end:
+        log.begin_at(end + 1)  # or the numbers would begin again after a restart
 
 
-def _after(log: "PartitionLog", last: int) -> None:
+def _after(log: "PartitionLog", end: int) -> None:
     """Brings what is in memory down to the log's new end."""
-    end = 0
-    for segment in reversed(log.segments):
-        end = segment.last
-        if segment.count:
-            break
-    end = min(max(end, 0), last)
     log.last = log.written = end
     log.synced = min(log.synced, end)
+    log.high_water_mark = min(log.high_water_mark, end)
     if log.flushing is not None:
         log.flushing.through = min(log.flushing.through, end)
     while log.epochs and log.epochs[-1][1] > end:
