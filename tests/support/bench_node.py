@@ -83,6 +83,11 @@ class BenchClient:
         self.node.tick()
         del self._received[:rest]
 
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes that are not a whole frame yet."""
+        return len(self._received)
+
     def send(self, message: Message, version: int = 0) -> None:
         self.feed(b"".join(frame(message.ID, message.encode(version))))
 

@@ -44,7 +44,7 @@ def spoil(frame: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_spoiled_frames_never_get_past_a_typed_error(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     frames = corpus()
@@ -52,13 +52,18 @@ def test_spoiled_frames_never_get_past_a_typed_error(tmp_path: Path, seed: int) 
         for topic in ("gold", "multi", "tail", "sparse", "a"):
             node.controller.add(topic, 4, flush="replicated")
         client = node.client()
-        for n in range(1500):
+        answered = refused = 0
+        for n in range(600):
             try:
                 client.feed(spoil(chance.choice(frames), chance))
             except WireError:
+                refused += 1
                 client.session.close()
                 client = node.client()
-            client.taken()
-            if n % 300 == 0:
+            answered += len(client.answers())
+            if client.pending_bytes:
+                client = node.client()  # what follows would only fill the frame that was announced
+            if n % 200 == 0:
                 node.pass_ms(4_000_000)
+        assert min(answered, refused, sum(node.metrics.refused.values())) > 10
         assert produce(node.client(), batch_of(b"still here"), topic="a") == b"\0"
