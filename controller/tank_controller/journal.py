@@ -17,9 +17,6 @@ from tank_controller.journal_format import JournalDamagedError, JournalError
 MIN_SNAPSHOT_AFTER_BYTES = 1024 * 1024
 """A snapshot is due when the journal has grown past this and past the last snapshot."""
 
-MAX_FRAME_BYTES = 16 * 1024 * 1024
-"""What is given to one `append`: it is read back into memory as a whole."""
-
 
 class JournalFullError(JournalError):
     """The disk took nothing of what was appended (it is full, most often): it may be tried again."""

@@ -17,6 +17,7 @@ from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
 MAX_WAITING_PROPOSALS = 4096
+MAX_WAITING_BYTES = 32 * 1024 * 1024
 """More are refused: whoever asks gets OVERLOADED, and asks again later."""
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
@@ -43,6 +44,7 @@ class JournalDriver:
         self._post = post
         self._on_delta = on_delta
         self._waiting: deque[tuple[bytes, Done]] = deque()
+        self._waiting_bytes = 0
         self._busy = False
         self._when_stopped: Callable[[], None] | None = None
         self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
@@ -61,7 +63,9 @@ class JournalDriver:
         if (rejection := self._refuse(command)) is not None:
             done(self._rejected(rejection))
             return
-        self._waiting.append((command.SerializeToString(), done))
+        entry = command.SerializeToString()
+        self._waiting.append((entry, done))
+        self._waiting_bytes += len(entry)
         self._next()
 
     def stop(self, done: Callable[[], None]) -> None:
@@ -75,7 +79,7 @@ class JournalDriver:
             return Rejected(ErrorCode.STORAGE, self.failed)
         if self._when_stopped is not None:
             return Rejected(ErrorCode.OVERLOADED, "the controller is stopping: ask again")
-        if len(self._waiting) >= MAX_WAITING_PROPOSALS:
+        if len(self._waiting) >= MAX_WAITING_PROPOSALS or self._waiting_bytes >= MAX_WAITING_BYTES:
             return Rejected(ErrorCode.OVERLOADED, "too many changes of metadata wait for the disk: ask again")
         if command.ByteSize() > limits.MAX_COMMAND_BYTES:
             message = f"a change has at most {limits.MAX_COMMAND_BYTES} bytes: send it in parts"
@@ -98,6 +102,7 @@ class JournalDriver:
         while self._waiting and size < MAX_BATCH_BYTES:
             batch.append(self._waiting.popleft())
             size += len(batch[-1][0])
+        self._waiting_bytes -= size
         entries = [entry for entry, _ in batch]
 
         def append() -> None:

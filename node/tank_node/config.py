@@ -4,6 +4,7 @@ Every option has one name in all of them: `log_format` is `--log-format`, `TANK_
 `log_format`. Reading the file and the environment is the caller's; here they are judged.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -195,6 +196,8 @@ def read_address(text: str) -> Address:
         raise ValueError(f"write HOST:PORT, such as {LOOPBACK}:{DEFAULT_PORT}")
     if int(port) > 65_535:
         raise ValueError("a port is at most 65535")
+    if not re.fullmatch(r"[A-Za-z0-9._:%-]{0,253}", host):
+        raise ValueError("a host is a name or an address, of at most 253 letters, digits, dots and hyphens")
     return Address(host or "0.0.0.0", int(port))
 
 
@@ -260,7 +263,11 @@ OPTIONS = (
         None,
     ),
     Option(
-        "advertise", "HOST:PORT", "Where clients reach this broker; default: --listen.", _advertised, None
+        "advertise",
+        "HOST:PORT",
+        "Where clients reach this broker. Default: --listen; this machine's name when that is all.",
+        _advertised,
+        None,
     ),
     Option(
         "flush",

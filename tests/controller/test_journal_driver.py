@@ -194,6 +194,12 @@ def test_too_many_or_too_large_proposals_are_refused(tmp_path: Path, monkeypatch
     driven.run_until(5)
     driven.propose(commit("g", *[(2, 0, n) for n in range(99)]))
     assert error(driven.outcomes[5]) is ErrorCode.TOO_LARGE
+    monkeypatch.setattr(journal_driver, "MAX_WAITING_BYTES", 1)
+    driven.files.gate.clear()
+    driven.propose(create("e"), create("f"), create("g"))
+    assert error(driven.outcomes[6]) is ErrorCode.OVERLOADED
+    driven.files.gate.set()
+    assert [error(outcome) for outcome in driven.run_until(9)[7:]] == [ErrorCode.NONE] * 2
     driven.stop()
 
 

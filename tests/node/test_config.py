@@ -96,6 +96,8 @@ def test_which_addresses_are_this_machine_alone() -> None:
         ("listen", "127.0.0.1"),
         ("listen", "::1:5"),
         ("listen", "h:65536"),
+        ("listen", "a b:1"),
+        ("advertise", "h" * 254 + ":1"),
         ("listen", "h:-1"),
         ("http", "on"),
         ("advertise", "0.0.0.0:1"),
