@@ -232,7 +232,7 @@ EVERYTHING = load(
 CODEC = module_of(EVERYTHING).Example
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(st.data())
 def test_a_message_with_everything_round_trips(data: st.DataObject) -> None:
     version = data.draw(st.integers(0, 3))

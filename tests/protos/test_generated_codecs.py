@@ -59,7 +59,7 @@ def _versions(message: Message) -> st.SearchStrategy[int]:
 def test_a_message_round_trips(name: str) -> None:
     message, codec = MESSAGES[name], _codec(name)
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(st.data())
     def round_trip(data: st.DataObject) -> None:
         version = data.draw(_versions(message))
@@ -114,7 +114,8 @@ def test_lies_cost_no_more_memory_than_the_frame_holds(name: str) -> None:
     try:
         for payload in _seeds(name):
             allowed = 16 * 1024 + 200 * len(payload)
-            for at in range(len(payload)):
+            # The long seeds repeat themselves: 150 places of each are enough.
+            for at in range(0, len(payload), 1 + len(payload) // 150):
                 for width in (1, 4):
                     lie = payload[:at] + b"\xff" * width + payload[at + width :]
                     before = tracemalloc.get_traced_memory()[0]
