@@ -35,6 +35,7 @@ class Lanes:
         "_order",
         "_random",
         "active",
+        "full",
         "held_bytes",
         "news",
         "topics",
@@ -65,6 +66,8 @@ class Lanes:
         self.held_bytes = 0
         # A bundle was opened or sealed since the engine was told: there is something to wait for, or to send.
         self.news = False
+        # Bundles sealed since a face let the engine run.
+        self.full = 0
         # By `order`, rising: what is neither stored nor given up.
         self.unfinished: dict[int, PendingBundle] = {}
 
@@ -165,6 +168,7 @@ class Lanes:
         """The lane's open bundle is to be sent; keyless messages go elsewhere now."""
         lane.seal()
         self.news = True
+        self.full += 1
         lanes = self.topics.get(lane.topic)
         if lanes is not None and lanes.sticky == lane.partition:
             lanes.sticky = -1

@@ -17,6 +17,9 @@ from tank_client.sender import Sender
 from tank_client.settings import ProducerSettings
 
 
+_BUNDLES_PER_TURN = 4
+
+
 class BundleDelivery(asyncio.Future[Stored]):
     """The outcome of one bundle, shared by its messages. Awaiting it can be cancelled without harm to the
     others."""
@@ -152,11 +155,13 @@ class Producer:
         self._sender.abort()
 
     async def _tell(self, lanes: Lanes) -> None:
-        """The engine is to look. A program that sends without a pause lets the loop run here, once per
-        bundle."""
+        """The engine is to look. A program that sends without a pause lets the loop run here, once in a few
+        bundles: often enough for the linger, seldom enough to share a turn of the loop among them."""
         lanes.news = False
         self._sender.wake()
-        await asyncio.sleep(0)
+        if lanes.full >= _BUNDLES_PER_TURN:
+            lanes.full = 0
+            await asyncio.sleep(0)
 
     async def _wait_for_room(self, size: int) -> None:
         limit = self._settings.buffer_bytes
