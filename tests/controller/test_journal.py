@@ -1,5 +1,6 @@
 """The journal on disk: what was appended is there again, whatever the crash or the disk did to the rest."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,13 @@ from tests.controller.failing_files import FailingFiles
 
 BATCHES = [[b"one"], [b"two", b"three"], [b""], [b"five" * 9]]
 ENTRIES = [entry for batch in BATCHES for entry in batch]
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests are about bytes; thousands of fsyncs would only be slow."""
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    monkeypatch.setattr(os, "fdatasync", lambda fd: None)
 
 
 def opened(
