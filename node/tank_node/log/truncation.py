@@ -44,6 +44,7 @@ def _after(log: "PartitionLog", end: int) -> None:
     log.last = log.written = end
     log.synced = min(log.synced, end)
     log.high_water_mark = min(log.high_water_mark, end)
+    log.compacted_through = min(log.compacted_through, end)
     if log.flushing is not None:
         log.flushing.through = min(log.flushing.through, end)
     while log.epochs and log.epochs[-1][1] > end:

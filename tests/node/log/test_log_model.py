@@ -30,7 +30,7 @@ class LogAgainstModel(RuleBasedStateMachine):
         self.last = 0
         self.sequence = 0
         self.sequences: dict[int, int] = {}
-        self.synced = 0
+        self.mark = 0  # the high-water mark: nothing at or below it is ever truncated
 
     def _appended(self, numbers: list[int], messages: list[tuple[bytes | None, bytes]]) -> None:
         self.stored |= dict(zip(numbers, messages, strict=True))
@@ -79,7 +79,7 @@ class LogAgainstModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         self.log.write_staged()
-        to = data.draw(st.integers(max(self.last - 8, 0), self.last))
+        to = data.draw(st.integers(max(self.last - 8, self.mark), self.last))
         self.log.truncate_to(to)
         while self.batches and self.batches[-1][1] > to:
             first, _ = self.batches.pop()
@@ -95,6 +95,7 @@ class LogAgainstModel(RuleBasedStateMachine):
     def retain(self) -> None:
         self.log.write_staged()
         self.log.maintain(1000, self.last)
+        self.mark = self.last
         self._forget_below(self.log.first_available)
 
     def _forget_below(self, first: int) -> None:
@@ -109,6 +110,7 @@ class LogAgainstModel(RuleBasedStateMachine):
         )
         sealed_before = self.log.segments[-1].base if self.log.segments else 0
         self.log.maintain(1000, self.last)
+        self.mark = self.last
         self.log.apply_settings(self.folder.settings)
         if self.log.compacted_through != sealed_before - 1:
             return
