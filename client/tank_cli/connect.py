@@ -38,23 +38,30 @@ def require_server(servers: list[Address]) -> None:
     """Waits until one of the servers takes a connection. CliError when none does."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        reasons = []
-        for server in servers:
-            left_s = max(deadline - time.monotonic(), RETRY_EVERY_S)
-            try:
-                socket.create_connection(server, timeout=left_s).close()
-            except OSError as error:
-                reasons.append(f"{server}: {reason_of(error)}")
-            else:
-                return
+        reasons = unreachable(servers, max(deadline - time.monotonic(), RETRY_EVERY_S))
+        if not reasons:
+            return
         if time.monotonic() + RETRY_EVERY_S >= deadline:
             raise CliError(
-                f"No broker answers ({'; '.join(reasons)}): start one, or name it with --servers HOST:PORT "
+                f"No broker answers ({reasons}): start one, or name it with --servers HOST:PORT "
                 "or TANK_SERVERS.",
                 ExitCode.UNREACHABLE,
                 hint="tank serve",
             )
         time.sleep(RETRY_EVERY_S)
+
+
+def unreachable(servers: list[Address], timeout_s: float) -> str:
+    """Why none of the servers takes a connection; empty when one does."""
+    reasons = []
+    for server in servers:
+        try:
+            socket.create_connection(server, timeout=timeout_s).close()
+        except OSError as error:
+            reasons.append(f"{server}: {reason_of(error)}")
+        else:
+            return ""
+    return "; ".join(reasons)
 
 
 def reason_of(error: OSError) -> str:

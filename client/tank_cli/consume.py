@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tank_cli import render
+from tank_cli.broker_watch import BrokerWatch
 from tank_cli.complete import complete_topics
 from tank_cli.consume_cut import Cutter
 from tank_cli.consume_plan import ENDLESS, Plan, make_plan
@@ -99,7 +100,8 @@ def consume(
         plan = make_plan(client, topic, partitions, begin, until, group, follow)
         for warning in plan.warnings:
             warn(warning)
-        given = show(client, topic, plan, renderer, count, follow, None if no_commit else group)
+        with BrokerWatch(session.servers) as watch:
+            given = show(client, topic, plan, renderer, count, follow, None if no_commit else group, watch)
     if given == 0 and sys.stdout.isatty() and not follow:
         note(f"There is nothing to show in {topic}; --follow waits for new messages.")
 
@@ -130,6 +132,7 @@ def show(
     count: int | None,
     follow: bool,
     group: str | None,
+    watch: BrokerWatch,
 ) -> int:
     """Reads, cuts, writes, and commits what was written. Returns how many messages were shown."""
     cutter = Cutter(plan.live(), count)
@@ -139,6 +142,8 @@ def show(
     try:
         with progress("Read", total, quiet=follow or not writes_a_file()) as shown:
             for batch in batches(client, topic, plan, cutter, follow):
+                if batch is not None:
+                    watch.alive()
                 columns = None if batch is None else cutter.cut(batch)
                 if columns is not None:
                     written = renderer(columns)

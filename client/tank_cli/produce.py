@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import click
 
 from tank_cli import produce_input
+from tank_cli.broker_watch import BrokerWatch
 from tank_cli.complete import complete_topics
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.figures import bytes_text, plural, seconds_text
 from tank_cli.output import Json, done, note, print_json
 from tank_cli.positions import MAX_PARTITION, DurationType, SizeType
 from tank_cli.produce_input import Record, Source
-from tank_cli.progress import Progress, progress
+from tank_cli.produce_send import Sent, send_all
+from tank_cli.progress import progress
 from tank_cli.session import Session, shared_options
 
 if TYPE_CHECKING:
     from tank_client.settings import ProducerSettings
-    from tank_client.sync import Client, Producer
+    from tank_client.sync import Client
 
 STDIN = "-"
 SLICES_A_SECOND = (
@@ -62,22 +64,6 @@ class Reading:
             )
         if self.key is not None and len(self.key) > produce_input.MAX_KEY_BYTES:
             raise click.UsageError(f"A key has {produce_input.MAX_KEY_BYTES} bytes at most.")
-
-
-@dataclass(slots=True)
-class Sent:
-    """What was handed to the producer, and the numbers that came back."""
-
-    messages: int = 0
-    size_bytes: int = 0
-    first: int | None = None
-    last: int | None = None
-
-    def stored(self, first: int, last: int) -> None:
-        """A bundle's numbers; 0: the broker did not say."""
-        if first:
-            self.first = first if self.first is None else min(self.first, first)
-            self.last = last if self.last is None else max(self.last, last)
 
 
 def produce_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -183,11 +169,12 @@ def produce(
     settings = producer_settings(compression, acks, batch_bytes, linger)
     with session.client() as client:
         require_topic(client, topic, partition)
-        if not texts and not files and sys.stdin.isatty() and not quiet:
+        by_hand = not texts and (not files or STDIN in files) and sys.stdin.isatty()
+        if by_hand and not quiet:
             note(f"Type messages for {topic}, {'a file' if form == 'file' else 'one a line'}; Ctrl-D ends.")
         runs = message_runs(texts, files, reading)
-        with progress("Sent", quiet=quiet or sys.stdin.isatty()) as shown:
-            sent = send_all(client, topic, paced(runs, rate), partition, settings, shown)
+        with progress("Stored", quiet=quiet or by_hand) as shown, BrokerWatch(session.servers) as watch:
+            sent = send_all(client, topic, paced(runs, rate), partition, settings, shown, watch)
         report(session, topic, partition, sent, shown.elapsed_s, quiet)
 
 
@@ -264,55 +251,6 @@ def paced(runs: Iterator[list[Record]], rate: float | None) -> Iterator[list[Rec
             time.sleep(max(0.0, due - time.monotonic()))
             yield part
             due = max(due, time.monotonic() - 1.0) + len(part) / rate
-
-
-def send_all(
-    client: "Client",
-    topic: str,
-    runs: Iterator[list[Record]],
-    partition: int | None,
-    settings: "ProducerSettings",
-    shown: Progress,
-) -> Sent:
-    """Sends everything and waits until it is acknowledged. What a broken input had before its fault is
-    sent, too.
-    """
-    sent = Sent()
-    with client.producer(settings) as producer:
-        for run in runs:
-            for records in produce_input.grouped(run, partition):
-                send_run(producer, topic, records, sent)
-            shown.advance(sent.messages - shown.messages, sent.size_bytes - shown.size_bytes)
-        producer.flush()
-    return sent
-
-
-def send_run(producer: "Producer", topic: str, records: produce_input.Records, sent: Sent) -> None:
-    """Hands a run to the producer, which waits when its memory is full."""
-    now_ms = time.time_ns() // 1_000_000
-    futures = producer.send_many(
-        topic,
-        records.values,
-        keys=records.keys if any(key is not None for key in records.keys) else None,
-        partition=records.partition,
-        timestamps_ms=[now_ms if stamp is None else stamp for stamp in records.timestamps_ms],
-    )
-    for future in futures:
-        future.add_done_callback(
-            lambda ended: (
-                None if ended.cancelled() or ended.exception() else note_numbers(ended.result(), sent)
-            )
-        )
-    sent.messages += len(records.values)
-    sent.size_bytes += sum(map(len, records.values))
-
-
-def note_numbers(stored: object, sent: Sent) -> None:
-    """Keeps the numbers that a bundle got."""
-    from tank_client.model import Stored
-
-    assert isinstance(stored, Stored)
-    sent.stored(stored.first, stored.last)
 
 
 def report(

@@ -1,6 +1,7 @@
 """`tank produce` against a broker in a dictionary."""
 
 import json
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
@@ -220,3 +221,18 @@ def test_the_summary_is_valid_json_on_one_line_in_a_pipe(tank: Tank) -> None:
     shown = tank("produce", "t", "-m", "x", "-o", "json").stdout
     assert shown.count("\n") == 1
     assert json.loads(shown)["topic"] == "t"
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), CliError("the input is broken")])
+def test_what_was_read_before_a_fault_is_flushed(
+    fault: BaseException, tank: Tank, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def runs(*_: object) -> Iterator[list[Record]]:
+        yield [Record(b"one"), Record(b"two")]
+        raise fault
+
+    monkeypatch.setattr("tank_cli.produce.message_runs", runs)
+    ended = tank("produce", "t")
+    assert ended.exit_code == (1 if isinstance(fault, CliError) else ExitCode.INTERRUPTED)
+    assert ("flush", None) in broker.calls
+    assert values(broker) == [b"one", b"two"]

@@ -133,6 +133,27 @@ def test_lines_come_back_byte_for_byte(shell: Shell, topic: str) -> None:
     assert shell.out("consume", topic, "--from", "-1") == lines.splitlines(True)[-1]
 
 
+def test_a_bad_line_ends_it_and_the_lines_before_it_are_stored(shell: Shell, topic: str) -> None:
+    good = b"".join(b"k:%d\n" % n for n in range(10_000))
+    ended = shell.run("produce", topic, "--key-separator", ":", "--linger", "10s", stdin=good + b"bad\nk:x\n")
+    assert ended.returncode == ExitCode.FAILED
+    assert b"stdin, line 10001" in ended.stderr
+    assert shell.out("consume", topic).count(b"\n") == 10_000
+
+
+def test_ctrl_c_ends_producing_and_says_how_much_is_stored(shell: Shell, topic: str) -> None:
+    producing = shell.start("produce", topic, "--partition", "0")
+    assert producing.stdin is not None
+    producing.stdin.write(b"one\ntwo\n")
+    producing.stdin.flush()
+    following = shell.start("consume", topic, "--follow")
+    assert lines_of(following, 2) == [b"one", b"two"]
+    end_with(following, signal.SIGINT)
+    code, talk = end_with(producing, signal.SIGINT)
+    assert code == ExitCode.INTERRUPTED
+    assert b"Interrupted after 2 messages, all of them stored." in talk
+
+
 def test_keys_keep_their_messages_together_and_in_order(shell: Shell, topic: str) -> None:
     pairs = [(f"k{n % 7}", f"v{n}") for n in range(1_000)]
     shell.out(

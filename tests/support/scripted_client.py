@@ -237,6 +237,7 @@ class FakeProducer:
         return [future] * len(values)
 
     def flush(self) -> None:
+        self._broker.calls.append(("flush", None))
         if self._broker.fails_with is not None:
             raise self._broker.fails_with
 

@@ -1,0 +1,19 @@
+"""Telling a person that the broker has gone, and that it is back."""
+
+import pytest
+
+from tank_cli import broker_watch
+from tank_cli.broker_watch import BrokerWatch
+
+
+def test_it_says_once_that_nobody_answers_and_once_that_somebody_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = iter(["h:1: connection refused", "h:1: connection refused", "", ""])
+    monkeypatch.setattr(broker_watch, "unreachable", lambda servers, timeout_s: next(answers))
+    watch = BrokerWatch("h:1")
+    for _ in range(4):
+        watch.look()
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("warning: no broker answers (h:1: connection refused)")
+    assert second == "The broker answers again."
