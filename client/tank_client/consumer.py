@@ -39,7 +39,12 @@ class Consumer:
         on_close: Callable[["Consumer"], object],
     ) -> None:
         self._admin = admin
-        self._topics = topics
+        # Kept as lists: they are looked at again when partitions may have been added.
+        self._topics: list[str] | dict[str, list[int]]
+        if isinstance(topics, Mapping):
+            self._topics = {topic: list(partitions) for topic, partitions in topics.items()}
+        else:
+            self._topics = [topics] if isinstance(topics, str) else list(topics)
         self._start = start
         self._group = group
         self._stop_at_end = stop_at_end
@@ -48,6 +53,8 @@ class Consumer:
         self._fetcher = Fetcher(caller, settings)
         self._tracks: dict[Route, Track] = {}
         self._started = False
+        self._max_age_s = caller.settings.metadata_max_age_ms / 1000
+        self._looked_at = 0.0
         self._starting = asyncio.Lock()
         # A batch of which `messages()` has handed out a part.
         self._partial: deque[tuple[Track, MessageBatch]] = deque()
@@ -70,14 +77,20 @@ class Consumer:
             routes = await self._routes()
             starts = await self._resolve(routes)
             ends = await self._ends(routes) if self._stop_at_end else {}
-            for route in routes:
-                track = Track(*route, position=starts[route], fetch_from=starts[route])
-                if route in ends:
-                    track.stop_after = ends[route].high_water_mark
-                    track.done = track.fetch_from > track.stop_after or not track.stop_after
-                self._tracks[route] = track
+            self._follow(starts, ends)
             self._started = True
-            self._fetcher.begin(self._tracks.values())
+
+    def _follow(self, starts: Mapping[Route, int], ends: Mapping[Route, Ends]) -> None:
+        added: list[Track] = []
+        for route, number in starts.items():
+            track = Track(*route, position=number, fetch_from=number)
+            if route in ends:
+                track.stop_after = ends[route].high_water_mark
+                track.done = track.fetch_from > track.stop_after or not track.stop_after
+            self._tracks[route] = track
+            added.append(track)
+        self._looked_at = asyncio.get_running_loop().time()
+        self._fetcher.add(added)
 
     def __aiter__(self) -> "Consumer":
         return self
@@ -187,7 +200,30 @@ class Consumer:
             track, batch = self._partial.popleft()
             if track.position < batch.next_number:
                 return track, batch.starting_at(track.position)
-        return await self._fetcher.next(max_wait_ms)
+        loop = asyncio.get_running_loop()
+        deadline = float("inf") if max_wait_ms is None else loop.time() + max_wait_ms / 1000
+        while True:
+            look_at = self._looked_at + self._max_age_s
+            found = await self._fetcher.next(min(deadline, look_at))
+            if found is not None or self._fetcher.finished:
+                return found
+            if loop.time() >= look_at:
+                await self._look_for_partitions()
+            if loop.time() >= deadline:
+                return None
+
+    async def _look_for_partitions(self) -> None:
+        """Partitions that were added to a topic since: read from their first message on."""
+        self._looked_at = asyncio.get_running_loop().time()
+        if isinstance(self._topics, dict) or self._stop_at_end:
+            return
+        try:
+            routes = await self._routes()
+        except errors.TankError as error:
+            if error.retriable:
+                return  # the fetches tell when it lasts
+            raise
+        self._follow({route: 0 for route in routes if route not in self._tracks}, {})
 
     def _track(self, topic: str, partition: int) -> Track:
         track = self._tracks.get((topic, partition))
@@ -199,11 +235,10 @@ class Consumer:
 
     async def _routes(self) -> list[Route]:
         topics = self._topics
-        if isinstance(topics, Mapping):
+        if isinstance(topics, dict):
             return [(topic, partition) for topic, partitions in topics.items() for partition in partitions]
-        names = [topics] if isinstance(topics, str) else list(topics)
-        counts = await self._admin.partition_counts(names)
-        return [(name, partition) for name in names for partition in range(counts[name])]
+        counts = await self._admin.partition_counts(topics)
+        return [(name, partition) for name in topics for partition in range(counts[name])]
 
     async def _resolve(self, routes: list[Route]) -> dict[Route, int]:
         """The number to begin with, for each partition."""

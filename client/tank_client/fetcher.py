@@ -9,7 +9,6 @@ round, split where the protocol's one-byte counts demand it.
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
 
 from tank_client import errors
 from tank_client.batch import MessageBatch
@@ -17,6 +16,7 @@ from tank_client.caller import Caller
 from tank_client.data_operations import PartitionAnswer, Want, consume_request, read_consume, split_wants
 from tank_client.model import Address, FetchedChunk
 from tank_client.operations import Redirected
+from tank_client.routes import Route
 from tank_client.settings import ConsumerSettings
 from tank_client.tracks import Track
 from tank_protos.generated.tank import ConsumeResponse
@@ -41,13 +41,13 @@ class Fetcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle_polls: dict[Address, int] = {}
         self._news = asyncio.Event()
-        self._error: errors.TankError | None = None
+        self._error: BaseException | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def begin(self, tracks: Iterable[Track]) -> None:
-        """The tracks are known: fetch."""
-        self._tracks = list(tracks)
+    def add(self, tracks: Iterable[Track]) -> None:
+        """Fetches these too."""
+        self._tracks += tracks
         self._pump()
 
     @property
@@ -60,9 +60,9 @@ class Fetcher:
         """What is held and not handed out yet."""
         return self._buffered
 
-    async def next(self, max_wait_ms: int | None) -> tuple[Track, MessageBatch] | None:
-        """The next batch with its track. None: nothing came in time (None: no limit), or all is read."""
-        deadline = None if max_wait_ms is None else asyncio.get_running_loop().time() + max_wait_ms / 1000
+    async def next(self, deadline: float) -> tuple[Track, MessageBatch] | None:
+        """The next batch with its track. None: nothing came before the loop's clock reached `deadline`, or all is
+        read."""
         while True:
             while self._ready:
                 track, generation, batch = self._ready.popleft()
@@ -80,7 +80,7 @@ class Fetcher:
                 return None
             self._news.clear()
             try:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout_at(None if deadline == float("inf") else deadline):
                     await self._news.wait()
             except TimeoutError:
                 return None
@@ -123,7 +123,7 @@ class Fetcher:
         free: dict[Address, list[Track]] = {}
         retry_at_ms = float("inf")
         for track in self._tracks:
-            if track.busy or track.done:
+            if track.wave is not None or track.done:
                 continue
             if track.retry_at_ms > now_ms:
                 retry_at_ms = min(retry_at_ms, track.retry_at_ms)
@@ -158,12 +158,15 @@ class Fetcher:
         self._start(address, tracks, size, wait_ms, 0, idle=True)
 
     def _start(
-        self, address: Address, wave: list[Track], size: int, wait_ms: int, reserve: int, *, idle: bool
+        self, address: Address, tracks: list[Track], size: int, wait_ms: int, reserve: int, *, idle: bool
     ) -> None:
-        for track in wave:
-            track.busy = True
+        wave = object()
+        wants: dict[Route, Track] = {}
+        for track in tracks:
+            track.wave = wave
+            wants[track.topic, track.partition] = track
         self._reserved += reserve
-        task = asyncio.get_running_loop().create_task(self._fetch(address, wave, size, wait_ms))
+        task = asyncio.get_running_loop().create_task(self._fetch(address, wave, wants, size, wait_ms))
         self._tasks.add(task)
 
         def done(task: asyncio.Task[None]) -> None:
@@ -171,49 +174,54 @@ class Fetcher:
             self._reserved -= reserve
             if idle:
                 self._idle_polls[address] -= 1
-            for track in wave:
-                track.busy = False
+            for track in tracks:
+                if track.wave is wave:
+                    track.wave = None
+            if not task.cancelled() and task.exception() is not None:
+                self._error = task.exception()  # our own mistake: the reader must not wait for ever
             if not self._closed:
                 self._pump()
                 self._news.set()
 
         task.add_done_callback(done)
 
-    async def _fetch(self, address: Address, wave: list[Track], size: int, wait_ms: int) -> None:
-        generations = {(track.topic, track.partition): (track, track.generation) for track in wave}
+    async def _fetch(
+        self, address: Address, wave: object, tracks: dict[Route, Track], size: int, wait_ms: int
+    ) -> None:
         wants = [
-            Want(track.topic, track.partition, track.fetch_from, max(size, track.fetch_bytes))
-            for track in wave
+            Want(*route, track.fetch_from, max(size, track.fetch_bytes)) for route, track in tracks.items()
         ]
         groups = split_wants(wants)
-        try:
-            # A group that waits must not hold up the others.
-            wait_ms = wait_ms if len(groups) == 1 else min(wait_ms, _GATHER_MS)
-            await asyncio.gather(*(self._ask(address, group, wait_ms, generations) for group in groups))
-        except errors.TankError as error:
-            for track in wave:
-                self._failed(track, error)
+        # A group that waits must not hold up the others.
+        wait_ms = wait_ms if len(groups) == 1 else min(wait_ms, _GATHER_MS)
+        await asyncio.gather(*(self._fetch_group(address, wave, tracks, group, wait_ms) for group in groups))
 
-    async def _ask(
-        self, address: Address, wants: list[Want], wait_ms: int, generations: dict[Any, Any]
+    async def _fetch_group(
+        self, address: Address, wave: object, tracks: dict[Route, Track], wants: list[Want], wait_ms: int
     ) -> None:
+        try:
+            answers = await self._ask(address, wants, wait_ms)
+        except errors.TankError as error:
+            answers = [PartitionAnswer(want.topic, want.partition, error) for want in wants]
+        for answer in answers:
+            track = tracks[answer.topic, answer.partition]
+            if track.wave is wave:
+                self._take(track, answer)
+
+    async def _ask(self, address: Address, wants: list[Want], wait_ms: int) -> list[PartitionAnswer]:
         settings = self._caller.settings
         transport = await self._caller.pool.at(address)
-        server = transport.server
-        request = consume_request(server, wants, wait_ms, self._settings.min_bytes, settings.client_id)
-        timeout_ms = settings.attempt_timeout_ms + wait_ms
-        message = await transport.ask(
-            request, ConsumeResponse, timeout_ms, f"fetch of {len(wants)} partitions"
+        request = consume_request(
+            transport.server, wants, wait_ms, self._settings.min_bytes, settings.client_id
         )
+        timeout_ms = settings.attempt_timeout_ms + wait_ms
+        what = f"fetch of {len(wants)} partitions"
+        message = await transport.ask(request, ConsumeResponse, timeout_ms, what)
         try:
-            answers = read_consume(message, wants)
+            return read_consume(message, wants)
         except errors.ProtocolViolation as error:
             transport.close()
             raise errors.ConnectionLost(str(error)) from None
-        for answer in answers:
-            track, generation = generations[answer.topic, answer.partition]
-            if track.generation == generation:
-                self._take(track, answer)
 
     def _take(self, track: Track, answer: PartitionAnswer) -> None:
         result = answer.result
@@ -240,7 +248,7 @@ class Fetcher:
             track.failing_since_ms = now_ms
         track.failures += 1
         if isinstance(error, Redirected) and error.leader is not None:
-            self._caller.pool.routes.learn(route, error.leader)
+            self._caller.follow(route, error)
             if track.failures <= 1:
                 return
         elif isinstance(error, errors.OtherLeader | errors.NoLeader):

@@ -16,7 +16,6 @@ from tank_client.model import Stored
 from tank_client.sender import Sender
 from tank_client.settings import ProducerSettings
 
-
 _BUNDLES_PER_TURN = 4
 
 

@@ -34,8 +34,8 @@ class Track:
     """What to ask for at least: grown when a bundle is larger than the usual; 0: the usual."""
     generation: int = 0
     """Raised by a seek, so that what was asked for before is dropped."""
-    busy: bool = False
-    """A fetch is under way."""
+    wave: object | None = None
+    """The fetch that is under way; what another one brings is out of date."""
     behind: bool = True
     """It is not known to be at its end."""
     done: bool = False
@@ -50,6 +50,7 @@ class Track:
         """Goes on at that number."""
         self.position = self.fetch_from = number
         self.generation += 1
+        self.wave = None
         self.behind, self.done, self.failures, self.retry_at_ms = True, False, 0, 0.0
         self._look_for_end()
 

@@ -19,6 +19,7 @@ from tank_protos.bundle import Codec, as_batch, encode
 from tank_protos.error_codes import ConsumeFlag
 from tank_protos.generated import tank
 from tests.support.scripted_broker import Fate, Kind, Moment, ScriptedBroker
+from tests.support.scripted_log import Log
 from tests.support.waiting import run
 
 QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5)
@@ -364,5 +365,34 @@ def test_a_closed_consumer_says_so() -> None:
             await consumer.close()
             with pytest.raises(errors.Closed):
                 await consumer.poll(1000)
+
+    run(scenario())
+
+
+def test_a_seek_does_not_wait_for_the_long_poll() -> None:
+    async def scenario() -> None:
+        async with ScriptedBroker(topics={"t": 1}) as broker, client(broker) as c:
+            fill(broker, "t", 0, 10)
+            settings = ConsumerSettings(max_wait_ms=3_600_000)
+            async with c.consumer("t", start="end", settings=settings) as consumer:
+                assert await consumer.poll(50) is None
+                await consumer.seek("t", 0, 3)
+                found = await consumer.poll(30_000)
+                assert found is not None
+                assert found.first == 3
+
+    run(scenario())
+
+
+def test_partitions_that_are_added_are_read() -> None:
+    async def scenario() -> None:
+        async with ScriptedBroker(topics={"t": 1}) as broker:
+            settings = ClientSettings(metadata_max_age_ms=20)
+            async with Client(broker.address, settings) as c, c.consumer("t", start="end") as consumer:
+                broker.topics["t"].append(Log())
+                fill(broker, "t", 1, 5)
+                found = await consumer.poll(30_000)
+                assert found is not None
+                assert (found.partition, list(found.numbers)) == (1, [1, 2, 3, 4, 5])
 
     run(scenario())
