@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tank_protos.compiler.cli import main
 from tank_protos.compiler.interpreter import lay_out
+from tank_protos.compiler.loading import load_message
 from tank_protos.errors import OutOfRange, TrailingBytes, Truncated, UnsupportedVersion
 from tests.support.compiled import compiled, definition, load, module_of
 from tests.support.schema_values import as_values, values
@@ -241,6 +242,19 @@ def test_a_message_with_everything_round_trips(data: st.DataObject) -> None:
     decoded = CODEC.decode(payload)
     assert as_values(decoded, EVERYTHING.root) == chosen
     assert encoded(decoded) == payload
+
+
+@pytest.mark.parametrize(
+    "about",
+    ['It is called "x"', 'One """ within', '"""', "A path: C:\\new\\N", 'Ends in \\"', "", "One\nand two."],
+)
+def test_whatever_a_definition_says_about_a_field_can_be_imported(about: str) -> None:
+    assert encoded(compiled({"name": "A", "type": "uint8", "about": about})(a=1)) == b"\1"
+
+
+def test_a_pair_of_escapes_is_one_character() -> None:
+    text = definition({"name": "A", "type": "str8"}).replace("A field.", r"\u0041\ud83d\ude00")
+    assert load_message(text, "example.json").root.fields[0].about == "A\U0001f600"
 
 
 def test_trailing_bytes_are_counted() -> None:

@@ -119,6 +119,11 @@ WRONG_FIELDS: dict[str, tuple[list[dict[str, Any]], str]] = {
         "3: Example.B: the condition 'Size == 256' compares 'Size' with 256, but it lies in 0..255; "
         "write a number that it can have",
     ),
+    "condition with a number in no known form": (
+        [U8, {"name": "B", "type": "uint8", "when": "Size == 01"}],
+        "3: Example.B: cannot read the condition 'Size == 01'; "
+        "write it as FIELD == NUMBER (or != < <= > >= &), joined by 'and' and 'or'",
+    ),
     "no bits": (
         [U8, {"name": "B", "type": "uint8", "when": "Size & 0"}],
         "3: Example.B: the condition 'Size & 0' is never true; name the bits",
@@ -134,6 +139,10 @@ WRONG_FIELDS: dict[str, tuple[list[dict[str, Any]], str]] = {
     "default that is no number": (
         [{"name": "A", "type": "uint8", "default": "many"}],
         "2: Example.A: the default 'many' is no uint8; write a number",
+    ),
+    "default that is not finite": (
+        [{"name": "A", "type": "float64", "default": "nan"}],
+        "2: Example.A: the default 'nan' is no float64; write a number",
     ),
     "default that is no bool": (
         [{"name": "A", "type": "bool", "default": "1"}],
@@ -316,6 +325,8 @@ WRONG_JSON = {
     '{"name": "A': "1: a string without an end, or with a wrong escape in it",
     '{"fields": [1 2]}': "1: expected ',' or ']' after a list's element",
     "{}\n{}": "2: expected nothing after the definition; remove what follows it",
+    '{"id": ' + "9" * 5000: "1: a number of more than 40 characters; nothing holds it",
+    '{"name": "\\ud83d"}': "1: half of a surrogate pair, which is no character; write both",
     "[" * 100: "1: nested deeper than 64 levels; flatten it",
     "": "1: expected a value: an object, a list, a string, a number, true, false or null",
     "[]": '1: expected an object: { "name": ... }',

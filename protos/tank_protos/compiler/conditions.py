@@ -7,7 +7,7 @@ from tank_protos.compiler.errors import DefinitionError, Place
 from tank_protos.compiler.schema import BOOL, Comparison, Condition, Field, Marker, Operator, Scalar, Varint
 
 _COMPARISON: Final = re.compile(
-    r"\s*([A-Za-z0-9_]+)\s*(==|!=|<=|>=|<|>|&)\s*(-?(?:0[xX][0-9a-fA-F]+|[0-9]+))\s*"
+    r"\s*([A-Za-z0-9_]+)\s*(==|!=|<=|>=|<|>|&)\s*(-?(?:0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19}))\s*"
 )
 _HOW: Final = "write it as FIELD == NUMBER (or != < <= > >= &), joined by 'and' and 'or'"
 

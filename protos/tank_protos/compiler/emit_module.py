@@ -95,6 +95,9 @@ def _needs_field(message: Message) -> bool:
 
 
 def _docstring(out: Writer, text: str, *, indent: int) -> None:
+    text = text.replace("\\", "\\\\")
+    if '"""' in text or text.endswith('"'):
+        text = text.replace('"', '\\"')
     lines = textwrap.wrap(text, _WIDTH - 4 * indent - 6) or [""]
     out.line(f'"""{lines[0]}' + ('"""' if len(lines) == 1 else ""))
     for line in lines[1:]:

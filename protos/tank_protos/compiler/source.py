@@ -9,13 +9,15 @@ from typing import Final
 
 from tank_protos.compiler.errors import DefinitionError, Place
 
+MAX_NUMBER_CHARACTERS: Final = 40
+"""A 64-bit integer has 20 digits; Python refuses to read one of many thousand."""
 MAX_DEPTH: Final = 64
 """Nesting of a definition. The deepest of the Kafka project's has 12 levels."""
 
 _SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\n]*)*")
 _STRING = re.compile(r'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)"')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
+_ESCAPES = re.compile(r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]')
 _ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
 
@@ -126,7 +128,12 @@ class _Reader:
         if match is None:
             raise self.error("a string without an end, or with a wrong escape in it")
         self.at = match.end()
-        return _ESCAPE.sub(_unescape, match.group(1))
+        try:
+            text = _ESCAPES.sub(_unescape, match.group(1))
+            text.encode()
+        except UnicodeError:
+            raise self.error("half of a surrogate pair, which is no character; write both") from None
+        return text
 
     def atom(self) -> int | float | bool | None:
         for word, value in _WORDS.items():
@@ -134,6 +141,8 @@ class _Reader:
                 self.at += len(word)
                 return value
         match = _NUMBER.match(self.text, self.at)
+        if match is not None and len(match.group()) > MAX_NUMBER_CHARACTERS:
+            raise self.error(f"a number of more than {MAX_NUMBER_CHARACTERS} characters; nothing holds it")
         if match is None:
             raise self.error("expected a value: an object, a list, a string, a number, true, false or null")
         self.at = match.end()
@@ -141,6 +150,8 @@ class _Reader:
 
 
 def _unescape(match: re.Match[str]) -> str:
-    if match.group(1):
-        return chr(int(match.group(1), 16))
-    return _ESCAPED.get(match.group(2), match.group(2))
+    """A run of `\\uXXXX` is UTF-16, so that a pair of surrogates becomes one character."""
+    escapes = match.group()
+    if escapes.startswith("\\u"):
+        return bytes.fromhex(escapes.replace("\\u", "")).decode("utf-16-be")
+    return _ESCAPED.get(escapes[1], escapes[1])

@@ -1,5 +1,7 @@
 """Understands the keys about a field's value: nullableVersions, default, measures."""
 
+import math
+
 from tank_protos.compiler.members import Members
 from tank_protos.compiler.schema import (
     BOOL,
@@ -99,13 +101,20 @@ def _parse(text: str, field_type: Type, members: Members) -> DefaultValue:
         raise members.error("default", f"a default has no meaning for the type '{type_name}'; remove it")
     try:
         if field_type is FLOAT64:
-            return float(text)
+            return _finite(text)
         number = int(text, 0)
     except ValueError:
         raise members.error("default", f"the default '{text}' is no {type_name}; write a number") from None
     low, high = (0, VARINT_MAX) if isinstance(field_type, Varint) else (field_type.low, field_type.high)
     if not low <= number <= high:
         raise members.error("default", f"the default {number} does not fit into {type_name} ({low}..{high})")
+    return number
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
     return number
 
 
