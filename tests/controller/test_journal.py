@@ -170,6 +170,36 @@ def test_a_damaged_snapshot_is_replaced_by_the_one_before_and_the_entries_since(
         shutil.rmtree(folder)
 
 
+def crashed_behind_a_snapshot(folder: Path) -> Path:
+    """A crash came between a snapshot of entries 1 to 3 and the journal that would begin behind it."""
+    files = FailingFiles()
+    journal, _ = opened(folder, files)
+    journal.append([b"1", b"2"])
+    journal.append([b"3"])
+    files.fail_replace = ".journal"
+    with pytest.raises(JournalFullError):
+        journal.snapshot(3, b"123")
+    return folder / f"{1:020}.journal"
+
+
+def test_what_the_snapshot_holds_may_be_damaged_in_the_journal(tmp_path: Path) -> None:
+    path = crashed_behind_a_snapshot(tmp_path)
+    path.write_bytes(path.read_bytes()[:-1])
+    journal, recovered = opened(tmp_path)
+    assert (recovered.snapshot, recovered.entries) == (b"123", [])
+    assert journal.append([b"4"]) == 4
+    assert opened(tmp_path)[1].entries == [(4, b"4")]
+
+
+def test_what_only_a_damaged_snapshot_held_is_missed(tmp_path: Path) -> None:
+    path = crashed_behind_a_snapshot(tmp_path)
+    path.write_bytes(path.read_bytes()[:-1])
+    snapshot = tmp_path / f"{3:020}.snapshot"
+    snapshot.write_bytes(flipped(snapshot.read_bytes(), -1))
+    with pytest.raises(JournalDamagedError, match="entry 3"):
+        opened(tmp_path)
+
+
 @pytest.mark.parametrize(
     "lost",
     [
