@@ -121,3 +121,8 @@ def test_a_snapshot_holds_everything() -> None:
     assert again.producers["p"].producer_id == 3
     assert again.groups["g"][2][1].sequence_number == 7
     assert again.brokers[1].endpoints == (("tank", "127.0.0.1", 11011),)
+
+
+def test_the_order_of_last_use_survives_a_snapshot() -> None:
+    state = applied(register(), init_producer("q", 1, 1), init_producer("p", 1, 2))
+    assert list(ClusterState.load(state.snapshot()).producers) == ["q", "p"]
