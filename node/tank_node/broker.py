@@ -74,6 +74,8 @@ class Broker:
         self._by_log: dict[PartitionLog, Partition] = {}
         self._deadlines: list[tuple[int, int, Waiter]] = []
         self._order = itertools.count()
+        self.wait_entries = 0
+        """Of all waiters together."""
         self.rolled: list[Partition] = []
         """Partitions that began a segment: retention looks at them as soon as the answers are out."""
         self._maintenance: Iterator[Partition] = iter(())
@@ -158,6 +160,7 @@ class Broker:
             partition.waiters[waiter] = None
         heapq.heappush(self._deadlines, (waiter.deadline_ms, next(self._order), waiter))
         self.metrics.waiting += 1
+        self.wait_entries += waiter.entries
         if len(self._deadlines) > 2 * self.metrics.waiting + 1024:
             # Those who were woken leave their deadline behind; without this an hour's worth of them would
             # pile up.
@@ -172,6 +175,7 @@ class Broker:
         for partition in waiter.partitions:
             partition.waiters.pop(waiter, None)
         self.metrics.waiting -= 1
+        self.wait_entries -= waiter.entries
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` has something to do, on the monotonic clock; None: not before somebody waits."""

@@ -73,7 +73,7 @@ class Housekeeping:
             return "unused" if now_ms - connection.opened_ms >= limits.unused_connection_ms else ""
         if connection.unsent:
             return "stalled_send" if now_ms - connection.send_progress_ms >= limits.stalled_send_ms else ""
-        if not connection.frame_since_ms or connection.session.in_flight >= limits.in_flight:
+        if not connection.frame_since_ms or connection.session.is_full:
             return ""
         # While it waits for memory its clock stands still only as far as progress goes: whoever holds
         # half a frame and never gets room for the rest is closed too, or those who hold memory could wait

@@ -54,16 +54,18 @@ class Limits:
     """Long polls on one partition; above it they are answered at once, empty, because each append
     visits all of them."""
 
-    client_memory_bytes: int = 80 * MIB
-    """Memory held for one connection: half a frame and unsent answers. At least one frame and its
-    neighbours."""
+    wait_entries: int = 65_536
+    """Partitions that the waiting requests of one connection may name; each costs some 300 bytes."""
+
+    all_wait_entries: int = 400_000
+    """The same of all connections together."""
 
     memory_bytes: int = 160 * MIB
     """Memory held for all connections; above it connections with large frames under way wait unread."""
 
     unsent_bytes: int = 1 * MIB
-    """Unsent answers of one connection above which it is not read. Chunks do not count: they are sent
-    from the file."""
+    """Unsent answers of one connection, above which its next requests are not taken: small requests may have
+    large answers. Chunks do not count: they are sent from the file."""
 
     receive_bytes: int = 256 * KIB
     """What one connection is read in one tick, so that a busy one does not make the others wait."""
@@ -74,9 +76,6 @@ class Limits:
 
     send_once_bytes: int = 4 * MIB
     """What one connection is sent in one go, so that a chunk of 64 MiB does not make the others wait."""
-
-    copied_chunk_bytes: int = 16 * KIB
-    """Chunks up to this size are read and sent with their header: one system call less than sendfile."""
 
     socket_send_bytes: int = 0
     """The kernel's send buffer for each connection; 0: the system's own tuning."""
@@ -132,10 +131,10 @@ class Limits:
             raise LimitError(f"frame_bytes must be between 1 and {TANK_FRAME_BYTES}, not {self.frame_bytes}")
         if self.bundle_bytes >= self.frame_bytes:
             raise LimitError("bundle_bytes must be less than frame_bytes, which holds it")
-        if self.client_memory_bytes < self.frame_bytes + self.receive_bytes:
-            raise LimitError("client_memory_bytes must be at least frame_bytes plus receive_bytes")
-        if self.memory_bytes < self.client_memory_bytes:
-            raise LimitError("memory_bytes must be at least client_memory_bytes")
+        if self.memory_bytes < self.frame_bytes + 2 * self.receive_bytes:
+            raise LimitError(
+                "memory_bytes must hold at least one frame: frame_bytes plus twice receive_bytes"
+            )
         if self.arena_bytes < 4 * self.receive_bytes:
             raise LimitError("arena_bytes must be at least four times receive_bytes")
         if min(self.connections, self.in_flight, self.waits_per_partition, self.receive_bytes) < 1:

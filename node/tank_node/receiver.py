@@ -69,7 +69,7 @@ class Receiver:
     def resume(self, connection: Connection) -> None:
         """Takes frames that had to wait for answers, without receiving."""
         pending = connection.pending
-        if len(pending) < HEADER_BYTES or connection.session.in_flight >= self._limits.in_flight:
+        if len(pending) < HEADER_BYTES or connection.session.is_full:
             return
         start, end = self.used, self.used + len(pending)
         if end > len(self._arena):
@@ -103,12 +103,12 @@ class Receiver:
             connection.pending = bytes(self._view[rest:end])
         if rest > start or not connection.frame_since_ms:
             connection.frame_since_ms = self._broker.tick.monotonic_ms
-        if left >= HEADER_BYTES and session.in_flight < self._limits.in_flight:
+        if left >= HEADER_BYTES and not session.is_full:
             total = HEADER_BYTES + int.from_bytes(connection.pending[1:HEADER_BYTES], "little")
             if total > self._limits.receive_bytes:
                 self._begin_large(connection, total)
         self._server.hold(connection)
-        if session.in_flight >= self._limits.in_flight:
+        if session.is_full:
             self._server.watch(connection)
 
     def _begin_large(self, connection: Connection, total: int) -> None:

@@ -247,10 +247,12 @@ class TankServer:
         else:
             connection.queue(out)
             out.clear()
+            session.out_bytes = 0
             session.has_chunks = False
             self._drain(connection)
             return
         out.clear()
+        session.out_bytes = 0
         try:
             count = connection.socket.send(data)
         except BlockingIOError:
@@ -298,9 +300,7 @@ class TankServer:
         events = 0
         if connection.unsent:
             events = _OUT
-        elif not (
-            self._stopping or connection.starved or connection.session.in_flight >= self.limits.in_flight
-        ):
+        elif not (self._stopping or connection.starved or connection.session.is_full):
             events = _IN
         if events != connection.events and not connection.closed:
             connection.events = events

@@ -18,12 +18,14 @@ class Settler(Protocol):
 class Waiter:
     """Somebody who waits for the high-water mark of some partitions; registered through `Broker.wait`."""
 
-    __slots__ = ("deadline_ms", "done", "partitions")
+    __slots__ = ("deadline_ms", "done", "entries", "partitions")
 
     def __init__(self) -> None:
         self.partitions: tuple[Partition, ...] = ()
         self.deadline_ms = 0
         self.done = False
+        self.entries = 0
+        """How many partitions its request names, repeats included: what it costs to keep."""
 
     def advanced(self, partition: "Partition", appended_bytes: int) -> None:
         """The high-water mark of one of them moved, over that many bytes."""

@@ -194,7 +194,6 @@ def test_large_frames_wait_for_memory_and_come_through(tmp_path: Path) -> None:
     limits = Limits(
         frame_bytes=4 * MIB,
         bundle_bytes=3 * MIB,
-        client_memory_bytes=5 * MIB,
         memory_bytes=5 * MIB,
         housekeeping_ms=10,
     )

@@ -64,9 +64,8 @@ def consume(session: "TankSession", payload: memoryview) -> None:
         _answer(session, request.request_id, topics, woken=False)
         return
     partitions = _partitions(topics)
-    most = session.limits.waits_per_partition
-    if any(len(partition.waiters) >= most for partition in partitions):
-        session.metrics.refused["too_many_waits"] += 1
+    entries = sum(count for _, count, _ in topics)
+    if not session.may_wait(partitions, entries):
         _answer(session, request.request_id, topics, woken=False)
         return
     min_bytes = min(request.min_bytes, session.limits.fetch_bytes)
@@ -232,10 +231,8 @@ class FetchWait(Waiter):
                     # A log that never held a message may begin anywhere: who waits wants that number.
                     starts_anywhere = number <= 1 and not partition.log.first_available
                     one.sequence_number = FIRST_AVAILABLE if starts_anywhere else number
-        session = self.session
-        session.in_flight += 1
-        session.waits[self] = None
-        session.broker.wait(self, partitions, wait_ms)
+        self.entries = sum(count for _, count, _ in self.topics)
+        self.session.begin_wait(self, partitions, wait_ms)
 
     def advanced(self, partition: Partition, appended_bytes: int) -> None:
         if self.numbers[partition] > partition.high_water_mark:
@@ -262,9 +259,7 @@ class FetchWait(Waiter):
 
     def _finish(self) -> None:
         session = self.session
-        session.broker.forget(self)
-        session.waits.pop(self, None)
-        session.in_flight -= 1
+        session.end_wait(self)
         waited_ms = session.broker.tick.monotonic_ms - self.began_ms
         session.metrics.wait_latency.add(waited_ms / 1000)
         _answer(session, self.request_id, self.topics, woken=True)

@@ -3,6 +3,7 @@
 A request in flight keeps its numbers and names, never its bytes: those are gone when the controller answers.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tank_node.controller_link import (
@@ -39,19 +40,27 @@ if TYPE_CHECKING:
     from tank_node.sessions.tank import TankSession
 
 
-def _finish(session: "TankSession", answer: Message) -> None:
-    session.in_flight -= 1
-    session.answer(answer.ID, answer.encode())
+def _asking(session: "TankSession", payload: memoryview) -> Callable[[Message], None]:
+    """Counts a request as under way; what is returned sends its answer."""
+    size = len(payload)
+    session.in_flight += 1
+    session.asked_bytes += size
+
+    def finish(answer: Message) -> None:
+        session.in_flight -= 1
+        session.asked_bytes -= size
+        session.answer(answer.ID, answer.encode())
+
+    return finish
 
 
 def init_producer(session: "TankSession", payload: memoryview) -> None:
     """A producer id."""
     request = InitProducerRequest.decode(payload)
-    session.in_flight += 1
+    finish = _asking(session, payload)
 
     def done(outcome: ProducerOutcome) -> None:
-        _finish(
-            session,
+        finish(
             InitProducerResponse(
                 request_id=request.request_id,
                 error=outcome.error,
@@ -67,11 +76,11 @@ def init_producer(session: "TankSession", payload: memoryview) -> None:
 def create_topics(session: "TankSession", payload: memoryview) -> None:
     """Creates a topic; it can be used when the answer comes."""
     request = CreateTopicsRequest.decode(payload)
-    session.in_flight += 1
+    finish = _asking(session, payload)
 
     def done(outcome: TopicOutcome) -> None:
         answer = CreateTopicsResponse(request.request_id, outcome.error, outcome.message, outcome.topic_id)
-        _finish(session, answer)
+        finish(answer)
 
     topic = NewTopic(
         name=request.name,
@@ -86,10 +95,10 @@ def create_topics(session: "TankSession", payload: memoryview) -> None:
 def alter_topic(session: "TankSession", payload: memoryview) -> None:
     """Changes settings, adds partitions."""
     request = AlterTopicRequest.decode(payload)
-    session.in_flight += 1
+    finish = _asking(session, payload)
 
     def done(outcome: TopicOutcome) -> None:
-        _finish(session, AlterTopicResponse(request.request_id, outcome.error, outcome.message))
+        finish(AlterTopicResponse(request.request_id, outcome.error, outcome.message))
 
     change = TopicAlteration(
         name=request.name,
@@ -103,10 +112,10 @@ def alter_topic(session: "TankSession", payload: memoryview) -> None:
 def delete_topic(session: "TankSession", payload: memoryview) -> None:
     """Deletes a topic with its data."""
     request = DeleteTopicRequest.decode(payload)
-    session.in_flight += 1
+    finish = _asking(session, payload)
 
     def done(outcome: TopicOutcome) -> None:
-        _finish(session, DeleteTopicResponse(request.request_id, outcome.error, outcome.message))
+        finish(DeleteTopicResponse(request.request_id, outcome.error, outcome.message))
 
     session.broker.link.delete_topic(request.name, done)
 
@@ -114,12 +123,12 @@ def delete_topic(session: "TankSession", payload: memoryview) -> None:
 def commit_positions(session: "TankSession", payload: memoryview) -> None:
     """Keeps how far a group has read."""
     request = CommitPositionsRequest.decode(payload)
-    session.in_flight += 1
+    finish = _asking(session, payload)
     request_id = request.request_id
 
     def done(outcome: CommitOutcome) -> None:
         results = [CommitResult(error) for error in outcome.results]
-        _finish(session, CommitPositionsResponse(request_id, outcome.error, outcome.message, results))
+        finish(CommitPositionsResponse(request_id, outcome.error, outcome.message, results))
 
     positions = [Position(p.topic, p.partition, p.sequence_number, p.metadata) for p in request.positions]
     session.broker.link.commit_positions(request.group, positions, done)
@@ -128,7 +137,7 @@ def commit_positions(session: "TankSession", payload: memoryview) -> None:
 def fetch_positions(session: "TankSession", payload: memoryview) -> None:
     """How far a group has read."""
     request = FetchPositionsRequest.decode(payload)
-    session.in_flight += 1
+    finish = _asking(session, payload)
     request_id = request.request_id
 
     def done(outcome: PositionsOutcome) -> None:
@@ -136,7 +145,7 @@ def fetch_positions(session: "TankSession", payload: memoryview) -> None:
             CommittedPosition(p.topic, p.partition, p.sequence_number, p.metadata, p.committed_ms)
             for p in outcome.positions
         ]
-        _finish(session, FetchPositionsResponse(request_id, outcome.error, outcome.message, positions))
+        finish(FetchPositionsResponse(request_id, outcome.error, outcome.message, positions))
 
     session.broker.link.fetch_positions(request.group, request.topics, done)
 
@@ -144,11 +153,9 @@ def fetch_positions(session: "TankSession", payload: memoryview) -> None:
 def list_groups(session: "TankSession", payload: memoryview) -> None:
     """All groups that have positions."""
     request = ListGroupsRequest.decode(payload)
-    session.in_flight += 1
+    finish = _asking(session, payload)
 
     def done(outcome: GroupsOutcome) -> None:
-        _finish(
-            session, ListGroupsResponse(request.request_id, outcome.error, outcome.message, outcome.groups)
-        )
+        finish(ListGroupsResponse(request.request_id, outcome.error, outcome.message, outcome.groups))
 
     session.broker.link.list_groups(done)

@@ -223,14 +223,11 @@ def await_ends(session: "TankSession", payload: memoryview) -> None:
             break
         at_once = at_once or known.high_water_mark == UNKNOWN
         partitions.append(partition)
-    most = session.limits.waits_per_partition
-    if any(len(partition.waiters) >= most for partition in partitions):
-        session.metrics.refused["too_many_waits"] += 1
-        at_once = True
-    if at_once or not partitions:
+    waited_for = tuple(dict.fromkeys(partitions))
+    if at_once or not partitions or not session.may_wait(waited_for, len(partitions)):
         _answer_ends(session, request)
     else:
-        EndsWait(session, request).begin(tuple(dict.fromkeys(partitions)))
+        EndsWait(session, request).begin(waited_for)
 
 
 def _answer_ends(session: "TankSession", request: AwaitEndsRequest) -> None:
@@ -262,11 +259,9 @@ class EndsWait(Waiter):
         self.request = request
 
     def begin(self, partitions: tuple[Partition, ...]) -> None:
-        session = self.session
-        session.in_flight += 1
-        session.waits[self] = None
-        wait_ms = min(self.request.max_wait_ms, session.limits.max_wait_ms)
-        session.broker.wait(self, partitions, wait_ms)
+        self.entries = len(self.request.partitions)
+        wait_ms = min(self.request.max_wait_ms, self.session.limits.max_wait_ms)
+        self.session.begin_wait(self, partitions, wait_ms)
 
     def advanced(self, partition: Partition, appended_bytes: int) -> None:
         self.expired()
@@ -275,11 +270,8 @@ class EndsWait(Waiter):
         self.expired()
 
     def expired(self) -> None:
-        session = self.session
-        session.broker.forget(self)
-        session.waits.pop(self, None)
-        session.in_flight -= 1
-        _answer_ends(session, self.request)
+        self.session.end_wait(self)
+        _answer_ends(self.session, self.request)
 
 
 # --- topics --------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from struct import Struct
 from tank_node.broker import Broker
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
+from tank_node.partition import Partition
 from tank_node.sessions import admin, consume, control, extensions, produce
 from tank_node.sessions.output import Output
 from tank_node.sessions.produce_path import BEFORE_PREFIX, ProducePath, bundle_at
@@ -65,17 +66,9 @@ class TankSession:
     """
 
     __slots__ = (
-        "broker",
-        "closed",
-        "has_chunks",
-        "in_flight",
-        "limits",
-        "metrics",
-        "out",
-        "path",
-        "ready",
-        "waits",
-    )
+        "asked_bytes", "broker", "closed", "has_chunks", "in_flight", "limits", "metrics", "out", "out_bytes",
+        "path", "ready", "wait_entries", "waits",
+    )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -89,8 +82,24 @@ class TankSession:
         """Whether `out` holds more than bytes."""
         self.in_flight = 0
         self.path = ProducePath()
+        self.out_bytes = 0
+        """Of `out`, without chunks. The server sets it to 0 when it takes them."""
+        self.asked_bytes = 0
+        """Of requests that the controller has not answered."""
         self.waits: dict[Waiter, None] = {}
+        self.wait_entries = 0
+        """Partitions that `waits` name, all together."""
         self.closed = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more requests are taken until some of what is under way is done or sent."""
+        limits = self.limits
+        return (
+            self.in_flight >= limits.in_flight
+            or self.out_bytes >= limits.unsent_bytes
+            or self.asked_bytes >= limits.request_bytes
+        )
 
     # --- input -----------------------------------------------------------------------------------
 
@@ -125,10 +134,12 @@ class TankSession:
                     run = []
                 self.frame(message_id, view[at + HEADER_BYTES : stop])
                 at = stop
+                if self.is_full:
+                    return at
         finally:
             if run:
                 self._expect(run)
-        return at if self.in_flight >= most else self._receive_short(buffer, view, at, end)
+        return self._receive_short(buffer, view, at, end)
 
     def _expect(self, run: list[int]) -> None:
         """One answer for all produce requests that came by the short way one after another."""
@@ -138,7 +149,7 @@ class TankSession:
 
     def _receive_short(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
         """What is left when less than the start of a produce is there: other short frames, or part of one."""
-        while end - at >= HEADER_BYTES and self.in_flight < self.limits.in_flight:
+        while end - at >= HEADER_BYTES and not self.is_full:
             message_id, length = _read_frame(buffer, at)
             stop = at + HEADER_BYTES + length
             if stop > end:
@@ -169,6 +180,7 @@ class TankSession:
         if not self.out:
             self.ready()
         self.out.append(frame)
+        self.out_bytes += len(frame)
 
     def answer(self, message_id: int, payload: list[Buffer]) -> None:
         """Queues an answer with this payload."""
@@ -177,6 +189,34 @@ class TankSession:
     def ping(self) -> None:
         """Queues a ping: the first thing a client reads, and then the heartbeat."""
         self.send(PING)
+
+    # --- waits -----------------------------------------------------------------------------------
+
+    def may_wait(self, partitions: tuple[Partition, ...], entries: int) -> bool:
+        """Whether a request that names so many partitions may wait; else it is answered as it stands."""
+        limits = self.limits
+        if (
+            self.wait_entries + entries <= limits.wait_entries
+            and self.broker.wait_entries + entries <= limits.all_wait_entries
+            and all(len(partition.waiters) < limits.waits_per_partition for partition in partitions)
+        ):
+            return True
+        self.metrics.refused["too_many_waits"] += 1
+        return False
+
+    def begin_wait(self, waiter: Waiter, partitions: tuple[Partition, ...], max_wait_ms: int) -> None:
+        """Registers a request that waits; `waiter.entries` is set."""
+        self.in_flight += 1
+        self.wait_entries += waiter.entries
+        self.waits[waiter] = None
+        self.broker.wait(waiter, partitions, max_wait_ms)
+
+    def end_wait(self, waiter: Waiter) -> None:
+        """Takes a waiting request back, before its answer."""
+        self.broker.forget(waiter)
+        del self.waits[waiter]
+        self.wait_entries -= waiter.entries
+        self.in_flight -= 1
 
     def close(self) -> None:
         """Ends all waits. What was appended stays; its answers go nowhere."""

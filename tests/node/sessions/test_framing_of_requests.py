@@ -17,6 +17,7 @@ from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
     ConsumeTopic,
+    DescribeTopicsRequest,
     ProducePartition,
     ProduceRequest,
     ProduceTopic,
@@ -145,6 +146,31 @@ def test_too_many_requests_under_way_wait_in_the_clients_bytes(tmp_path: Path) -
         assert len(client.answers()) == 3
         client.feed(b"")
         assert client.session.in_flight == 2
+
+
+def test_small_requests_with_large_answers_are_taken_only_as_fast_as_those_leave(tmp_path: Path) -> None:
+    with BenchNode(tmp_path / "data", Limits(unsent_bytes=50_000)) as node:
+        node.controller.add("large", 500)
+        client = node.client()
+        ask = b"".join(frame(68, DescribeTopicsRequest(0, 1, ["large"]).encode()))
+        client.feed(ask * 20)
+        first = len(client.taken())
+        assert 50_000 <= first < 100_000
+        client.session.out_bytes = 0  # as the server does when it has sent them
+        client.feed(b"")
+        assert len(client.taken()) == first
+
+
+def test_waits_that_name_many_partitions_are_bounded(tmp_path: Path) -> None:
+    with BenchNode(tmp_path / "data", Limits(wait_entries=20)) as node:
+        node.controller.add("a", 8)
+        client = node.client()
+        wanted = [ConsumePartition(n, 1, 100) for n in range(8)]
+        for request_id in (1, 2, 3):
+            client.send(ConsumeRequest(2, request_id, "", 1000, 0, 0, [ConsumeTopic("a", wanted)]))
+        assert [payload[4] for _, payload in client.answers()] == [3]
+        client.session.close()
+        assert node.broker.wait_entries == 0
 
 
 def test_a_request_of_ours_cannot_name_more_bundles_than_the_bound(tmp_path: Path) -> None:
