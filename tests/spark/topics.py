@@ -31,10 +31,11 @@ class Topic:
         latest = timestamps if isinstance(timestamps, int) else max(timestamps)
         self._client.produce_bundle(self.name, partition, bundle, max_timestamp_ms=latest)
 
-    def add_numbers(self, begin: int, end: int, *, partition: int = 0) -> None:
-        """The numbers as text, ten a bundle."""
+    def add_numbers(self, begin: int, end: int, *, partition: int = 0, digits: int = 1) -> None:
+        """The numbers as text, ten a bundle, with zeros before them up to so many digits."""
         for at in range(begin, end, 10):
-            self.add([b"%d" % number for number in range(at, min(at + 10, end))], partition=partition)
+            values = [b"%0*d" % (digits, number) for number in range(at, min(at + 10, end))]
+            self.add(values, partition=partition)
 
     def ends(self, partition: int = 0) -> tuple[int, int]:
         """The first number that can be read, and the last."""
@@ -76,9 +77,10 @@ class Topic:
 
 
 def write_stream(rows: DataFrame, topic: Topic, checkpoint: str, **options: Any) -> Any:
-    """`rows.writeStream` into a topic, not yet started."""
+    """`rows.writeStream` of keys and values into a topic, not yet started."""
     return (
-        rows.writeStream.format("tank")
+        rows.select("key", "value")
+        .writeStream.format("tank")
         .options(servers=topic.servers, topic=topic.name, **options)
         .option("checkpointLocation", checkpoint)
     )

@@ -1,0 +1,142 @@
+"""df.writeStream: what is written once although Spark writes it twice."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.topics import run_to_end, write_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tank_client.sync import Client
+    from tests.spark.conftest import NewTopic
+
+pytestmark = pytest.mark.spark
+
+
+# Spark sends rows on in pieces of 64 KiB: of rows so long the sink gets some before the last are made.
+FAR_MORE_THAN_PIPES_HOLD = 4000
+
+
+def forget_commit(checkpoint: str, batch: int) -> None:
+    """As if Spark had died after writing the batch and before noting that it did."""
+    for name in (str(batch), f".{batch}.crc"):
+        (Path(checkpoint) / "commits" / name).unlink(missing_ok=True)
+
+
+def test_a_batch_that_spark_runs_again_is_not_written_again(
+    spark: SparkSession, new_topic: NewTopic, checkpoint: str
+) -> None:
+    source, sink = new_topic(partitions=3), new_topic(partitions=2)
+    for partition in range(3):
+        source.add_numbers(partition * 100, partition * 100 + 100, partition=partition)
+    rows = source.stream(spark, maxOffsetsPerTrigger="150").selectExpr("value AS key", "value")
+    run_to_end(write_stream(rows, sink, checkpoint, bundleRows="7"))
+    assert sink.numbers(2) == list(range(300))
+    written = [sink.messages(0), sink.messages(1)]
+    forget_commit(checkpoint, 1)
+    source.add_numbers(300, 310)
+    again = run_to_end(write_stream(rows, sink, checkpoint, bundleRows="7"))
+    assert [progress["batchId"] for progress in again.recentProgress][:2] == [1, 2]
+    assert [sink.messages(0)[: len(written[0])], sink.messages(1)[: len(written[1])]] == written
+    assert sink.numbers(2) == list(range(310))
+
+
+def failing_once(servers: str, sink: str, after: int) -> Any:
+    """A function for mapInArrow: a task's first attempt fails as soon as the broker has some of its rows."""
+
+    def pass_through(batches: Iterator[Any]) -> Iterator[Any]:
+        import time
+
+        from pyspark import TaskContext
+
+        from tank_client.sync import Client
+
+        context = TaskContext.get()
+        assert context is not None
+        for number, batch in enumerate(batches):
+            if number == after and context.attemptNumber() == 0:
+                with Client(servers) as client:
+                    deadline = time.monotonic() + 60
+                    while client.admin.await_ends({(sink, 0): 0}, 1000)[sink, 0].high_water_mark == 0:
+                        if time.monotonic() > deadline:
+                            return  # rows are missing then, and the test fails
+                raise RuntimeError("the first attempt fails")
+            yield batch
+
+    pass_through.__module__ = "__main__"  # Spark sends it whole: the workers can't import the tests
+    return pass_through
+
+
+def test_a_task_that_fails_in_mid_write_and_runs_again_repeats_nothing(
+    spark: SparkSession, new_topic: NewTopic, checkpoint: str
+) -> None:
+    source, sink = new_topic(), new_topic()
+    source.add_numbers(0, 500, digits=FAR_MORE_THAN_PIPES_HOLD)
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
+    try:
+        rows = source.stream(spark).select("key", "value")
+        rows = rows.mapInArrow(failing_once(source.servers, sink.name, after=30), "key binary, value binary")
+        run_to_end(write_stream(rows, sink, checkpoint, bundleRows="4"))
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert [int(message.value) for message in sink.messages()] == list(range(500))
+
+
+def test_a_batch_write_whose_task_fails_repeats_nothing(spark: SparkSession, new_topic: NewTopic) -> None:
+    sink = new_topic()
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
+    try:
+        rows = (
+            spark.range(500)
+            .coalesce(1)
+            .selectExpr(f"CAST(lpad(string(id), {FAR_MORE_THAN_PIPES_HOLD}, '0') AS binary) AS value")
+        )
+        rows = rows.mapInArrow(failing_once(sink.servers, sink.name, after=30), "value binary")
+        writer = rows.write.format("tank").mode("append")
+        writer.options(servers=sink.servers, topic=sink.name, bundleRows="4").save()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert [int(message.value) for message in sink.messages()] == list(range(500))
+
+
+def test_a_checkpoint_put_back_to_an_older_state_is_noticed(
+    spark: SparkSession, new_topic: NewTopic, checkpoint: str
+) -> None:
+    source, sink = new_topic(), new_topic()
+    source.add_numbers(0, 10)
+    run_to_end(write_stream(source.stream(spark), sink, checkpoint))
+    older = f"{checkpoint}-older"
+    shutil.copytree(checkpoint, older)
+    for begin in (10, 20):
+        source.add_numbers(begin, begin + 10)
+        run_to_end(write_stream(source.stream(spark), sink, checkpoint))
+    query = write_stream(source.stream(spark), sink, older).trigger(availableNow=True).start()
+    with pytest.raises(Exception, match="put back to an older state"):
+        query.awaitTermination()
+    assert sink.numbers() == list(range(30))
+
+
+def test_two_queries_write_to_one_topic(spark: SparkSession, new_topic: NewTopic, checkpoint: str) -> None:
+    source, sink = new_topic(), new_topic()
+    source.add_numbers(0, 10)
+    for number in range(2):
+        run_to_end(write_stream(source.stream(spark), sink, f"{checkpoint}-{number}"))
+    assert sink.numbers() == sorted([*range(10), *range(10)])
+
+
+def test_a_topic_that_is_not_there_is_named_with_the_command(
+    spark: SparkSession, new_topic: NewTopic, client: Client, checkpoint: str
+) -> None:
+    source, sink = new_topic(), new_topic()
+    source.add_numbers(0, 1)
+    client.admin.delete_topic(sink.name)
+    query = write_stream(source.stream(spark), sink, checkpoint).trigger(availableNow=True).start()
+    with pytest.raises(Exception, match=f"tank topic create {sink.name}"):
+        query.awaitTermination()
