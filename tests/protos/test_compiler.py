@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tank_protos.compiler import corpus
 from tank_protos.compiler.cli import main
 from tank_protos.compiler.interpreter import lay_out
 from tank_protos.compiler.loading import load_message
@@ -75,6 +76,17 @@ def test_a_value_without_a_place_in_its_version_is_refused() -> None:
     with pytest.raises(UnsupportedVersion) as caught:
         codec(a=1, b=2).encode(0)
     assert str(caught.value) == "Example.B is set, but version 0 has no place for it; leave its default"
+
+
+def test_a_struct_without_a_place_in_its_version_is_refused() -> None:
+    inner = [{"name": "B", "type": "uint8", "about": "B."}]
+    module = module_of(
+        load({"name": "A", "type": "Thing", "versions": "1+", "fields": inner}, validVersions="0-1")
+    )
+    assert encoded(module.Example(module.Thing(2)), 1) == b"\2"
+    assert encoded(module.Example(), 0) == b""
+    with pytest.raises(UnsupportedVersion, match=r"Example\.A is set, but version 0 has no place for it"):
+        module.Example(module.Thing(2)).encode(0)
 
 
 def test_a_version_that_is_not_valid_is_refused() -> None:
@@ -250,6 +262,13 @@ def test_a_message_with_everything_round_trips(data: st.DataObject) -> None:
 )
 def test_whatever_a_definition_says_about_a_field_can_be_imported(about: str) -> None:
     assert encoded(compiled({"name": "A", "type": "uint8", "about": about})(a=1)) == b"\1"
+
+
+def test_a_message_with_everything_has_seeds() -> None:
+    found = corpus.seeds(EVERYTHING)
+    assert {name.split("-v")[1] for name, _ in found} == {"0", "1", "2", "3"}
+    for _, payload in found:
+        assert encoded(CODEC.decode(payload)) == payload
 
 
 def test_a_pair_of_escapes_is_one_character() -> None:

@@ -162,7 +162,7 @@ WRONG_FIELDS: dict[str, tuple[list[dict[str, Any]], str]] = {
     ),
     "null by default but not nullable": (
         [{"name": "A", "type": "str16", "default": "null"}],
-        "2: Example.A: the default is null, but no version is nullable; add 'nullableVersions'",
+        "2: Example.A: the default is null, but not every version is nullable; write 'nullableVersions': '0'",
     ),
     "null without a place": (
         [{"name": "A", "type": "str8", "nullableVersions": "0+"}],
@@ -296,6 +296,10 @@ WRONG_MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
         {"validVersions": "0+"},
         "1: Example: 'validVersions' needs an upper end; write 0-3, not 0+",
     ),
+    "versions that their field cannot hold": (
+        {"validVersions": "0-256", "versionField": "Size"},
+        "1: Example: the version field 'Size' holds no version above 255; use a wider type, or end there",
+    ),
     "version field that is none": (
         {"versionField": "Version"},
         "1: Example: the version field 'Version' must be an integer before every field with versions or "
@@ -339,3 +343,11 @@ def test_a_wrong_text(text: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         load_message(text, "example.json")
     assert str(caught.value) == f"example.json:{WRONG_JSON[text]}"
+
+
+def test_null_as_the_default_of_a_field_that_is_nullable_in_part_of_its_versions() -> None:
+    field = {"name": "A", "type": "str16", "nullableVersions": "2+", "versions": "1+", "default": "null"}
+    with pytest.raises(
+        DefinitionError, match="not every version is nullable; write 'nullableVersions': '1-3'"
+    ):
+        load(field, validVersions="0-3")

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tank_protos.compiler.interpreter import Scope, Value, is_present, mistakable
+from tank_protos.compiler.interpreter import Scope, Value, is_present, mistakable, with_length
 from tank_protos.compiler.schema import (
     BOOL,
     FLOAT64,
@@ -19,7 +19,6 @@ from tank_protos.compiler.schema import (
     Marker,
     Message,
     Rest,
-    Scalar,
     Struct,
     Text,
     Varint,
@@ -104,12 +103,7 @@ class _Drawing:
         if isinstance(kind.length, Fixed):
             return self._draw(st.binary(min_size=kind.length.size, max_size=kind.length.size))
         raw = self._draw(st.one_of(st.binary(max_size=20), st.just(bytes(200))))
-        if not kind.keep_prefix:
-            return raw
-        if isinstance(kind.length, Scalar):
-            order = "little" if self._message.little_endian else "big"
-            return len(raw).to_bytes(kind.length.size, order) + raw  # type: ignore[arg-type]
-        return (bytes([len(raw)]) if len(raw) < 128 else bytes([len(raw) & 127 | 128, len(raw) >> 7])) + raw
+        return with_length(self._message, kind, raw) if kind.keep_prefix else raw
 
     def _element(self, kind: Element, scope: Scope) -> Value:
         if isinstance(kind, Struct):

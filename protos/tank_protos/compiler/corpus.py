@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tank_protos.compiler.interpreter import Scope, Value, is_present, lay_out, mistakable
+from tank_protos.compiler.interpreter import Scope, Value, is_present, lay_out, mistakable, with_length
 from tank_protos.compiler.schema import (
     BOOL,
     FLOAT64,
@@ -98,7 +98,7 @@ class _Builder:
         extreme: bool = False,
         overrides: dict[int, int] | None = None,
     ) -> None:
-        self._version_field = message.version_field
+        self._message = message
         self._mistakable = mistakable(message)
         self._version = version
         self._elements = elements
@@ -122,7 +122,7 @@ class _Builder:
 
     def _field(self, field: Field, scope: Scope) -> Value:
         kind = field.type
-        if field is self._version_field:
+        if field is self._message.version_field:
             return self._version
         if id(field) in self._overrides:
             return self._overrides[id(field)]
@@ -143,12 +143,9 @@ class _Builder:
         if isinstance(kind.length, Fixed):
             return bytes([127, 0, 0, 1] * kind.length.size)[: kind.length.size]
         value = b"" if self._plain else _BUNDLE * (20 if self._extreme else 1)
-        if not kind.keep_prefix:
-            return value
         if isinstance(kind.length, Scalar):
-            raise AssertionError("only varint prefixes are kept so far")
-        size = len(value)
-        return (bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])) + value
+            value = value[: kind.length.high]
+        return with_length(self._message, kind, value) if kind.keep_prefix else value
 
     def _element(self, kind: Element, scope: Scope) -> Value:
         if isinstance(kind, Struct):

@@ -100,7 +100,7 @@ class _StructBody:
 
     def _refuse_loss(self, field: Field) -> None:
         """A value that this version has no place for must not vanish in silence."""
-        if field.versions is None or field.when is not None or isinstance(field.type, Struct):
+        if field.versions is None or field.when is not None:
             return
         kept = python_types.version_test(field.versions, self._struct.versions)
         value = self._owner.value(field)

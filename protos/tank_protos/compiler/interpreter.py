@@ -91,6 +91,11 @@ def lay_out(message: Message, values: "Mapping[str, Value]", version: int) -> by
     return _Layout(message, version).struct(message.root, values, None)
 
 
+def with_length(message: Message, kind: Bytes, content: bytes) -> bytes:
+    """The content behind its length: what a field that keeps its prefix holds."""
+    return _Layout(message, message.versions.low).extent(kind.length, len(content)) + content
+
+
 class _Layout:
     def __init__(self, message: Message, version: int) -> None:
         self._order = "<" if message.little_endian else ">"
@@ -126,11 +131,11 @@ class _Layout:
             return kind.wire_form(little_endian=self._little) if value else b""
         if isinstance(kind, Bytes):
             assert isinstance(value, bytes)
-            return value if kind.keep_prefix else self._extent(kind.length, len(value)) + value
+            return value if kind.keep_prefix else self.extent(kind.length, len(value)) + value
         if isinstance(kind, Array):
             assert isinstance(value, list)
             elements = b"".join(self._element(kind.element, element, scope) for element in value)
-            return self._extent(kind.count, len(value)) + elements
+            return self.extent(kind.count, len(value)) + elements
         return self._element(kind, value, scope)
 
     def _element(self, kind: Element, value: Value, scope: Scope) -> bytes:
@@ -140,13 +145,13 @@ class _Layout:
         if isinstance(kind, Text):
             assert isinstance(value, str)
             encoded = value.encode("utf-8", "surrogateescape")
-            return self._extent(kind.length, len(encoded)) + encoded
+            return self.extent(kind.length, len(encoded)) + encoded
         if isinstance(kind, Varint):
             assert isinstance(value, int)
             return _varint(value)
         return self._scalar(kind, value)
 
-    def _extent(self, extent: Extent, length: int) -> bytes:
+    def extent(self, extent: Extent, length: int) -> bytes:
         if isinstance(extent, Scalar):
             return self._scalar(extent, length)
         if isinstance(extent, Varint):

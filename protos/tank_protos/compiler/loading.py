@@ -148,6 +148,9 @@ class _MessageLoader:
             if field.versions is not None or field.when is not None:
                 break
             if field.name == name and isinstance(field.type, Scalar) and field.type.high:
+                if not self.versions.high_end <= field.type.high:
+                    what = f"the version field '{name}' holds no version above {field.type.high}"
+                    raise self.members.error("validVersions", f"{what}; use a wider type, or end there")
                 return field
         what = f"the version field '{name}' must be an integer before every field with versions or 'when'"
         raise self.members.error("versionField", what)
@@ -198,7 +201,7 @@ class _MessageLoader:
         if "when" in members:
             field.when = conditions.parse(members.text("when"), scope, members.place_of("when"), subject)
         values.set_nullable(field, members, field_versions)
-        values.set_default(field, members)
+        values.set_default(field, members, field_versions)
         if "measures" in members:
             self._unmeasured.append((field, members))
         return field

@@ -50,8 +50,11 @@ def _prefix(field_type: Type) -> Scalar | None:
     return None
 
 
-def set_default(field: Field, members: Members) -> None:
-    """Reads `default`, after the type and nullableVersions. Raises DefinitionError."""
+def set_default(field: Field, members: Members, present: Versions) -> None:
+    """Reads `default`, after the type and nullableVersions; `present`: the field's versions.
+
+    Raises DefinitionError.
+    """
     field.default = _empty(field.type)
     if "default" not in members:
         return
@@ -65,12 +68,13 @@ def set_default(field: Field, members: Members) -> None:
     )
     if text is None:
         raise members.error("default", "'default' must be a string, a number, true or false")
-    if text == "null" and field.nullable is not None:
+    if text == "null" and field.nullable == present:
         field.default = None
     elif text == "null":
-        raise members.error(
-            "default", "the default is null, but no version is nullable; add 'nullableVersions'"
+        what = (
+            f"the default is null, but not every version is nullable; write 'nullableVersions': '{present}'"
         )
+        raise members.error("default", what)
     else:
         field.default = _parse(text, field.type, members)
 
