@@ -86,7 +86,7 @@ proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference
 	$(PROTOC) --python_out=protos --pyi_out=protos tank_protos/generated/control.proto
 
 docs: $(VENV)/.ready-dev ## write the reference of the command line again
-	@true
+	@$(BIN)/python -m tank_cli.reference > docs/cli.md
 
 wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
 	@$(BIN)/python -m tests.wheel
