@@ -1,8 +1,13 @@
-"""Numbers that a client chose for its messages: what is stored for them. Pure."""
+"""Sequence numbers that mean more than themselves, and those that a client chose for its messages. Pure."""
 
 from tank_node.limits import MAX_SEQUENCE_NUMBER
 from tank_protos import bundle, varint
 from tank_protos.errors import OutOfRange
+
+FIRST_AVAILABLE = 0
+"""A consumer's number that means: the smallest that can be read."""
+END = 2**64 - 1
+"""A consumer's number that means: what comes next."""
 
 
 def numbered(

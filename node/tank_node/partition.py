@@ -14,7 +14,7 @@ from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome
 from tank_node.log.segment import Stretch
 from tank_node.metrics import Metrics
-from tank_node.numbering import numbered
+from tank_node.numbering import END, FIRST_AVAILABLE, numbered
 from tank_node.waiting import Producer, Settler, Staged, Tick, Waiter
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
@@ -25,10 +25,6 @@ _first_timestamp_ms = bundle.first_timestamp_ms
 
 REFER = -1
 """From `append_plain`: use `append`."""
-FIRST_AVAILABLE = 0
-"""A consumer's number that means: the smallest that can be read."""
-END = 2**64 - 1
-"""A consumer's number that means: what comes next."""
 
 
 class Reach(Enum):
@@ -114,16 +110,8 @@ class Partition:
         `first` is the number that the client wants for a dense bundle (id 5). `batch` must stay valid
         until the end of the tick. `timeout_ms` bounds the wait for the high-water mark; 0: the default.
         """
-        if self.refusal:
-            settler.settle(token, self.refusal, 0, 0)
-            return
-        if len(batch) > self.limits.bundle_bytes:
-            self._refuse(settler, token, ErrorCode.TOO_LARGE, "bundle_too_large")
-            return
-        try:
-            header = bundle.validate(batch)
-        except InvalidBundle as invalid:
-            self._refuse(settler, token, ErrorCode.INVALID_BUNDLE, invalid.reason)
+        header = self._judge(batch, settler, token)
+        if header is None:
             return
         span = header.messages - 1
         max_timestamp_ms = max_timestamp_ms or bundle.first_timestamp_ms(batch, header) or self.tick.now_ms
@@ -162,6 +150,19 @@ class Partition:
             return
         self._touch(len(batch), header.messages)
         self.staged.append((last, first, settler, token, now_ms, deadline_ms, 1))
+
+    def _judge(self, batch: memoryview, settler: Settler, token: int) -> bundle.BundleHeader | None:
+        """The header of a bundle that may be stored now; None when it was refused."""
+        if self.refusal:
+            settler.settle(token, self.refusal, 0, 0)
+        elif len(batch) > self.limits.bundle_bytes:
+            self._refuse(settler, token, ErrorCode.TOO_LARGE, "bundle_too_large")
+        else:
+            try:
+                return _validate(batch)
+            except InvalidBundle as invalid:
+                self._refuse(settler, token, ErrorCode.INVALID_BUNDLE, invalid.reason)
+        return None
 
     def append_plain(self, batch: memoryview) -> int:
         """The short way of `append`, for a bundle that wants nothing special.

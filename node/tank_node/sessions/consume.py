@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tank_node.limits import MIB
 from tank_node.log.segment import Stretch
-from tank_node.partition import FIRST_AVAILABLE, Partition, Reach
+from tank_node.numbering import FIRST_AVAILABLE
+from tank_node.partition import Partition, Reach
 from tank_node.sessions.output import Chunk
 from tank_node.waiting import Waiter
 from tank_protos.error_codes import ConsumeFlag, ErrorCode

@@ -70,6 +70,7 @@ class ProduceReply:
 
 
 def error_name(error: int) -> str:
+    """An error code as metrics name it."""
     return ErrorCode(error).name.lower()
 
 
