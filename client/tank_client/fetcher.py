@@ -61,7 +61,7 @@ class Fetcher:
         return self._buffered
 
     async def next(self, deadline: float) -> tuple[Track, MessageBatch] | None:
-        """The next batch with its track. None: nothing came before `deadline` (of the loop's clock), or all is
+        """The next batch with its track. None: nothing came before `deadline` (of the loop), or all is
         read."""
         while True:
             while self._ready:

@@ -88,7 +88,7 @@ class Producer:
         size = len(value) + MESSAGE_OVERHEAD_BYTES
         if lanes.held_bytes + size > self._settings.buffer_bytes or self._sender.closed:
             await self._wait_for_room(size)
-        stamp = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+        stamp = int(time.time() * 1000) if timestamp_ms is None else stamps_of(1, timestamp_ms)[0]
         bundle = lanes.add(topic, value, key, partition, stamp)
         if lanes.news:
             await self._tell(lanes)
@@ -204,7 +204,9 @@ def stamps_of(messages: int, timestamps_ms: Sequence[int] | int | None) -> Seque
     if timestamps_ms is None:
         timestamps_ms = int(time.time() * 1000)
     if isinstance(timestamps_ms, int):
-        return [timestamps_ms] * messages
+        timestamps_ms = [timestamps_ms] * messages
+    if timestamps_ms and not 0 <= min(timestamps_ms) <= max(timestamps_ms) < 1 << 64:
+        raise errors.InvalidArgument("a timestamp is milliseconds from 0 to 2^64 - 1")
     if len(timestamps_ms) != messages:
         raise errors.InvalidArgument(f"{len(timestamps_ms)} timestamps for {messages} values")
     return timestamps_ms

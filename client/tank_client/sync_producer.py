@@ -71,7 +71,7 @@ class Producer:
         known = self._lanes.topics.get(topic)
         if known is None or known.stale:
             self._learn(topic, partition)
-        stamp = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+        stamp = int(time.time() * 1000) if timestamp_ms is None else stamps_of(1, timestamp_ms)[0]
         size = len(value) + MESSAGE_OVERHEAD_BYTES
         with self._lock:
             if self._lanes.held_bytes + size > self._settings.buffer_bytes or self._sender.closed:

@@ -5,7 +5,12 @@ from typing import NamedTuple
 from tank_client import errors
 from tank_client.lane import Lane, PendingBundle
 
-MAYBE_DONE = (errors.ConnectionLost, errors.NotAcknowledgedInTime, errors.StorageFailure)
+MAYBE_DONE = (
+    errors.ConnectionLost,
+    errors.ProtocolViolation,
+    errors.NotAcknowledgedInTime,
+    errors.StorageFailure,
+)
 """After these the request may have been carried out, wholly or in part."""
 
 
@@ -22,7 +27,7 @@ def judge(lane: Lane, bundle: PendingBundle, error: errors.TankError, *, at_leas
         bundle.maybe_stored = True
         if lane.idempotent or at_least_once:
             return Verdict(True, error)
-        if isinstance(error, errors.ConnectionLost):
+        if isinstance(error, errors.ConnectionLost | errors.ProtocolViolation):
             error = errors.OutcomeUnknown(
                 f"a bundle for {lane.topic}/{lane.partition} was sent and not answered; "
                 f"it may be stored ({error})"

@@ -112,6 +112,11 @@ class ScriptedBroker:
         for writer in list(self._writers):
             writer.transport.abort()
 
+    def say(self, data: bytes) -> None:
+        """Sends these bytes on every connection."""
+        for writer in self._writers:
+            writer.write(data)
+
     def append(self, topic: str, partition: int, batch: bytes) -> None:
         """Stores a batch as another producer would."""
         self.topics[topic][partition].append(batch)
