@@ -6,7 +6,9 @@ writes, fills up, fails an fsync or runs out of descriptors. All methods raise `
 
 import ctypes
 import errno
+import fcntl
 import os
+import re
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -60,8 +62,12 @@ class Disk(Protocol):
         """The folder's names are on the disk when this returns."""
         ...
 
-    def sync_file_system(self, fd: int) -> None:
-        """Writes back everything of the file system that holds the file. Says nothing about single files' errors."""
+    def sync_file_system(self, fd: int) -> bool:
+        """Everything written on the descriptor's file system is on the disk when this returns True.
+
+        False: not done, or errors would not be told. OSError: something written since the descriptor was opened
+        could not be put on the disk; whose it was the files' own `sync` says.
+        """
         ...
 
     def entries(self, path: str) -> list[Entry]:
@@ -124,10 +130,12 @@ def replace_file(disk: Disk, path: str, content: bytes, *, keep_previous: str | 
 class OsDisk:
     """The operating system's files (Linux)."""
 
-    __slots__ = ("_libc",)
+    __slots__ = ("_libc", "_syncfs_tells")
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
+        # Before Linux 5.8 syncfs kept errors to itself.
+        self._syncfs_tells = _linux_version() >= (5, 8)
 
     def open(self, path: str, *, create: bool = False) -> int:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
@@ -173,10 +181,13 @@ class OsDisk:
         finally:
             os.close(fd)
 
-    def sync_file_system(self, fd: int) -> None:
+    def sync_file_system(self, fd: int) -> bool:
+        if not self._syncfs_tells:
+            return False
         if self._libc.syncfs(fd):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
+        return True
 
     def entries(self, path: str) -> list[Entry]:
         found = []
@@ -209,8 +220,6 @@ class OsDisk:
         return os.path.lexists(path)
 
     def lock(self, path: str) -> int | None:
-        import fcntl
-
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -220,3 +229,9 @@ class OsDisk:
                 return None
             raise
         return fd
+
+
+def _linux_version() -> tuple[int, int]:
+    """Of the running kernel; (0, 0) elsewhere."""
+    found = re.match(r"(\d+)\.(\d+)", os.uname().release) if os.uname().sysname == "Linux" else None
+    return (int(found[1]), int(found[2])) if found else (0, 0)

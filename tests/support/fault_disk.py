@@ -218,14 +218,18 @@ class FaultDisk:
             else:
                 self.durable_names[name] = node
 
-    def sync_file_system(self, fd: int) -> None:
+    def sync_file_system(self, fd: int) -> bool:
+        self._change()
+        files = [(path, node) for path, node in self.names.items() if node is not None]
+        if any(node.pending and self.fail_sync(path) for path, node in files):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         for folder in list(self._name_changes):
             self.sync_folder(folder)
-        for node in self.names.values():
-            if node is not None:
-                for position, content in node.pending:
-                    _apply(node.durable, position, content)
-                node.pending.clear()
+        for _, node in files:
+            for position, content in node.pending:
+                _apply(node.durable, position, content)
+            node.pending.clear()
+        return True
 
     def entries(self, path: str) -> list[Entry]:
         if path not in self.names:

@@ -4,6 +4,7 @@ A batch's way: `stage` numbers it and makes its record, `write_staged` puts ever
 files with as few calls as can be.
 """
 
+import os
 from enum import Enum
 
 from fastcrc.crc32 import iscsi as crc32c
@@ -111,6 +112,12 @@ class AppendableLog:
     @property
     def disk(self) -> Disk:
         return self.files.disk
+
+    @property
+    def folders(self) -> tuple[str, str, str]:
+        """The log's folder and those above it that were made with it."""
+        topic = os.path.dirname(self.folder)
+        return self.folder, topic, os.path.dirname(topic)
 
     @property
     def first_available(self) -> int:

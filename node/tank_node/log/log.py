@@ -8,7 +8,6 @@ nobody but the producers' memory sees them.
 """
 
 import logging
-import os
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import Protocol
@@ -115,10 +114,7 @@ class PartitionLog(AppendableLog):
             return None
         if self.synced == self.written and not self.folder_dirty:
             return None
-        folders: tuple[str, ...] = ()
-        if self.folder_dirty:
-            topic = os.path.dirname(self.folder)
-            folders = (self.folder, topic, os.path.dirname(topic))
+        folders = self.folders if self.folder_dirty else ()
         work = FlushWork(self, self.written, [s for s in self.segments if not s.synced], folders)
         try:
             work.pin()

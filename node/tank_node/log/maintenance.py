@@ -49,7 +49,10 @@ def apply_retention(log: "PartitionLog", now_ms: int, high_water_mark: int) -> i
 def drop_segments(log: "PartitionLog", count: int) -> None:
     """Removes the oldest segments, after what they say of producers is safe elsewhere. Raises StorageError."""
     kept = log.segments[count]
-    try:  # written without an fsync when the segment began
+    try:
+        if log.folder_dirty:
+            log.disk.sync_folder(log.folder)  # or the numbers would begin again if the kept names got lost
+        # Written without an fsync when the segment began.
         fd = log.disk.open(kept.path(PRODUCERS))
         try:
             log.disk.sync(fd)

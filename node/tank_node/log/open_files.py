@@ -64,6 +64,9 @@ class OpenFiles:
         self.limit = limit
         self._open: OrderedDict[OpenFile, None] = OrderedDict()
         self.opened_total = 0
+        self.anchor_fd = -1
+        """A descriptor on the same file system, open since before anything was written: `syncfs` tells errors since
+        then. -1: none."""
 
     def __len__(self) -> int:
         return len(self._open)

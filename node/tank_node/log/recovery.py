@@ -294,6 +294,8 @@ def _rewrite(kept: list[tuple[Segment, int]]) -> None:
     be marked clean that never reached the disk: only writing them again makes an fsync cover them.
     """
     for segment, start in kept:
+        if start == segment.count:
+            continue
         try:
             _rewrite_file(segment.log_end, _end(segment, start))
             _rewrite_file(segment.index_end, start * RECORD_BYTES)
@@ -335,8 +337,11 @@ def take_over(log: PartitionLog, last: int, entry: Entry | None) -> None:
             if not log.epochs or log.epochs[-1][0] != record.leader_epoch:
                 log.epochs.append((record.leader_epoch, record.first))
     try:
-        if log.folder_dirty or log.segments:
-            log.disk.sync_folder(log.folder)
+        if (
+            log.folder_dirty or entry is None or last > entry.recovery_point
+        ):  # names may be as new as the batches
+            for folder in log.folders:
+                log.disk.sync_folder(folder)
             log.folder_dirty = False
     except OSError as error:
         raise DiskFailed(f"cannot make {log.folder} durable: {error.strerror}") from error

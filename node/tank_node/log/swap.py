@@ -17,6 +17,8 @@ DAMAGED = ".damaged"
 
 def finish_swaps(disk: Disk, folder: str, entries: Sequence[Entry]) -> bool:
     """Ends or undoes every swap that a crash interrupted; whether there was one. Raises OSError."""
+    if not any(entry.name.endswith((CLEANED, SWAP)) for entry in entries):
+        return False
     names = {entry.name for entry in entries}
     found = False
     for name in sorted(names):

@@ -96,13 +96,16 @@ def snapshot_bases(log: "AppendableLog") -> list[int]:
 
 
 def snapshot_producers(log: "AppendableLog") -> None:
-    """Writes the producers' memory as it is at the log's end, if it was used. Raises DiskFailed."""
+    """Writes the producers' memory as it is at the log's end, if it was used. Raises DiskFailed.
+
+    Without an fsync: a torn one is not believed, and the one before it and the records say the same.
+    """
     producers = log.producers_if_loaded
     if producers is None or not len(producers):
         return
     path = os.path.join(log.folder, f"{log.written + 1:020d}{PRODUCERS}")
     try:
-        write_file(log.disk, path, producers.snapshot())
+        write_file(log.disk, path, producers.snapshot(), sync=False)
     except OSError as error:
         raise DiskFailed(f"cannot write {path}: {error.strerror}") from error
 
