@@ -63,6 +63,8 @@ class Metrics:
     storage_errors: int = 0
     acknowledged_now: int = 0
     """Appends answered in the tick that read them; `end_tick` takes them over."""
+    consumed_now: int = 0
+    """The same for consume requests."""
 
     produce_latency: Histogram = field(default_factory=Histogram)
     """From the tick that read the request to its answer."""
@@ -81,3 +83,6 @@ class Metrics:
         if self.acknowledged_now:
             self.produce_latency.add(seconds, self.acknowledged_now)
             self.acknowledged_now = 0
+        if self.consumed_now:
+            self.consume_latency.add(seconds, self.consumed_now)
+            self.consumed_now = 0

@@ -37,6 +37,7 @@ _LEVELS = {
 }
 _HISTOGRAMS = {
     "produce_latency": "From receiving a bundle to its acknowledgement",
+    "consume_latency": "From receiving a consume request to its answer, where it did not wait",
     "wait_latency": "How long waiting consumers waited",
     "tick_latency": "One turn of the event loop",
     "fsync_latency": "One round of fsync",

@@ -243,8 +243,7 @@ class Partition:
             self.note_error(error)
             return False
         except Exception as bug:
-            # The staged bytes are the receive buffer's and will be overwritten: they must not stay,
-            # whatever happened.
+            # The staged bytes are the receive buffer's and will be overwritten: they must not stay.
             self.log.drop_staged()
             self.log.fail(f"a bug of ours: {bug!r}")
             self._drop_staged()
@@ -267,8 +266,7 @@ class Partition:
             settler.settle(token, ErrorCode.STORAGE, 0, 0)
 
     def advance(self, mark: int) -> None:
-        """Raises the high-water mark to `mark` and wakes who waits for it. The answers of producers are
-        `acknowledge`'s."""
+        """Raises the high-water mark and wakes who waits for it. Producers are answered by `acknowledge`."""
         if mark <= self.high_water_mark:
             return
         assert mark <= self.log.written, "a high-water mark beyond the log"
@@ -282,8 +280,7 @@ class Partition:
                 waiter.advanced(self, appended)
 
     def acknowledge(self) -> None:
-        """At the end of a tick: answers the producers whose numbers the high-water mark has passed; the
-        others wait on."""
+        """At the end of a tick: answers the producers that the high-water mark has passed; others wait on."""
         staged = self.staged
         if staged:
             self.staged = []

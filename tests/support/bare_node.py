@@ -1,5 +1,7 @@
-"""A node without a controller and without HTTP, as a process: `python -m tests.support.bare_node PORT
-FOLDER`."""
+"""A node without a controller and without HTTP, as a process.
+
+`python -m tests.support.bare_node PORT FOLDER [LIMIT=NUMBER ...]`
+"""
 
 import asyncio
 import signal
@@ -17,9 +19,9 @@ from tank_node.server import TankServer
 from tests.support.instant_controller import InstantController
 
 
-async def serve(port: int, folder: str) -> None:
+async def serve(port: int, folder: str, **limited: int) -> None:
     loop = asyncio.get_running_loop()
-    disk, clock, limits, metrics = OsDisk(), SystemClock(), Limits(), Metrics()
+    disk, clock, limits, metrics = OsDisk(), SystemClock(), Limits(**limited), Metrics()
     data_folder = DataFolder.open(folder, disk, clock)
 
     def post(call: Callable[[], None]) -> None:
@@ -40,4 +42,5 @@ async def serve(port: int, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1]), sys.argv[2]))
+    limited = {name: int(number) for name, number in (word.split("=") for word in sys.argv[3:])}
+    asyncio.run(serve(int(sys.argv[1]), sys.argv[2], **limited))

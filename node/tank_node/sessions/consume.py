@@ -62,6 +62,7 @@ def consume(session: "TankSession", payload: memoryview) -> None:
     ready = _look(topics, redirects=request.client_version >= 2)
     wait_ms = min(request.max_wait_ms, session.limits.max_wait_ms)
     if ready or not wait_ms:
+        session.metrics.consumed_now += 1
         _answer(session, request.request_id, topics, woken=False)
         return
     partitions = _partitions(topics)
@@ -160,12 +161,15 @@ def _answer(session: "TankSession", request_id: int, topics: Topics, *, woken: b
         head.append(count)
         if wanted is None:
             head += _UNKNOWN_TOPIC
+            session.metrics.errors["consume", "unknown_topic"] += 1
             continue
         for one in wanted:
             found = one.found
             if isinstance(found, Stretch):
                 size += found.length
                 chunks.append(Chunk(found))
+            elif found is not Reach.WAIT:
+                session.metrics.errors["consume", found.name.lower()] += 1
             head += _entry(one, woken)
     length = len(head) + 5
     session.send(_start(2, 4 + length + size, length, request_id, len(topics)) + head)
