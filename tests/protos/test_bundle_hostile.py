@@ -178,6 +178,7 @@ LIES = {
     "content length": bytes.fromhex("04 00" + STAMP + "ffffffff0f") + b"x" * 100,
     "sparse span and count": bytes.fromhex("40 ffffff7f 0100000000000000 ffffffff0f 00" + STAMP + "00"),
     "snappy size": bytes.fromhex("05 ffffffff0f") + b"x" * 100,
+    "snappy size a little over the best": b"\x05" + varint.encode(22 * 104 + 1) + b"x" * 102,
     "snappy size within the limit": b"\x05" + varint.encode(MAX_MESSAGE_SET_BYTES) + b"x" * 1000,
 }
 
@@ -192,6 +193,14 @@ def test_a_lie_takes_no_memory(lie: str) -> None:
             decode_columns(as_batch(LIES[lie]), 1)
 
     assert peak_bytes(take) < 100_000
+
+
+def test_a_byte_behind_a_run_of_alike_messages_is_refused() -> None:
+    """The run is taken at one stroke; what is left must not pass for one more empty message."""
+    bundle = encode([b"longer", *[b""] * 8], timestamps=5, codec=Codec.NONE)
+    assert len(decode(bundle, 1)) == 9
+    with pytest.raises(InvalidBundle, match="ends inside a message"):
+        decode(bytes([10 << 2]) + bundle[1:] + b"\0", 1)
 
 
 def bomb(size: int) -> bytes:

@@ -175,9 +175,11 @@ def test_a_struct_can_stand_alone() -> None:
 
 def test_a_value_that_does_not_fit_is_named() -> None:
     codec = compiled({"name": "A", "type": "uint8"}, {"name": "Name", "type": "str8"})
+    nullable = compiled({"name": "A", "type": "str16", "nullableVersions": "0+"})
     for message, what in [
         (codec(a=256), "Example.a is 256; its place holds 0 to 255"),
         (codec(name="x" * 256), "Example.name has a length of 256; its place holds 0 to 255"),
+        (nullable(a="x" * 70000), "Example.a has a length of 70000; its place holds 0 to 65534"),
         (codec(name="\ud800"), "Example.name holds a lone surrogate, which UTF-8 has no form for; remove it"),
         (codec(a="x"), "Example cannot be encoded: required argument is not an integer"),
     ]:
@@ -192,6 +194,18 @@ def test_a_kept_length_must_be_right() -> None:
     for wrong in (b"", b"hi", b"\x03hi", b"\x80"):
         with pytest.raises(OutOfRange, match=r"Example\.A must begin with its own length"):
             codec(a=wrong).encode()
+
+
+def test_a_marker_and_a_kept_length_follow_the_byte_order() -> None:
+    fields: list[dict[str, Any]] = [
+        {"name": "A", "type": "bool", "marker": {"type": "uint16", "value": "0x0102"}},
+        {"name": "B", "type": "bytes", "length": "uint16", "keepPrefix": True},
+    ]
+    for order, wire in {"little": "0201" + "010009", "big": "0102" + "000109"}.items():
+        codec = compiled(*fields, byteOrder=order)
+        found = codec.decode(bytes.fromhex(wire))
+        assert (found.a, bytes(found.b).hex()) == (True, wire[4:])
+        assert encoded(found).hex() == wire
 
 
 def test_a_length_from_a_field_must_agree_with_it() -> None:
