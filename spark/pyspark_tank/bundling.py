@@ -32,6 +32,17 @@ class Rows(NamedTuple):
     keys: list[bytes | None] | None
     timestamp_ms: int
 
+    def halves(self) -> list[tuple[Rows, int]]:
+        """The first and the second half, each with the number of rows before it."""
+        middle = len(self.values) // 2
+        return [
+            (
+                Rows(self.values[part], None if self.keys is None else self.keys[part], self.timestamp_ms),
+                before,
+            )
+            for part, before in ((slice(None, middle), 0), (slice(middle, None), middle))
+        ]
+
 
 class KeyPartitioner:
     """Chooses the partition of rows that name none.

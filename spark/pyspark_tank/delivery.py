@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark_tank.bundling import Bundler, KeyPartitioner, Rows, TopicPartition
@@ -74,6 +75,21 @@ class _Delivery:
         return len(described.partitions)
 
     def _send(self, where: TopicPartition, rows: Rows) -> None:
+        if not self._producer_id:
+            identity = self._identity
+            with self._explained():
+                producer = self._client.admin.init_producer(identity.producer, identity.generation)
+            self._producer_id = producer.producer_id
+        bundle = self._encode(where, rows)
+        sequence = self._sequences.get(where, 0)
+        self._sequences[where] = (sequence + len(rows.values)) % SEQUENCES
+        while len(self._waiting) >= MAX_WAITING_BUNDLES:
+            self._confirm()
+        # One thread sends, so the bundles of a partition arrive in the order of their sequences.
+        answer = self._sender.submit(self._produce, where, rows, bundle, sequence)
+        self._waiting.append(_Sending(answer, len(rows.values)))
+
+    def _encode(self, where: TopicPartition, rows: Rows) -> bytes:
         from tank_protos.bundle import Codec, encode
 
         codec = {
@@ -81,56 +97,62 @@ class _Delivery:
             Compression.NONE: Codec.NONE,
             Compression.SNAPPY: Codec.SNAPPY,
         }[self._options.compression]
-        if not self._producer_id:
-            identity = self._identity
-            producer = self._client.admin.init_producer(identity.producer, identity.generation)
-            self._producer_id = producer.producer_id
-        bundle = encode(
+        return encode(
             rows.values, timestamps=rows.timestamp_ms, keys=rows.keys, codec=codec, topic=where.topic
         )
-        sequence = self._sequences.get(where, 0)
-        self._sequences[where] = (sequence + len(rows.values)) % SEQUENCES
-        while len(self._waiting) >= MAX_WAITING_BUNDLES:
-            self._confirm()
-        # One thread sends, so the bundles of a partition arrive in the order of their sequences.
-        answer = self._sender.submit(self._produce, where, bundle, sequence, rows.timestamp_ms)
-        self._waiting.append(_Sending(answer, len(rows.values)))
 
-    def _produce(self, where: TopicPartition, bundle: bytes, sequence: int, timestamp_ms: int) -> None:
-        self._client.produce_bundle(
-            where.topic,
-            where.partition,
-            bundle,
-            producer_id=self._producer_id,
-            producer_epoch=self._identity.epoch,
-            sequence=sequence,
-            max_timestamp_ms=timestamp_ms,
-        )
+    def _produce(self, where: TopicPartition, rows: Rows, bundle: bytes, sequence: int) -> None:
+        """Sends one bundle. An earlier run of the task may have cut the rows at other places (bundleRows was
+        changed since): then the end of what it wrote can lie within this bundle, which the broker refuses
+        whole. Halved until it lies between two pieces, the one is a repeat and the other is new.
+        """
+        from tank_client.errors import OutOfOrderSequence
+
+        try:
+            self._client.produce_bundle(
+                where.topic,
+                where.partition,
+                bundle,
+                producer_id=self._producer_id,
+                producer_epoch=self._identity.epoch,
+                sequence=sequence,
+                max_timestamp_ms=rows.timestamp_ms,
+            )
+        except OutOfOrderSequence:
+            if len(rows.values) == 1:
+                raise
+            for piece, offset in rows.halves():
+                self._produce(where, piece, self._encode(where, piece), (sequence + offset) % SEQUENCES)
 
     def _confirm(self) -> None:
-        from tank_client import errors
-
         sending = self._waiting.popleft()
         try:
-            sending.answer.result()
-        except errors.StaleProducer as stale:
+            with self._explained():
+                sending.answer.result()
+        except BaseException:
             self._drop()
+            raise
+        self._rows += sending.rows
+        self._bundles += 1
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Says what the client's errors about producers mean for a query."""
+        from tank_client import errors
+
+        try:
+            yield
+        except errors.StaleProducer as stale:
             raise SinkError(
                 f"batch {self._identity.batch} of query {self._identity.query} is older than one that was "
                 "written already: another run of this query is ahead (stop one of them), or its checkpoint "
                 f"was put back to an older state (begin with a new one) [{stale}]"
             ) from stale
         except (errors.OutOfOrderSequence, errors.UnknownProducer) as gap:
-            self._drop()
             raise SinkError(
                 f"the broker has lost part of what task {self._identity.task} of batch "
                 f"{self._identity.batch} wrote before, so repeats can't be told from new messages [{gap}]"
             ) from gap
-        except BaseException:
-            self._drop()
-            raise
-        self._rows += sending.rows
-        self._bundles += 1
 
     def _drop(self) -> None:
         """What waits behind a failure is not sent: it would be out of order."""

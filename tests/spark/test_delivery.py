@@ -1,0 +1,99 @@
+"""A task's writes at a real broker, without Spark: what is a repeat, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pyspark_tank.delivery import deliver
+from pyspark_tank.errors import SinkError
+from pyspark_tank.options import SinkOptions
+from pyspark_tank.writer import EPOCHS, WriteIdentity
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import NewTopic
+    from tests.spark.topics import Topic
+
+pytestmark = pytest.mark.integration
+
+
+def write(topic: Topic, count: int, *, batch: int = 0, task: int = 0, bundle_rows: int = 7) -> None:
+    options = SinkOptions(topic.servers, topic.name, bundle_rows=bundle_rows)
+    rows = pa.record_batch({"value": pa.array([b"%d" % number for number in range(count)], pa.binary())})
+    deliver(iter([rows]), options, WriteIdentity(f"query-{topic.name}", batch, task))
+
+
+def test_a_second_attempt_adds_only_what_the_first_did_not_reach(new_topic: NewTopic) -> None:
+    topic = new_topic()
+    write(topic, 30)
+    write(topic, 100)
+    write(topic, 100)
+    write(topic, 20)
+    assert [int(message.value) for message in topic.messages()] == list(range(100))
+
+
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 20), st.integers(1, 20))
+def test_rows_that_are_cut_at_other_places_are_not_repeated(
+    new_topic: NewTopic, first: int, second: int, cut: int, other_cut: int
+) -> None:
+    topic = new_topic()
+    write(topic, first, bundle_rows=cut)
+    write(topic, second, bundle_rows=other_cut)
+    assert [int(message.value) for message in topic.messages()] == list(range(max(first, second)))
+
+
+def test_tasks_and_batches_are_told_apart(new_topic: NewTopic) -> None:
+    topic = new_topic()
+    write(topic, 5)
+    write(topic, 5, task=1)
+    write(topic, 5, batch=1)
+    assert len(topic.messages()) == 15
+
+
+def test_an_older_batch_is_refused(new_topic: NewTopic) -> None:
+    topic = new_topic()
+    write(topic, 5, batch=8)
+    with pytest.raises(SinkError, match="put back to an older state"):
+        write(topic, 5, batch=7)
+    assert len(topic.messages()) == 5
+
+
+def test_epochs_go_round_with_a_new_id(new_topic: NewTopic) -> None:
+    topic = new_topic()
+    for batch in (EPOCHS - 1, EPOCHS, EPOCHS, EPOCHS + 1):
+        write(topic, 5, batch=batch)
+    assert len(topic.messages()) == 15
+    with pytest.raises(SinkError):
+        write(topic, 5, batch=EPOCHS - 1)
+
+
+def test_a_task_without_rows_asks_for_nothing(new_topic: NewTopic) -> None:
+    topic = new_topic()
+    write(topic, 0)
+    assert topic.ends()[1] == 0
+
+
+def test_bundles_that_the_broker_never_got_are_missed(
+    new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sequence beyond the end is an error, however often it is halved."""
+    from pyspark_tank import delivery
+
+    topic = new_topic()
+    sent: Iterator[int] = iter(range(100))
+    original = delivery._Delivery._produce
+
+    def lose_the_second(self, where, rows, bundle, sequence):  # type: ignore[no-untyped-def]
+        if next(sent) != 1:
+            original(self, where, rows, bundle, sequence)
+
+    monkeypatch.setattr(delivery._Delivery, "_produce", lose_the_second)
+    with pytest.raises(SinkError, match="lost part"):
+        write(topic, 30)
+    assert [int(message.value) for message in topic.messages()] == list(range(7))
