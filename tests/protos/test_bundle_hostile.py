@@ -178,7 +178,6 @@ LIES = {
     "content length": bytes.fromhex("04 00" + STAMP + "ffffffff0f") + b"x" * 100,
     "sparse span and count": bytes.fromhex("40 ffffff7f 0100000000000000 ffffffff0f 00" + STAMP + "00"),
     "snappy size": bytes.fromhex("05 ffffffff0f") + b"x" * 100,
-    "snappy size a little over the best": b"\x05" + varint.encode(22 * 104 + 1) + b"x" * 102,
     "snappy size within the limit": b"\x05" + varint.encode(MAX_MESSAGE_SET_BYTES) + b"x" * 1000,
 }
 
@@ -222,6 +221,14 @@ def test_a_snappy_bomb_is_refused_by_its_size_before_it_is_unpacked() -> None:
 
     # The copy of the batch that the test makes, and nothing near what it unpacks to.
     assert peak_bytes(take) < 2 * len(bundle) + 100_000
+
+
+def test_a_snappy_block_cannot_promise_more_than_its_elements_could_give() -> None:
+    """At best three bytes of it copy 64."""
+    body = b"x" * 102
+    validate(memoryview(as_batch(b"\x05" + varint.encode(22 * 104) + body)))
+    with pytest.raises(InvalidBundle, match="104 compressed bytes cannot unpack to 2289"):
+        validate(memoryview(as_batch(b"\x05" + varint.encode(22 * 104 + 1) + body)))
 
 
 def test_a_reader_may_set_a_lower_limit() -> None:
