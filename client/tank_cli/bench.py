@@ -17,7 +17,7 @@ from tank_cli.complete import complete_topics
 from tank_cli.exit_codes import CliError
 from tank_cli.figures import bytes_text, count_text
 from tank_cli.lazy import LazyGroup
-from tank_cli.output import note
+from tank_cli.output import note, warn
 from tank_cli.positions import MAX_PARTITION, SizeType
 from tank_cli.progress import Progress, progress
 from tank_cli.session import Session, shared_options
@@ -168,12 +168,17 @@ def bench_topic(client: "Client", topic: str | None, partitions: int, flush: str
         client.admin.describe_topics([topic])
         yield topic
         return
+    from tank_client import errors
+
     name = f"bench-{secrets.token_hex(4)}"
     client.admin.create_topic(name, partitions=partitions, settings={"flush": flush})
     try:
         yield name
     finally:
-        client.admin.delete_topic(name)
+        try:
+            client.admin.delete_topic(name)
+        except errors.TankError as error:  # what went wrong before it, if anything, is what is to be told
+            warn(f"the topic of the measurement is left ({error}); delete it: tank topic delete {name} --yes")
 
 
 def fill(
