@@ -369,21 +369,6 @@ def test_a_closed_consumer_says_so() -> None:
     run(scenario())
 
 
-def test_a_seek_does_not_wait_for_the_long_poll() -> None:
-    async def scenario() -> None:
-        async with ScriptedBroker(topics={"t": 1}) as broker, client(broker) as c:
-            fill(broker, "t", 0, 10)
-            settings = ConsumerSettings(max_wait_ms=3_600_000)
-            async with c.consumer("t", start="end", settings=settings) as consumer:
-                assert await consumer.poll(50) is None
-                await consumer.seek("t", 0, 3)
-                found = await consumer.poll(30_000)
-                assert found is not None
-                assert found.first == 3
-
-    run(scenario())
-
-
 def test_partitions_that_are_added_are_read() -> None:
     async def scenario() -> None:
         async with ScriptedBroker(topics={"t": 1}) as broker:

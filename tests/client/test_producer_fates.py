@@ -104,3 +104,28 @@ def test_what_is_no_message_is_refused_and_leaves_nothing_behind() -> None:
             assert broker.topics["t"][0].values() == [b"seen"]
 
     run(scenario())
+
+
+def test_what_may_be_stored_is_not_sent_again_when_the_broker_has_forgotten_the_producer() -> None:
+    async def scenario() -> None:
+        async with ScriptedBroker(topics={"t": 1}) as broker, client(broker) as c:
+            produces = 0
+
+            def script(moment: Moment) -> Fate | int:
+                nonlocal produces
+                if not isinstance(moment.request, tank.IdempotentProduceRequest):
+                    return Fate.SERVE
+                produces += not moment.carried_out
+                if produces == 1:
+                    return Fate.CUT if moment.carried_out else Fate.SERVE
+                return ErrorCode.UNKNOWN_PRODUCER if produces == 2 and not moment.carried_out else Fate.SERVE
+
+            broker.script = script
+            producer = c.producer(ProducerSettings(linger_ms=0))
+            with pytest.raises(errors.OutcomeUnknown, match="may be stored"):
+                await (await producer.send("t", b"a"))
+            await (await producer.send("t", b"b"))
+            assert broker.topics["t"][0].values() == [b"a", b"b"]
+            producer.abort()
+
+    run(scenario())
