@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from tank_node.disk import Disk
 from tank_node.log import swap
-from tank_node.log.record import MARKER, RECORD_BYTES, SPARSE, Record, read_record
-from tank_node.log.recovery import matches
+from tank_node.log.record import MARKER, RECORD_BYTES, SPARSE, Record, matches, read_record
 from tank_node.log.rewrite import SegmentWriter
 from tank_node.log.segment import INDEX, LOG, Segment
 from tank_protos import bundle, varint

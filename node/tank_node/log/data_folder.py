@@ -141,7 +141,14 @@ class DataFolder:
         self._checkpoint = Checkpoint(clean, stored.entries)
         self.recovered.clean = clean
         self.recovered.tail_sure = clean or (held != "" and held == boot_id)
-        self._meta_file.store(boot_id=boot_id or "unknown")
+        try:
+            self._meta_file.store(boot_id=boot_id or "unknown")
+        except OSError as error:
+            # On a full disk reading must be possible. The file still says that the last stop was not clean, and an
+            # older boot id only makes the next start more careful.
+            if not held:
+                raise
+            logger.error("cannot write %s: %s", self._meta_file.path, error.strerror)
 
     def _read_checkpoint(self) -> tuple[Checkpoint, bool]:
         """The newest checkpoint that can be read, and whether it is the last one written."""

@@ -70,5 +70,6 @@ class MetaFile:
 
     def store(self, **changes: object) -> None:
         """Writes the file with some fields changed. Raises OSError."""
-        self.meta = replace(self.meta, **changes)  # type: ignore[arg-type]
-        replace_file(self._disk, self.path, encode_meta(self.meta))
+        meta = replace(self.meta, **changes)  # type: ignore[arg-type]
+        replace_file(self._disk, self.path, encode_meta(meta))
+        self.meta = meta

@@ -80,6 +80,11 @@ def checksum(batch: Buffer, record: Record) -> int:
     return value
 
 
+def matches(record: Record, batch: Buffer) -> bool:
+    """Whether a record and the bytes it points to belong together."""
+    return len(batch) == record.length > 0 and checksum(batch, record) == record.crc
+
+
 def sealed(batch: Buffer, record: Record) -> Record:
     """The record with the checksum for these bytes."""
     return record._replace(crc=checksum(batch, record))

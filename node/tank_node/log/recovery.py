@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tank_node.log.checkpoint import Entry
 from tank_node.log.errors import DiskFailed
-from tank_node.log.record import RECORD_BYTES, Record, checksum
+from tank_node.log.record import RECORD_BYTES, Record, matches
 from tank_node.log.segment import INDEX, LOG, Appender, Segment
 from tank_node.log.swap import finish_swaps
 from tank_node.log.truncation import drop_snapshots
@@ -219,11 +219,6 @@ def batches(segment: Segment, start: int, log_bytes: int) -> Iterator[tuple[int,
                 raise DiskFailed(f"cannot read {file.path}: {error.strerror}") from error
         at = record.position - begin
         yield i, record, window[at : at + record.length]
-
-
-def matches(record: Record, batch: bytes | memoryview) -> bool:
-    """Whether a record and the bytes it points to belong together."""
-    return len(batch) == record.length > 0 and checksum(batch, record) == record.crc
 
 
 def _good_records(segment: Segment, start: int, last: int, log_bytes: int, found: Found) -> tuple[int, int]:

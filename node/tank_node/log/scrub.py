@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tank_node.log.recovery import batches, matches
+from tank_node.log.record import matches
+from tank_node.log.recovery import batches
 
 if TYPE_CHECKING:
     from tank_node.log.log import PartitionLog

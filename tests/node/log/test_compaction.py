@@ -3,11 +3,11 @@
 import random
 
 import pytest
+
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.record import BREAK, REWRITTEN
 from tank_node.log.settings import LogSettings
 from tank_protos import bundle
-
 from tests.support.fault_disk import PowerLoss
 from tests.support.logs import FOLDER, Folder, append, append_sparse, read_all, read_chunk, read_chunks
 

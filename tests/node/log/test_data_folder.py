@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tank_node.clock import SystemClock
 from tank_node.disk import OsDisk
 from tank_node.log.checkpoint import Checkpoint, Entry, decode, encode
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.errors import DataFolderError, DataFolderInUse, LogClosed, NewerFormat
 from tank_node.log.settings import LogSettings
-
 from tests.support.logs import DATA, TOPIC, Folder, append, error_of, read_all
 
 

@@ -3,12 +3,12 @@
 import queue
 
 import pytest
+
 from tank_node.log.errors import DiskFailed, DiskFull, LogFailed, StorageError, TooManyOpenFiles
 from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome
 from tank_node.log.settings import LogSettings
-
 from tests.support.fault_disk import FaultDisk
 from tests.support.logs import FOLDER, Folder, append, error_of, read_all
 

@@ -3,10 +3,10 @@
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
 from tank_node.log.log import LogState
 from tank_node.log.producers import Outcome
 from tank_node.log.settings import LogSettings
-
 from tests.support.logs import Folder, append, append_sparse, read_all, read_chunk
 
 KEYS = st.sampled_from([None, b"a", b"b", b"c"])

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
+
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome
 from tank_node.log.settings import LogSettings
-
 from tests.support.fault_disk import PowerLoss
 from tests.support.logs import Folder, append, append_sparse, read_all
 

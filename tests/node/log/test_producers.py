@@ -1,6 +1,7 @@
 """Idempotent producers: what is stored, what is a repeat, what is refused, and what survives."""
 
 import pytest
+
 from tank_node.log.producers import (
     FORGOTTEN_AFTER_MS,
     MAX_PRODUCERS,
@@ -10,7 +11,6 @@ from tank_node.log.producers import (
     ProducerVerdict,
 )
 from tank_node.log.settings import LogSettings
-
 from tests.support.logs import FOLDER, Folder, append
 
 APPEND = ProducerVerdict(Outcome.APPEND)

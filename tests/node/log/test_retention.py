@@ -2,7 +2,6 @@
 
 from tank_node.log.retention import SegmentFacts, expired
 from tank_node.log.settings import LogSettings
-
 from tests.support.logs import Folder, append, read_all
 
 SEALED = [SegmentFacts(10 * n + 10, 100, 1000 * n) for n in range(5)]  # ends 10..50, times 0..4000
