@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tank_client import Client, ClientSettings, ProducerSettings, errors
@@ -35,6 +35,9 @@ def values(count: int) -> list[bytes]:
 
 
 @settings(max_examples=60)
+@example(
+    ["answer lost", ErrorCode.NOT_ENOUGH_REPLICAS, "serve", "request lost", ErrorCode.NOT_ENOUGH_REPLICAS], 27
+)
 @given(st.lists(FATES, max_size=25), st.integers(1, 40))
 def test_every_message_is_stored_once_and_in_order(fates: list[str | ErrorCode], count: int) -> None:
     async def scenario() -> None:
