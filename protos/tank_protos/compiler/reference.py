@@ -41,6 +41,7 @@ def _index(protocol: Protocol, by_id: dict[int, list[Message]]) -> Iterator[str]
     yield f"# The messages of {protocol.name}"
     yield ""
     yield f"Made by `tank-protos` from `protos/{protocol.name}`. Change those, then run `make proto`."
+    yield "What frames, the columns of the tables and the error bytes are: [the protocol](../README.md)."
     yield ""
     yield "| Id | Message | Kind | What it is for |"
     yield "|---|---|---|---|"

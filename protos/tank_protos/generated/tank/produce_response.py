@@ -29,7 +29,7 @@ class ProduceResult:
     }
 
     error: int = 0
-    """0: stored; see the table of produce errors."""
+    """0: stored; else a ProduceError."""
     leader_ipv4: bytes = b"\x00\x00\x00\x00"
     """The leader's address, in network order. There when Error == 0xfc."""
     leader_port: int = 0
