@@ -2,8 +2,9 @@
 
     .venv/bin/python -m benchmarks.opening [--partitions N] [--segment-bytes N] [--folder DIR]
 
-Prints the seconds after a clean stop, after a kill (only what lies behind the recovery point is read), and after a
-kill with both checkpoints lost (everything is read). The files are in the page cache: it measures us, not the disk.
+Prints the seconds after a clean stop, after a kill (only what lies behind the recovery point is read), and
+after a kill with both checkpoints lost (everything is read). The files are in the page cache: it measures us,
+not the disk.
 """
 
 import argparse
@@ -32,17 +33,13 @@ def fill(path: str, partitions: int, segment_bytes: int) -> None:
     for partition in range(partitions):
         log = folder.open_log(SMALL, partition, SETTINGS)
         for _ in range(3):
-            log.stage(
-                small, messages=1, first=None, span=0, max_timestamp_ms=1, leader_epoch=1, now_ms=1000
-            )
+            log.stage(small, messages=1, first=None, span=0, max_timestamp_ms=1, leader_epoch=1, now_ms=1000)
         log.write_staged()
     big = memoryview(bundle.as_batch(bundle.encode([os.urandom(1000) for _ in range(64)], timestamps=1)))
     log = folder.open_log(BIG, 0, SETTINGS)
     while log.size_bytes < segment_bytes:
         for _ in range(16):
-            log.stage(
-                big, messages=64, first=None, span=63, max_timestamp_ms=1, leader_epoch=1, now_ms=1000
-            )
+            log.stage(big, messages=64, first=None, span=63, max_timestamp_ms=1, leader_epoch=1, now_ms=1000)
         log.write_staged()
     folder.close()
 
@@ -68,7 +65,9 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--partitions", type=int, default=10_000)
     arguments.add_argument("--segment-bytes", type=int, default=1 << 30)
-    arguments.add_argument("--folder", default=None, help="where to make the data folder (default: the temp folder)")
+    arguments.add_argument(
+        "--folder", default=None, help="where to make the data folder (default: the temp folder)"
+    )
     arguments.add_argument("--kill", help=argparse.SUPPRESS)
     options = arguments.parse_args()
     if options.kill:  # a process of its own, which ends without a word
@@ -76,13 +75,19 @@ def main() -> None:
         small = memoryview(bundle.as_batch(bundle.encode([b"behind the recovery point"], timestamps=1)))
         for partition in range(0, options.partitions, 100):
             log = folder.open_log(SMALL, partition, SETTINGS)
-            log.stage(
-                small, messages=1, first=None, span=0, max_timestamp_ms=1, leader_epoch=1, now_ms=1000
-            )
+            log.stage(small, messages=1, first=None, span=0, max_timestamp_ms=1, leader_epoch=1, now_ms=1000)
             log.write_staged()
         os._exit(1)
     path = tempfile.mkdtemp(prefix="tank-opening-", dir=options.folder)
-    kill = [sys.executable, "-m", "benchmarks.opening", "--partitions", str(options.partitions), "--kill", path]
+    kill = [
+        sys.executable,
+        "-m",
+        "benchmarks.opening",
+        "--partitions",
+        str(options.partitions),
+        "--kill",
+        path,
+    ]
     try:
         fill(path, options.partitions, options.segment_bytes)
         seconds, folder = open_all(path, options.partitions)

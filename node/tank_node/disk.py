@@ -1,7 +1,8 @@
 """The disk, as the log sees it: an interface, and the operating system behind it.
 
-The log does every access through a `Disk`, so that tests can put one there that loses what was not synced, tears
-writes, fills up, fails an fsync or runs out of descriptors. All methods raise `OSError` as the system does.
+The log does every access through a `Disk`, so that tests can put one there that loses what was not synced,
+tears writes, fills up, fails an fsync or runs out of descriptors. All methods raise `OSError` as the system
+does.
 """
 
 import ctypes
@@ -65,8 +66,8 @@ class Disk(Protocol):
     def sync_file_system(self, fd: int) -> bool:
         """Everything written on the descriptor's file system is on the disk when this returns True.
 
-        False: not done, or errors would not be told. OSError: something written since the descriptor was opened
-        could not be put on the disk; whose it was the files' own `sync` says.
+        False: not done, or errors would not be told. OSError: something written since the descriptor was
+        opened could not be put on the disk; whose it was the files' own `sync` says.
         """
         ...
 
@@ -165,7 +166,8 @@ class OsDisk:
         os.ftruncate(fd, length)
 
     def allocate(self, fd: int, position: int, length: int) -> bool:
-        # `os.posix_fallocate` would make the file longer, and write zeros where the file system cannot reserve.
+        # `os.posix_fallocate` would make the file longer, and write zeros where the file system cannot
+        # reserve.
         done: int = self._libc.fallocate(
             fd, _KEEP_SIZE, ctypes.c_longlong(position), ctypes.c_longlong(length)
         )

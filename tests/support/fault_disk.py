@@ -1,8 +1,9 @@
-"""A disk in memory that fails as real ones do: for tests of everything that writes through `tank_node.disk.Disk`.
+"""A disk in memory that fails as real ones do: for tests of everything that writes through
+`tank_node.disk.Disk`.
 
 It keeps what was written apart from what was synced. `lose_power` forgets what was not synced, wholly or in
-pieces: writes may survive by sectors, in any order, and names of files as far as their folder's changes got. A
-failed fsync drops what it should have written, and the next one succeeds, as Linux does.
+pieces: writes may survive by sectors, in any order, and names of files as far as their folder's changes got.
+A failed fsync drops what it should have written, and the next one succeeds, as Linux does.
 """
 
 import errno
@@ -76,7 +77,8 @@ class FaultDisk:
         self.changes += 1
 
     def lose_power(self, chance: random.Random) -> None:
-        """The machine stops and starts: only what was synced is sure to be left, of the rest whatever chance keeps."""
+        """The machine stops and starts: only what was synced is sure to be left, of the rest whatever chance
+        keeps."""
         self.stop_at = None
         names = dict(self.durable_names)
         for changes in self._name_changes.values():

@@ -1,4 +1,5 @@
-"""Building and reading logs in tests: batches of known messages, folders on a fault disk, what a log serves."""
+"""Building and reading logs in tests: batches of known messages, folders on a fault disk, what a log
+serves."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -84,7 +85,8 @@ class Chunk:
     content: bytes
 
     def messages(self) -> dict[int, bytes]:
-        """Number -> value, counted as TANK's clients do: from the base, sparse bundles by their own numbers."""
+        """Number -> value, counted as TANK's clients do: from the base, sparse bundles by their own
+        numbers."""
         found: dict[int, bytes] = {}
         number = self.first
         for one in bundle.bundles(memoryview(self.content)):

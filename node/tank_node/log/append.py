@@ -1,7 +1,7 @@
 """The growing end of a log: numbering, staging and writing of batches. `log.PartitionLog` is the whole.
 
-A batch's way: `stage` numbers it and makes its record, `write_staged` puts everything staged in a tick into the
-files with as few calls as can be.
+A batch's way: `stage` numbers it and makes its record, `write_staged` puts everything staged in a tick into
+the files with as few calls as can be.
 """
 
 import os
@@ -151,11 +151,11 @@ class AppendableLog:
     ) -> tuple[int, int]:
         """Numbers a validated batch (length prefix and bundle) and remembers it for `write_staged`.
 
-        first: None to number it last + 1 onwards; else its own number, above `last`. A batch that leaves a gap
-        must carry its numbers (be sparse). span: last - first. max_timestamp_ms: the greatest of its messages,
-        0 when nobody knows. The bytes must not change until `write_staged`. Returns (first, last).
-        Raises LogFailed, LogDamaged or LogClosed when the log takes no writes; never touches the disk but for the
-        first batch after opening.
+        first: None to number it last + 1 onwards; else its own number, above `last`. A batch that leaves a
+        gap must carry its numbers (be sparse). span: last - first. max_timestamp_ms: the greatest of its
+        messages, 0 when nobody knows. The bytes must not change until `write_staged`. Returns (first, last).
+        Raises LogFailed, LogDamaged or LogClosed when the log takes no writes; never touches the disk but for
+        the first batch after opening.
         """
         if self.state is not LogState.ACTIVE:
             self._refuse()
@@ -198,8 +198,8 @@ class AppendableLog:
         )  # fmt: skip
         run.records.append(
             _pack(
-                number, span, position, length, crc, append_ms, max_timestamp_ms, producer_id, producer_sequence,
-                leader_epoch, producer_epoch, format_, flags, messages,
+                number, span, position, length, crc, append_ms, max_timestamp_ms, producer_id,
+                producer_sequence, leader_epoch, producer_epoch, format_, flags, messages,
             )
         )  # fmt: skip
         run.batches.append(batch)

@@ -31,7 +31,8 @@ class Entry:
     log_start: int = 0
     compacted_through: int = 0
     end_base: int = 0
-    """The last segment, and its two files' sizes: at a clean stop nothing needs to be read when they agree."""
+    """The last segment, and its two files' sizes: at a clean stop nothing needs to be read when they
+    agree."""
     end_log_bytes: int = 0
     end_records: int = 0
     epochs: tuple[tuple[int, int], ...] = ()

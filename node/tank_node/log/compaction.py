@@ -1,9 +1,10 @@
-"""Compaction by key: of sealed segments, the newest message of each key stays, and every message without a key.
+"""Compaction by key: of sealed segments, the newest message of each key stays, and every message without a
+key.
 
 TANK's rule: a message without key and without content goes too; a key with empty content (a tombstone) stays.
-Nothing is numbered anew. Out of one batch comes at most one, with the same first, last and epoch in its record;
-where messages were taken out of it, it is sparse. The work is done in a thread on files that never change; the
-event loop only puts the results in place.
+Nothing is numbered anew. Out of one batch comes at most one, with the same first, last and epoch in its
+record; where messages were taken out of it, it is sparse. The work is done in a thread on files that never
+change; the event loop only puts the results in place.
 """
 
 import contextlib
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from tank_node.log.log import PartitionLog
 
 MAX_KEYS = 4_000_000
-"""Remembered in one round, some 400 MiB at worst: of further keys every message stays until the next round."""
+"""Remembered in one round, some 400 MiB at worst: of further keys every message stays until the next
+round."""
 
 
 @dataclass(slots=True)

@@ -5,7 +5,8 @@
 <data>/lock                           held by the process that uses the folder
 <data>/checkpoint[.previous]          see `checkpoint`
 <data>/topics/<topic id>/<partition>/ the segments of one log
-<data>/topics/.stray-<topic id>-<n>   folders of topics that the cluster does not know: set aside, never appended to
+<data>/topics/.stray-<topic id>-<n>   folders of topics that the cluster does not know: set aside, never
+appended to
 ```
 """
 
@@ -25,7 +26,7 @@ from tank_node.log.errors import DataFolderError, DataFolderInUse, StorageError
 from tank_node.log.flush_work import TOGETHER_FROM, run_together
 from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.meta import FORMAT, Meta, MetaFile
+from tank_node.log.meta import Meta, MetaFile, open_meta
 from tank_node.log.open_files import OpenFiles
 from tank_node.log.settings import LogSettings
 
@@ -104,7 +105,8 @@ class DataFolder:
     ) -> "DataFolder":
         """Takes the folder for this process; makes it when it is not there.
 
-        cluster_id, broker_id: what the folder must be of (empty, None: whatever it is; a new folder takes them).
+        cluster_id, broker_id: what the folder must be of (empty, None: whatever it is; a new folder takes
+        them).
         Raises DataFolderInUse, NewerFormat or DataFolderError, each with a sentence for the user.
         """
         path = os.path.abspath(path)
@@ -118,7 +120,7 @@ class DataFolder:
                 f"another process uses the data folder {path}: stop it, or choose another folder with --data"
             )
         try:
-            meta_file = _open_meta(disk, path, cluster_id, broker_id, new_uuid)
+            meta_file = open_meta(disk, path, cluster_id, broker_id, new_uuid)
             folder = cls(path, disk, clock, meta_file, lock, open_files)
             folder._take_over(boot_id())
         except OSError as error:
@@ -144,8 +146,8 @@ class DataFolder:
         try:
             self._meta_file.store(boot_id=boot_id or "unknown")
         except OSError as error:
-            # On a full disk reading must be possible. The file still says that the last stop was not clean, and an
-            # older boot id only makes the next start more careful.
+            # On a full disk reading must be possible. The file still says that the last stop was not clean,
+            # and an older boot id only makes the next start more careful.
             if not held:
                 raise
             logger.error("cannot write %s: %s", self._meta_file.path, error.strerror)
@@ -171,7 +173,8 @@ class DataFolder:
         """The partition's log: the one that is open, or what the disk has, or a new one.
 
         After an unclean stop what lies behind the recovery point is checked, cut and made durable here. Never
-        raises because of what the disk holds: see the log's `state`. Raises StorageError when it can't be read.
+        raises because of what the disk holds: see the log's `state`. Raises StorageError when it can't be
+        read.
         """
         key = (topic_id, partition)
         log = self.logs.get(key)
@@ -284,7 +287,8 @@ class DataFolder:
         flusher.run(write, done)
 
     def _lower_recovery_point(self, log: PartitionLog, last: int) -> None:
-        """Before a truncation: neither the checkpoint nor its previous one may promise what is about to go."""
+        """Before a truncation: neither the checkpoint nor its previous one may promise what is about to
+        go."""
         entry = self._checkpoint.entries.get((log.topic_id, log.partition))
         if entry is not None and entry.recovery_point > last:
             log.changed = True
@@ -309,8 +313,8 @@ class DataFolder:
     def close(self) -> None:
         """An orderly stop: syncs every log, snapshots the producers, writes the clean checkpoint, unlocks.
 
-        The flusher must be closed before. A log whose disk fails is left for the next start's recovery; the stop
-        is then not a clean one.
+        The flusher must be closed before. A log whose disk fails is left for the next start's recovery; the
+        stop is then not a clean one.
         """
         clean = True
         self._sync_all()
@@ -375,26 +379,3 @@ def _make_durable_folder(disk: Disk, path: str) -> None:
         disk.make_folders(made[0])
     for folder in reversed(made):
         disk.sync_folder(os.path.dirname(folder))
-
-
-def _open_meta(
-    disk: Disk, path: str, cluster_id: str, broker_id: int | None, new_uuid: Callable[[], str]
-) -> MetaFile:
-    meta_path = os.path.join(path, "meta.json")
-    meta_file = MetaFile.load(disk, meta_path)
-    if meta_file is None:
-        if disk.entries(os.path.join(path, "topics")):
-            raise DataFolderError(f"{meta_path} is missing though there are topics: restore it from a backup")
-        meta = Meta(FORMAT, cluster_id or new_uuid(), broker_id or 0, new_uuid())
-        meta_file = MetaFile(disk, meta_path, meta)
-        meta_file.store()
-    meta = meta_file.meta
-    if cluster_id and meta.cluster_id != cluster_id:
-        raise DataFolderError(
-            f"the data folder {path} belongs to cluster {meta.cluster_id}, not {cluster_id}: choose another folder"
-        )
-    if broker_id is not None and meta.broker_id != broker_id:
-        raise DataFolderError(
-            f"the data folder {path} belongs to broker {meta.broker_id}, not {broker_id}: choose another folder"
-        )
-    return meta_file

@@ -1,7 +1,8 @@
-"""The batches of a segment or a folder of them, read straight from the files: for `tank log dump` and `verify`.
+"""The batches of a segment or a folder of them, read straight from the files: for `tank log dump` and
+`verify`.
 
-Changes nothing and needs no data folder: it may look at a copy, or beside a running broker (whose last batch may
-then be half written).
+Changes nothing and needs no data folder: it may look at a copy, or beside a running broker (whose last batch
+may then be half written).
 """
 
 import os

@@ -6,7 +6,8 @@ answers the request with an error, counts it by `reason` and goes on with the ot
 
 
 class StorageError(Exception):
-    """A request that the log could not carry out. Nothing of it exists afterwards unless the docstring says so.
+    """A request that the log could not carry out. Nothing of it exists afterwards unless the docstring says
+    so.
 
     `reason` is a short word for counters; it never holds data of a client.
     """

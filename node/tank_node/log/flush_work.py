@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 
 TOGETHER_FROM = 16
-"""From so many logs on, one `syncfs` serves them all. Measured here (ext4): 32 files 0.6 ms by syncfs and 3 ms in
-8 threads, 512 files 8 and 56 ms. Below, fsyncs: syncfs also writes what other programs have left."""
+"""From so many logs on, one `syncfs` serves them all. Measured here (ext4): 32 files 0.6 ms by syncfs and 3
+ms in 8 threads, 512 files 8 and 56 ms. Below, fsyncs: syncfs also writes what other programs have left."""
 
 
 class FlushWork:
-    """The files of one log that were written since their last fsync. They are pinned until `PartitionLog.end_flush`."""
+    """The files of one log that were written since their last fsync. They are pinned until
+    `PartitionLog.end_flush`."""
 
     __slots__ = ("error", "files", "folders", "log", "segments", "through", "writes")
 
@@ -80,6 +81,6 @@ def run_together(disk: Disk, works: Sequence[FlushWork]) -> None:
             if anchor >= 0 and disk.sync_file_system(anchor):
                 return
         except OSError:
-            pass  # some file of the disk could not be written; each log's own fsyncs say whether it was one of these
+            pass  # some file could not be written: the logs' own fsyncs say whether it was one of theirs
     for work in works:
         work.run(disk)

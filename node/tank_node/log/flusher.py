@@ -1,8 +1,9 @@
 """Group commit: fsyncs for many logs in threads, so that one fsync serves everybody who waits for it.
 
-`request` is called on the event loop as often as one likes. At most one round per log is under way; what is asked
-for meanwhile goes into the next one, so the busier the disk the more appends share an fsync. A few logs are synced in
-parallel, because one after another they would wait for each other's journal commits; many by one `syncfs`.
+`request` is called on the event loop as often as one likes. At most one round per log is under way; what is
+asked for meanwhile goes into the next one, so the busier the disk the more appends share an fsync. A few logs
+are synced in parallel, because one after another they would wait for each other's journal commits; many by
+one `syncfs`.
 """
 
 import threading
@@ -20,7 +21,8 @@ Post: TypeAlias = Callable[[Callable[[], None]], None]
 Listener: TypeAlias = Callable[[PartitionLog], None]
 
 THREADS = 8
-"""Measured with 64 partitions: beyond 8 threads the disk is no faster, and each costs switches of the interpreter."""
+"""Measured with 64 partitions: beyond 8 threads the disk is no faster, and each costs switches of the
+interpreter."""
 
 
 class Flusher:

@@ -1,8 +1,8 @@
 """The index of one segment: its 64-byte records, searched by number, position and time.
 
 Searched by reading blocks of the file, not by mapping it: an mmap that meets a bad sector or a file cut by
-somebody else ends the process (SIGBUS), and a growing file would be mapped again and again. The newest records
-stay in memory, so a consumer near the end touches no file. (docs/decisions says what was measured.)
+somebody else ends the process (SIGBUS), and a growing file would be mapped again and again. The newest
+records stay in memory, so a consumer near the end touches no file. (docs/decisions says what was measured.)
 """
 
 from collections.abc import Callable, Iterator
@@ -140,14 +140,16 @@ class Index:
         return i if first + span >= number else i + 1
 
     def last_ending_by(self, position: int, low: int, low_position: int) -> int:
-        """The last record from `low` (which begins at `low_position`) on whose batch ends at or before the position.
+        """The last record from `low` (which begins at `low_position`) on whose batch ends at or before the
+        position.
 
         `low` itself at least.
         """
         return max(self._last_not_above(_U32, POSITION_AT, position, low, low_position) - 1, low)
 
     def last_beginning_by(self, number: int, low: int, low_number: int) -> int:
-        """The last record from `low` (whose first number is `low_number`) on whose batch begins at or below `number`.
+        """The last record from `low` (whose first number is `low_number`) on whose batch begins at or below
+        `number`.
 
         `low` itself at least.
         """
@@ -165,8 +167,9 @@ class Index:
     def _last_not_above(self, field: Struct, offset: int, value: int, low: int, low_value: int = -1) -> int:
         """The last record from `low` on whose field (which never falls) is <= value; low - 1 when none is.
 
-        low_value: about what the field is at `low`, where it rises evenly (numbers, positions): then guesses by
-        proportion, twice, before it halves. -1: halves from the start. Looks into the newest records first.
+        low_value: about what the field is at `low`, where it rises evenly (numbers, positions): then guesses
+        by proportion, twice, before it halves. -1: halves from the start. Looks into the newest records
+        first.
         """
         read = field.unpack_from
         high = self.count  # the answer is in low - 1 .. high - 1
@@ -184,7 +187,7 @@ class Index:
                 guess = low + (high - low) * (value - low_value) // (high_value - low_value)
                 guess = min(max(guess, low), high - 1)
             elif guesses and high_value < 0:
-                guess, guesses = high - 1, guesses  # the end says how evenly it rises
+                guess = high - 1  # the end says how evenly it rises
             else:
                 guess = (low + high) // 2
             holder, start = self._holder(guess)
@@ -208,7 +211,8 @@ def _bisect(
     low: int,
     high: int,
 ) -> int:
-    """The last record of a buffer, from `low` to `high` - 1, whose field is <= value; low - 1 when none is."""
+    """The last record of a buffer, from `low` to `high` - 1, whose field is <= value; low - 1 when none
+    is."""
     while low < high:
         middle = (low + high) // 2
         if read(holder, offset + middle * RECORD_BYTES)[0] <= value:

@@ -1,7 +1,8 @@
 """One partition's log: append, read, find, truncate. The rooms above use this class and `DataFolder`.
 
-Used from one thread, the event loop's; only `FlushWork.run` goes elsewhere. A batch's way: `stage` numbers it and
-makes its record, `write_staged` puts everything staged in a tick into the files, the flusher makes it durable.
+Used from one thread, the event loop's; only `FlushWork.run` goes elsewhere. A batch's way: `stage` numbers it
+and makes its record, `write_staged` puts everything staged in a tick into the files, the flusher makes it
+durable.
 
 Invariant: first_available <= last + 1; synced <= written <= last; batches above `written` are staged only and
 nobody but the producers' memory sees them.
@@ -47,16 +48,18 @@ class PartitionLog(AppendableLog):
         """The compaction that is under way."""
         self.scrub_place = scrub.ScrubPlace()
         self.before_truncation: Callable[[PartitionLog, int], None] = _nothing
-        """Called with the new end before anything is cut: the checkpoint must not promise more. The folder's."""
+        """Called with the new end before anything is cut: the checkpoint must not promise more. The
+        folder's."""
 
     # ---- reading ----
 
     def read(self, number: int, max_bytes: int, through: int) -> Stretch | None:
         """Whole batches from the one that holds `number` (or the next that exists); None when there is none.
 
-        None begins above `through`; at least one, however long, else at most `max_bytes`; never over the end of a
-        segment, nor over a hole when the batch behind it does not carry its numbers. The stretch's file must be
-        released. Raises LogDamaged for a damaged log, StorageError when the files cannot be opened or read.
+        None begins above `through`; at least one, however long, else at most `max_bytes`; never over the end
+        of a segment, nor over a hole when the batch behind it does not carry its numbers. The stretch's file
+        must be released. Raises LogDamaged for a damaged log, StorageError when the files cannot be opened or
+        read.
         """
         if self.state is LogState.DAMAGED:
             raise LogDamaged(self.reason)
@@ -97,8 +100,8 @@ class PartitionLog(AppendableLog):
         return None
 
     def find_time(self, timestamp_ms: int) -> tuple[int, int]:
-        """(first number, greatest time up to its end) of the first batch that has, or follows, a message at or
-        after the time; (written + 1, 0) when there is none. Raises StorageError."""
+        """(first number, greatest time up to its end) of the first batch that has, or follows, a message at
+        or after the time; (written + 1, 0) when there is none. Raises StorageError."""
         for segment in self.segments:
             i = segment.index.first_at_time(timestamp_ms)
             if i < segment.count:
@@ -109,7 +112,8 @@ class PartitionLog(AppendableLog):
     # ---- making it durable ----
 
     def begin_flush(self) -> FlushWork | None:
-        """What an fsync round has to do for this log; None when nothing, or one is under way. For the flusher."""
+        """What an fsync round has to do for this log; None when nothing, or one is under way. For the
+        flusher."""
         if self.flushing is not None or self.state in (LogState.FAILED, LogState.CLOSED):
             return None
         if self.synced == self.written and not self.folder_dirty:
@@ -160,7 +164,8 @@ class PartitionLog(AppendableLog):
     def truncate_to(self, last: int) -> None:
         """Drops every batch that ends above `last`; the log's last number is afterwards `last` or below it.
 
-        Index first (fsynced), then log; the producers' memory and the epochs go back too. Raises StorageError.
+        Index first (fsynced), then log; the producers' memory and the epochs go back too. Raises
+        StorageError.
         """
         if self.compaction is not None:
             self.compaction.cancelled = True
@@ -201,7 +206,8 @@ class PartitionLog(AppendableLog):
         compaction.finish(self, work, logger.error)
 
     def scrub(self, max_bytes: int) -> scrub.Scrubbed:
-        """Checks about so many stored bytes, going on where the last call ended. A bad batch makes the log DAMAGED.
+        """Checks about so many stored bytes, going on where the last call ended. A bad batch makes the log
+        DAMAGED.
 
         Raises StorageError when the files cannot be read.
         """
@@ -211,7 +217,8 @@ class PartitionLog(AppendableLog):
         return done
 
     def spoiled(self, reason: str) -> None:
-        """Stored batches went bad while the log was in use: it is DAMAGED; what was promised stays promised."""
+        """Stored batches went bad while the log was in use: it is DAMAGED; what was promised stays
+        promised."""
         self.drop_staged()
         self.recovery_point = self.synced
         self.damage(reason)
@@ -229,7 +236,8 @@ class PartitionLog(AppendableLog):
         self.written = self.last = self.synced = 0
 
     def close(self) -> None:
-        """Syncs, snapshots the producers and takes nothing any more. Raises StorageError; for the data folder."""
+        """Syncs, snapshots the producers and takes nothing any more. Raises StorageError; for the data
+        folder."""
         if self.state is LogState.CLOSED:
             return
         try:
@@ -245,7 +253,8 @@ class PartitionLog(AppendableLog):
     def mend(self, now_ms: int, leader_epoch: int | None = None) -> mend.Mended:
         """Makes a DAMAGED log ACTIVE with what is left of it: good batches stay, bad ones become holes.
 
-        For replication factor 1, and for the replica that a lossy election chose. Reads everything, and blocks.
+        For replication factor 1, and for the replica that a lossy election chose. Reads everything, and
+        blocks.
         Raises StorageError; the log is then damaged as before.
         """
         if self.compaction is not None:

@@ -1,4 +1,5 @@
-"""What a log needs done from time to time: rolling by age, retention, mending. Called by the broker's timer."""
+"""What a log needs done from time to time: rolling by age, retention, mending. Called by the broker's
+timer."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -47,7 +48,8 @@ def apply_retention(log: "PartitionLog", now_ms: int, high_water_mark: int) -> i
 
 
 def drop_segments(log: "PartitionLog", count: int) -> None:
-    """Removes the oldest segments, after what they say of producers is safe elsewhere. Raises StorageError."""
+    """Removes the oldest segments, after what they say of producers is safe elsewhere. Raises
+    StorageError."""
     kept = log.segments[count]
     try:
         if log.folder_dirty:

@@ -1,8 +1,8 @@
 """Making a damaged log whole with what is left of it: when there is no other replica, or none may lead.
 
 Good batches stay, at their numbers; bad ones become holes; of an index that is lost, or ends before what was
-promised, the records are made anew by parsing the batches. Numbers that were given out are never given out again. The files as they were
-found stay beside the new ones as `.damaged`.
+promised, the records are made anew by parsing the batches. Numbers that were given out are never given out
+again. The files as they were found stay beside the new ones as `.damaged`.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Mended:
 def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int) -> Mended:
     """Mends all segments of a log; it is ACTIVE afterwards. Reads everything.
 
-    promised: numbers up to this one were given out and acknowledged (the recovery point). Raises StorageError;
-    the log is then damaged as before.
+    promised: numbers up to this one were given out and acknowledged (the recovery point). Raises
+    StorageError; the log is then damaged as before.
     """
     mended = Mended()
     log.drop_files()
@@ -91,8 +91,8 @@ def _mend_segment(
     segment = Segment(log.files, log.folder, base, log_bytes, index_bytes // RECORD_BYTES)
     good, bad = _good_records(segment, log_bytes, max(last, base - 1), below)
     begin = max(good[-1].end if good else 0, max((r.end for r in bad if r.end <= log_bytes), default=0))
-    # Bytes without a record were not acknowledged unless they were promised: then their producer sends them again,
-    # and must not find them stored by nobody.
+    # Bytes without a record were not acknowledged unless they were promised: then their producer sends them
+    # again, and must not find them stored by nobody.
     behind = below if base not in files.indexes else min(below, promised + 1)
     rebuilt = _parse(segment, begin, log_bytes, max([last, base - 1, *(r.last for r in good)]), behind, below)
     whole = not bad and not rebuilt and begin == log_bytes and index_bytes == len(good) * RECORD_BYTES

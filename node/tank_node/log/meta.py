@@ -1,6 +1,8 @@
-"""`meta.json`: whose data folder this is. Pure but for `MetaFile`'s reading and writing."""
+"""`meta.json`: whose data folder this is. Pure but for `MetaFile` and `open_meta`."""
 
 import json
+import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from tank_node.disk import Disk, read_file, replace_file
@@ -73,3 +75,32 @@ class MetaFile:
         meta = replace(self.meta, **changes)  # type: ignore[arg-type]
         replace_file(self._disk, self.path, encode_meta(meta))
         self.meta = meta
+
+
+def open_meta(
+    disk: Disk, path: str, cluster_id: str, broker_id: int | None, new_uuid: Callable[[], str]
+) -> MetaFile:
+    """The folder's meta file: the one that is there, or a new one. For `DataFolder.open`, which has the lock.
+
+    Raises NewerFormat or DataFolderError, each with a sentence for the user, or OSError.
+    """
+    meta_path = os.path.join(path, "meta.json")
+    meta_file = MetaFile.load(disk, meta_path)
+    if meta_file is None:
+        if disk.entries(os.path.join(path, "topics")):
+            raise DataFolderError(f"{meta_path} is missing though there are topics: restore it from a backup")
+        meta = Meta(FORMAT, cluster_id or new_uuid(), broker_id or 0, new_uuid())
+        meta_file = MetaFile(disk, meta_path, meta)
+        meta_file.store()
+    meta = meta_file.meta
+    if cluster_id and meta.cluster_id != cluster_id:
+        raise DataFolderError(
+            f"the data folder {path} belongs to cluster {meta.cluster_id}, not {cluster_id}: "
+            "choose another folder"
+        )
+    if broker_id is not None and meta.broker_id != broker_id:
+        raise DataFolderError(
+            f"the data folder {path} belongs to broker {meta.broker_id}, not {broker_id}: "
+            "choose another folder"
+        )
+    return meta_file

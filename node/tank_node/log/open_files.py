@@ -1,8 +1,8 @@
 """Files opened on demand, and a bound on how many stay open.
 
-10,000 partitions with two files each would be 20,000 descriptors. Here a file is opened when it is first used and
-closed when others were used since; only files pinned by a reader in `sendfile` or by a running fsync stay open
-whatever happens.
+10,000 partitions with two files each would be 20,000 descriptors. Here a file is opened when it is first used
+and closed when others were used since; only files pinned by a reader in `sendfile` or by a running fsync stay
+open whatever happens.
 """
 
 import errno
@@ -13,7 +13,8 @@ from tank_node.log.errors import DiskFailed, StorageError, TooManyOpenFiles
 
 
 class OpenFile:
-    """One file that is open, was open or will be open. Made by `OpenFiles.file`; `fd` is valid while pinned."""
+    """One file that is open, was open or will be open. Made by `OpenFiles.file`; `fd` is valid while
+    pinned."""
 
     __slots__ = ("deleted", "dirty", "error", "fd", "files", "path", "pins", "writes")
 
@@ -25,8 +26,8 @@ class OpenFile:
         self.pins = 0
         """Who needs `fd` to stay open: reads in flight, and a running fsync."""
         self.dirty = False
-        """Written since its last successful fsync. Such a file is synced before it is closed, because an error
-        that the disk reports later may otherwise reach nobody."""
+        """Written since its last successful fsync. Such a file is synced before it is closed, because an
+        error that the disk reports later may otherwise reach nobody."""
         self.deleted = False
         """Nobody needs it any more: it closes with its last pin."""
         self.writes = 0
@@ -65,8 +66,8 @@ class OpenFiles:
         self._open: OrderedDict[OpenFile, None] = OrderedDict()
         self.opened_total = 0
         self.anchor_fd = -1
-        """A descriptor on the same file system, open since before anything was written: `syncfs` tells errors since
-        then. -1: none."""
+        """A descriptor on the same file system, open since before anything was written: `syncfs` tells errors
+        since then. -1: none."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -75,7 +76,8 @@ class OpenFiles:
         return OpenFile(self, path)
 
     def use(self, file: OpenFile, *, create: bool = False) -> int:
-        """The file's descriptor, valid until another file is used (pin it to keep it). Raises StorageError."""
+        """The file's descriptor, valid until another file is used (pin it to keep it). Raises
+        StorageError."""
         if file.fd >= 0:
             self._open.move_to_end(file)
             return file.fd
@@ -124,7 +126,8 @@ class OpenFiles:
         self.disk.close(fd)
 
     def forget(self, file: OpenFile) -> None:
-        """For a file that was deleted: nothing of it needs to be kept, and it closes with its last pin's end."""
+        """For a file that was deleted: nothing of it needs to be kept, and it closes with its last pin's
+        end."""
         file.dirty = False
         file.deleted = True
         if file.pins == 0:

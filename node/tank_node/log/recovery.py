@@ -1,8 +1,9 @@
 """Opening a log: what the files hold, checked where a crash may have left it in pieces.
 
-Up to the recovery point everything was synced and is believed. Behind it every record is checked against the one
-before it and against its bytes; both files are cut at the first mismatch that has no good record behind it. What
-is kept is written again and synced, because after a crash the page cache may hold what the disk never got.
+Up to the recovery point everything was synced and is believed. Behind it every record is checked against the
+one before it and against its bytes; both files are cut at the first mismatch that has no good record behind
+it. What is kept is written again and synced, because after a crash the page cache may hold what the disk
+never got.
 """
 
 from __future__ import annotations
@@ -79,8 +80,9 @@ def scan(log: PartitionLog) -> FolderScan:
 def open_files_of(log: PartitionLog, entry: Entry | None, clean: bool, now_ms: int) -> Found:
     """Fills a new log with what its folder holds.
 
-    entry: what the checkpoint says of it; clean: whether it was written at an orderly stop. Damage ends in the
-    state DAMAGED, or, with replication factor 1, in a mended log. Raises StorageError when nothing can be read.
+    entry: what the checkpoint says of it; clean: whether it was written at an orderly stop. Damage ends in
+    the state DAMAGED, or, with replication factor 1, in a mended log. Raises StorageError when nothing can be
+    read.
     """
     files = scan(log)
     found = Found()
@@ -285,8 +287,8 @@ def _remove_rest(log: PartitionLog, files: FolderScan, bases: list[int], found: 
 def _rewrite(kept: list[tuple[Segment, int]]) -> None:
     """Writes again what is kept behind the recovery point, and syncs it.
 
-    After a crash of the machine's disk, or a process that died between a failed fsync and its report, pages may
-    be marked clean that never reached the disk: only writing them again makes an fsync cover them.
+    After a crash of the machine's disk, or a process that died between a failed fsync and its report, pages
+    may be marked clean that never reached the disk: only writing them again makes an fsync cover them.
     """
     for segment, start in kept:
         if start == segment.count:

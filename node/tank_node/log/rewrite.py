@@ -12,7 +12,8 @@ BUFFER_BYTES = 1024 * 1024
 
 
 class SegmentWriter:
-    """Writes `<base>.log.cleaned` and `<base>.index.cleaned`; `swap.commit` puts them in place. Raises OSError.
+    """Writes `<base>.log.cleaned` and `<base>.index.cleaned`; `swap.commit` puts them in place. Raises
+    OSError.
 
     Used in a thread as well: it opens its own descriptors.
     """
@@ -38,8 +39,9 @@ class SegmentWriter:
     def add(self, batch: Buffer, record: Record, last_in_bundle: int | None = None) -> None:
         """Adds a batch; its record gets the new place, length, flags and checksum.
 
-        last_in_bundle: the number of the last message that the bundle still has, when that is not record.last.
-        A dense batch that does not follow on the one before it is marked: a chunk must begin there.
+        last_in_bundle: the number of the last message that the bundle still has, when that is not
+        record.last. A dense batch that does not follow on the one before it is marked: a chunk must begin
+        there.
         """
         flags = (record.flags & ~BREAK) | REWRITTEN
         if self._next is not None and record.first != self._next and not flags & SPARSE:

@@ -27,7 +27,8 @@ class Scrubbed:
 
 
 def scrub(log: "PartitionLog", place: ScrubPlace, max_bytes: int) -> Scrubbed:
-    """Checks about `max_bytes` of written batches and their records. Raises StorageError when they can't be read."""
+    """Checks about `max_bytes` of written batches and their records. Raises StorageError when they can't be
+    read."""
     checked = 0
     for segment in log.segments:
         if segment.last < place.number and segment is not log.segments[-1]:

@@ -17,8 +17,8 @@ INDEX = ".index"
 PRODUCERS = ".producers"
 
 MAX_WRITE_BYTES = 64 * 1024
-"""One append call. Larger ones allocate cold pages on virtual machines and take two to four times as long; and a
-call that ends at a multiple of this in the file leaves the page cache whole 64 KiB pieces."""
+"""One append call. Larger ones allocate cold pages on virtual machines and take two to four times as long;
+and a call that ends at a multiple of this in the file leaves the page cache whole 64 KiB pieces."""
 MAX_BUFFERS = 1024
 """IOV_MAX of Linux."""
 MAX_AHEAD_BYTES = 16 * 1024 * 1024
@@ -59,7 +59,8 @@ class Appender:
         self._allocated = 0
 
     def append(self, buffers: Sequence[Buffer], total: int) -> None:
-        """Writes all buffers (`total` bytes) at the end. On an OSError `length` is what it was: `cut_back`."""
+        """Writes all buffers (`total` bytes) at the end. On an OSError `length` is what it was:
+        `cut_back`."""
         file = self.file
         if file.error is not None:
             raise file.error
@@ -237,9 +238,11 @@ class Segment:
         self.index_end.give_back()
 
     def read(self, i: int, max_bytes: int, through: int, last: int) -> tuple[Stretch, int] | None:
-        """Whole batches from record `i` on, and the record behind them: at least one, else at most `max_bytes`.
+        """Whole batches from record `i` on, and the record behind them: at least one, else at most
+        `max_bytes`.
 
-        None begins above `through`; `last` is not below the last number in this segment. No chunk goes past a BREAK.
+        None begins above `through`; `last` is not below the last number in this segment. No chunk goes past a
+        BREAK.
         """
         index = self.index
         first, span, position, length, flags = index.head(i)

@@ -1,7 +1,7 @@
 """Putting a rewritten segment in an old one's place, so that a crash leaves the old or the new one whole.
 
-The new files are written as `.cleaned`, synced and renamed to `.swap`, the index last: `<first>.index.swap` says
-that both are complete. Then they take the old names. Whoever opens the folder ends what was begun.
+The new files are written as `.cleaned`, synced and renamed to `.swap`, the index last: `<first>.index.swap`
+says that both are complete. Then they take the old names. Whoever opens the folder ends what was begun.
 """
 
 import os

@@ -202,9 +202,9 @@ def test_messages_are_found_by_time() -> None:
 
 def test_an_index_of_many_records_is_searched_right() -> None:
     log = Folder().log()
-    numbers = []
-    for n in range(3000):
-        numbers.append(append(log, *[b"x"] * (1 + n % 3), timestamp_ms=5 * n + 1, write=n % 100 == 0))
+    numbers = [
+        append(log, *[b"x"] * (1 + n % 3), timestamp_ms=5 * n + 1, write=n % 100 == 0) for n in range(3000)
+    ]
     log.write_staged()
     for segment in log.segments:
         segment.index.drop_memory()

@@ -1,6 +1,8 @@
-"""Compaction by key: what stays, at which number, readable by clients who count; and crashes in the middle of it."""
+"""Compaction by key: what stays, at which number, readable by clients who count; and crashes in the middle of
+it."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -165,18 +167,18 @@ def test_a_read_under_way_goes_on_with_the_old_file() -> None:
 def test_a_truncation_while_it_runs_cancels_it() -> None:
     folder = Folder(settings=SETTINGS)
     log = folder.log()
-    jobs = []
+    jobs: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
     class Later:
-        def run(self, job: object, done: object) -> None:
+        def run(self, job: Callable[[], None], done: Callable[[], None]) -> None:
             jobs.append((job, done))
 
     for n in range(10):
         put(log, [(b"k", b"%04d" % n)])
     log.flush()
-    log.maintain(1000, 10, Later())  # type: ignore[arg-type]
+    log.maintain(1000, 10, Later())
     [(job, done)] = jobs
-    log.maintain(1000, 10, Later())  # type: ignore[arg-type]
+    log.maintain(1000, 10, Later())
     assert len(jobs) == 1, "one at a time"
     log.truncate_to(3)
     job()
@@ -214,7 +216,7 @@ def life(folder: Folder) -> None:
 def test_the_power_goes_at_every_change_of_a_compaction(seed: int) -> None:
     whole = Folder(settings=SETTINGS)
     life(whole)
-    newest = {n: v for n, v in read_all(whole.log()).items()}
+    newest = read_all(whole.log())
     for change in range(1, whole.fault.changes):
         folder = Folder(settings=SETTINGS)
         begin = folder.fault.changes

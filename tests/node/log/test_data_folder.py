@@ -82,7 +82,7 @@ def test_the_folder_of_another_cluster_or_broker_is_refused() -> None:
     folder.data.close()
     for wanted in ({"cluster_id": "another"}, {"broker_id": 5}):
         with pytest.raises(DataFolderError, match="belongs to"):
-            DataFolder.open(DATA, folder.disk, folder.clock, **wanted)  # type: ignore[arg-type]
+            DataFolder.open(DATA, folder.disk, folder.clock, **wanted)
     DataFolder.open(
         DATA, folder.disk, folder.clock, cluster_id=folder.data.meta.cluster_id, broker_id=0
     ).close()

@@ -1,4 +1,5 @@
-"""The power goes at every change that a busy log makes: what was synced is there afterwards, with the same bytes."""
+"""The power goes at every change that a busy log makes: what was synced is there afterwards, with the same
+bytes."""
 
 import random
 from collections.abc import Iterator
