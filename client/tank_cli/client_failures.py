@@ -18,9 +18,15 @@ CODES: dict[type[BaseException], ExitCode] = {
     errors.Damaged: ExitCode.DAMAGED,
 }
 
+LISTING = (
+    "listing topics"  # what a broker of the old document can't do, and producing and consuming can go without
+)
+
 
 def from_client(error: BaseException) -> CliError:
     """The client's message as a sentence, with the exit code of the nearest class it derives from."""
+    if isinstance(error, errors.FeatureMissing) and error.feature == LISTING:
+        return CliError(f"{sentence(error)} Here: --partition N.", ExitCode.UNSUPPORTED)
     for kind in type(error).__mro__:
         if kind in CODES:
             return CliError(sentence(error), CODES[kind])

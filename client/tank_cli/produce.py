@@ -196,10 +196,15 @@ def producer_settings(
 
 
 def require_topic(client: "Client", topic: str, partition: int | None) -> None:
-    """Fails before input is read, when topic or partition isn't there."""
+    """Fails before input is read, when topic or partition isn't there. A broker that can't list its topics is
+    asked by the first message.
+    """
     from tank_client import errors
 
-    (found,) = client.admin.describe_topics([topic])
+    try:
+        (found,) = client.admin.describe_topics([topic])
+    except errors.FeatureMissing:
+        return
     if partition is not None and partition not in {each.partition for each in found.partitions}:
         raise errors.UnknownPartition(topic, partition)
 

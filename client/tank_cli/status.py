@@ -101,7 +101,7 @@ def facts(overview: Overview) -> list[tuple[str, str]]:
                 f"{count_text(status.partitions)}, {count_text(status.open_partitions)} of them open",
             )
         )
-    messages, size = sums(overview.topics)
+    messages, size = sums(overview.topics) if status is not None else (None, None)
     if messages is not None:
         rows.append(("messages", count_text(messages)))
     if size is not None:

@@ -1,0 +1,83 @@
+"""The command with the C++ broker and with one of the old document, played by a script over real sockets."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tank_cli.exit_codes import ExitCode
+from tank_cli.main import main
+from tests.support.scripted_broker import Kind, ScriptedBroker
+
+
+class Older:
+    """A broker with topic t (two partitions) on a thread of its own, and a `tank` that talks to it."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.broker = ScriptedBroker(kind, {"t": 2})
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+        asyncio.run_coroutine_threadsafe(self.broker.start(), self.loop).result(10)
+
+    def stop(self) -> None:
+        asyncio.run_coroutine_threadsafe(self.broker.stop(), self.loop).result(10)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(10)
+        self.loop.close()
+
+    def tank(self, *arguments: str, stdin: bytes = b"") -> Result:
+        command = ["--servers", self.broker.address, *arguments]
+        return CliRunner().invoke(main, command, input=stdin, prog_name="tank")
+
+
+@pytest.fixture(params=[Kind.CPP, Kind.OLD], ids=["cpp", "old"])
+def older(request: pytest.FixtureRequest) -> Iterator[Older]:
+    broker = Older(request.param)
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+def test_messages_go_in_and_come_out_of_a_partition_that_is_named(older: Older) -> None:
+    stored = older.tank("produce", "t", "--partition", "1", "--key", "k", stdin=b"one\ntwo\n")
+    assert stored.exit_code == 0, stored.stderr
+    assert older.broker.topics["t"][1].values() == [b"one", b"two"]
+    shown = older.tank("consume", "t", "--partition", "1", "--key-separator", "=")
+    assert shown.exit_code == 0, shown.stderr
+    assert shown.stdout == "k=one\nk=two\n"
+
+
+def test_status_says_which_broker_it_is(older: Older) -> None:
+    shown = older.tank("status")
+    assert shown.exit_code == 0, shown.stderr
+    name = {Kind.CPP: "the C++ broker", Kind.OLD: "a broker of the old TANK document"}[older.kind]
+    assert name in shown.stdout
+
+
+@pytest.mark.parametrize(
+    "command", [["lag"], ["topic", "delete", "t", "--yes"], ["consume", "t", "--from", "now-1h", "-p", "0"]]
+)
+def test_what_the_broker_lacks_is_named(command: list[str], older: Older) -> None:
+    ended = older.tank(*command)
+    assert ended.exit_code == ExitCode.UNSUPPORTED
+    assert "does not have" in ended.stderr
+
+
+def test_all_partitions_are_known_to_the_cpp_broker_and_to_be_named_for_the_old_one(older: Older) -> None:
+    ended = older.tank("consume", "t")
+    if older.kind is Kind.CPP:
+        assert ended.exit_code == 0
+    else:
+        assert ended.exit_code == ExitCode.UNSUPPORTED
+        assert "--partition N" in ended.stderr
+
+
+def test_an_unknown_topic_is_not_found(older: Older) -> None:
+    assert older.tank("produce", "nowhere", "-p", "0", stdin=b"x\n").exit_code == ExitCode.NOT_FOUND
+    assert older.tank("consume", "nowhere", "-p", "0").exit_code == ExitCode.NOT_FOUND
