@@ -53,6 +53,12 @@ class Connection:
         self.used = False
         self.closed = False
 
+    def read_again(self, now_ms: int) -> None:
+        """The client is read again after a time in which it was not: its silence was no fault of its own."""
+        self.progress_ms = now_ms
+        if self.frame_since_ms:
+            self.frame_since_ms = now_ms
+
     def queue(self, outputs: list[Output]) -> None:
         """Moves the session's answers behind what is unsent; neighbouring small ones become one buffer."""
         run: list[bytes] = []

@@ -6,15 +6,13 @@ server, which shares it with its sessions and the broker. Sizes are bytes, times
 
 from dataclasses import dataclass
 
+from tank_protos.bundle import MAX_MESSAGE_SET_BYTES
+
 KIB = 1024
 MIB = 1024 * KIB
 
 TANK_FRAME_BYTES = 256 * MIB
 """A TANK broker drops a connection that announces more; no configuration goes beyond it."""
-
-MAX_SEQUENCE_NUMBER = 2**63 - 2
-"""The greatest number a client may choose for itself: offsets of Spark and of Kafka are signed 64-bit
-integers."""
 
 
 class LimitError(ValueError):
@@ -30,9 +28,6 @@ class Limits:
 
     bundle_bytes: int = 32 * MIB
     """One bundle. A consumer gets whole bundles, so every consumer has to be able to hold the largest one."""
-
-    decompressed_bytes: int = 64 * MIB
-    """What a compressed bundle may unfold to: no client shall make consumers allocate more than this."""
 
     request_bytes: int = 2 * MIB
     """A frame that carries no bundles. Decoding makes objects many times the size of their bytes."""
@@ -147,7 +142,7 @@ class Limits:
         return [
             ("frame_bytes", self.frame_bytes),
             ("bundle_bytes", self.bundle_bytes),
-            ("decompressed_bytes", self.decompressed_bytes),
+            ("decompressed_bytes", MAX_MESSAGE_SET_BYTES),
             ("request_bytes", self.request_bytes),
             ("fetch_bytes", self.fetch_bytes),
             ("max_wait_ms", self.max_wait_ms),

@@ -1,6 +1,5 @@
 """Sequence numbers that mean more than themselves, and those that a client chose for its messages. Pure."""
 
-from tank_node.limits import MAX_SEQUENCE_NUMBER
 from tank_protos import bundle, varint
 from tank_protos.errors import OutOfRange
 
@@ -24,7 +23,7 @@ def numbered(
         return batch, header.first, header.last - header.first
     assert first is not None
     span = header.messages - 1
-    if not end < first <= MAX_SEQUENCE_NUMBER - span:
+    if not end < first <= bundle.MAX_SEQUENCE_NUMBER - span:
         raise OutOfRange(f"number {first} is not above the end, {end}, or too large")
     if first == end + 1:
         return batch, None, span

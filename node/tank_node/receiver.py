@@ -76,6 +76,7 @@ class Receiver:
             self._broker.end_tick()
             start, end = 0, len(pending)
         self._arena[start:end] = pending
+        connection.read_again(self._broker.tick.monotonic_ms)
         self._take(connection, start, end)
 
     def _take(self, connection: Connection, start: int, end: int) -> None:
@@ -173,4 +174,6 @@ class Receiver:
                 if total > self._limits.receive_bytes:
                     self._begin_large(connection, total)
                     self._server.hold(connection)
+            if not connection.starved:
+                connection.read_again(self._broker.tick.monotonic_ms)
             self._server.watch(connection)

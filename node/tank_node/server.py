@@ -117,10 +117,14 @@ class TankServer:
                 if fd == self._acceptor.fd:
                     self._acceptor.accept()
                 continue
-            if events & _OUT:
-                self._drain(connection)
-            if events & (_IN | _TROUBLE) and not connection.closed:
-                self.receiver.receive(connection)
+            try:
+                if events & _OUT:
+                    self._drain(connection)
+                if events & (_IN | _TROUBLE) and not connection.closed:
+                    self.receiver.receive(connection)
+            except Exception:
+                logger.exception("a connection failed by a bug of ours; it is closed, the others go on")
+                self.close(connection, "internal_error")
         self._finish_tick()
         self.metrics.end_tick(self.loop.time() - began)
 
@@ -282,6 +286,7 @@ class TankServer:
         if connection.unsent:
             self._blocked(connection)
         elif connection.events != _IN:
+            connection.read_again(self.broker.tick.monotonic_ms)
             self.hold(connection)
             self.watch(connection)
             if connection.pending:

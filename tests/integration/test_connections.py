@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,19 @@ def _closed_while_trickling(client: RawConnection) -> bool:
         return True
 
 
+def test_a_client_that_we_did_not_read_is_not_blamed_for_its_half_frame(tmp_path: Path) -> None:
+    limits = replace(QUICK, in_flight=1, stalled_frame_ms=700)
+    with ServedNode(tmp_path / "data", limits) as node, RawConnection(node.port) as client:
+        node.on_loop(lambda: node.controller.add("a", 1, flush="replicated"))
+        wait = b"".join(frame(2, consume(1, wait_ms=900).encode()))
+        late = b"".join(frame(1, produce_request([b"x"]).encode()))
+        client.socket.sendall(wait + late[:20])
+        assert client.receive()[0] == 2
+        time.sleep(0.1)  # several looks at the connections
+        client.socket.sendall(late[20:])
+        assert client.receive()[1][-1] == 0
+
+
 def test_garbage_closes_one_connection_and_no_other(node: ServedNode) -> None:
     with RawConnection(node.port) as good:
         for _ in range(50):
@@ -131,6 +145,24 @@ def test_garbage_closes_one_connection_and_no_other(node: ServedNode) -> None:
                 assert is_closed_by_the_broker(bad)
         assert produce(good, [b"x"]) == 0
     assert sum(node.metrics.refused.values()) == 50
+
+
+def test_what_came_before_a_bad_frame_is_stored_as_it_was_sent(node: ServedNode) -> None:
+    """The clients of a tick share a buffer: what is staged in it must outlive the one that is closed."""
+    bad = b"".join(frame(1, produce_request([b"first" * 20]).encode())) + b"\xff" * 5
+    good = b"".join(frame(1, produce_request([b"other" * 20]).encode()))
+    with RawConnection(node.port) as closed, RawConnection(node.port) as kept:
+        assert [produce(client, [b"warm"]) for client in (closed, kept)] == [0, 0]
+
+        def both_at_once() -> None:
+            closed.socket.sendall(bad)
+            kept.socket.sendall(good)
+
+        node.on_loop(both_at_once)
+        assert kept.receive()[1][-1] == 0
+        stored = bundle.bundles(memoryview(ask(kept, consume(1)).chunks))
+        values = [message.value for one in stored for message in bundle.decode(one, 1)]
+    assert sorted(values) == [b"first" * 20, b"other" * 20, b"warm", b"warm"]
 
 
 def test_frames_larger_than_a_receive_come_through_whole(node: ServedNode) -> None:
