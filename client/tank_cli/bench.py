@@ -144,8 +144,9 @@ def bench_consume(
 def bench_latency(
     session: Session, topic: str | None, partitions: int, flush: str, messages: int, size: int, rate: float
 ) -> None:
-    """Send one message at a time, and time it until it is acknowledged and until a waiting consumer has
-    it.
+    """Send one message at a time, and time its way.
+
+    Twice: until it is acknowledged, and until a consumer that waits for it has it.
     """
     size = max(size, STAMP_BYTES)
     with (

@@ -34,6 +34,8 @@ def from_client(error: BaseException) -> CliError:
 
 
 def sentence(error: BaseException) -> str:
-    """A message with a capital letter and a full stop."""
+    """A message with a capital letter, unless it begins with a name, and a full stop."""
     text = str(error) or type(error).__name__
-    return text[:1].upper() + text[1:] + ("" if text[-1:] in ".?!`" else ".")
+    if text.partition(" ")[0].isalpha():
+        text = text[:1].upper() + text[1:]
+    return text + ("" if text[-1:] in ".?!`" else ".")

@@ -90,6 +90,8 @@ def consume(
         raise click.UsageError("--from committed needs --group NAME.")
     if no_commit and group is None:
         raise click.UsageError("--no-commit goes with --group NAME.")
+    if until is not None and begin.at is until.at is At.NUMBER and until.value < begin.value:
+        raise click.UsageError("--until is before --from.")
     renderer = choose_renderer(
         form or ("template" if template else "json" if session.as_json else "text"), template, key_separator
     )

@@ -109,6 +109,14 @@ def silence_stdout() -> None:
         pass
 
 
+def open_missing_streams() -> None:
+    """Whoever started us may have closed stdout or stderr (`>&-`): what is written there goes nowhere."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # for as long as the process lives
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+
+
 def wants_debug(arguments: Sequence[str]) -> bool:
     """Whether `--debug` was given; read from the raw words, because parsing may be what failed."""
     return "--debug" in arguments

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tank_cli.exit_codes import ExitCode
-from tank_cli.failures import report_failure, silence_stdout
+from tank_cli.failures import open_missing_streams, report_failure, silence_stdout
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,7 @@ class LazyGroup(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         arguments = list(sys.argv[1:] if args is None else args)
+        open_missing_streams()
         try:
             outcome = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
         except BaseException as error:

@@ -182,7 +182,7 @@ def dump_folder(
     for each in choose(folder, topic, partition):
         if not session.as_json:
             click.secho(f"{each.place}  {each.path}", bold=True)
-        for base in segment_bases(each):
+        for base in segment_bases(each.path):
             for batch in read_batches(each, base):
                 if batch.record.last >= begin and batch.record.first <= until:
                     show_batch(session, each, batch, messages, begin, until)

@@ -71,7 +71,7 @@ def find_partitions(data: Path) -> list[PartitionFolder]:
         raise CliError(f"There is no folder {data}.", ExitCode.NOT_FOUND)
     topics = data / "topics"
     if not topics.is_dir():
-        if any(data.glob("*.index")) or any(data.glob("*.log")):
+        if segment_bases(data):
             return [one_partition(data)]
         raise CliError(
             f"{data} is no data folder: it has no folder topics, and no segments.", ExitCode.NOT_FOUND
@@ -112,9 +112,9 @@ def read_checkpoint(data: Path) -> Checkpoint:
     return Checkpoint(False, {})
 
 
-def segment_bases(folder: PartitionFolder) -> list[int]:
-    """The first numbers of the segments, rising."""
-    stems = {path.stem for suffix in ("*.log", "*.index") for path in folder.path.glob(suffix)}
+def segment_bases(folder: Path) -> list[int]:
+    """The first numbers of the segments in a partition's folder, rising."""
+    stems = {path.stem for suffix in ("*.log", "*.index") for path in folder.glob(suffix)}
     return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdecimal())
 
 
@@ -179,7 +179,7 @@ class LogFile:
 def verify(folder: PartitionFolder, entry: Entry | None) -> Iterator[tuple[int, Verdict]]:
     """Reads a whole partition. Gives (bytes just read, the verdict so far), the same verdict each time."""
     verdict = Verdict()
-    bases = segment_bases(folder)
+    bases = segment_bases(folder.path)
     for place, base in enumerate(bases):
         verdict.segments += 1
         end = 0

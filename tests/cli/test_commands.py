@@ -8,7 +8,7 @@ from itertools import chain
 import click
 import pytest
 
-from tank_cli import reference
+from tank_cli import client_failures, reference
 from tank_cli.exit_codes import MEANINGS, CliError, ExitCode
 from tank_cli.main import COMMANDS, main
 from tank_client import errors
@@ -157,3 +157,19 @@ def test_a_hint_is_on_a_line_of_its_own(tank: Tank, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr("tank_cli.connect.Client", fail)
     assert tank("status").stderr == "error: It went wrong.\n  try: tank demo\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (errors.StorageFailure("the disk is full"), "The disk is full."),
+        (errors.Damaged("flights/0 is damaged: look into it."), "flights/0 is damaged: look into it."),
+    ],
+)
+def test_messages_begin_with_a_capital_unless_with_a_name(error: errors.TankError, said: str) -> None:
+    assert client_failures.from_client(error).message == said
+
+
+def test_closed_streams_are_no_fault() -> None:
+    command = f'"{sys.executable}" -m tank_cli completion bash >&- 2>&-'
+    assert subprocess.run(command, shell=True, check=False).returncode == 0

@@ -144,6 +144,7 @@ def test_a_template_implies_its_format(tank: Tank) -> None:
         ["--no-commit"],
         ["--until", "committed", "--group", "g"],
         ["--count", "0"],
+        ["--from", "5", "--until", "3"],
         ["--partition", "x"],
         ["--template", "{nothing}"],
     ],
