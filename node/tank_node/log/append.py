@@ -21,11 +21,12 @@ from tank_node.log.errors import (
 )
 from tank_node.log.open_files import OpenFiles
 from tank_node.log.producers import ProducedBatch, Producers, ProducerState, ProducerVerdict
-from tank_node.log.record import RECORD, SPARSE
+from tank_node.log.record import CHECKED_HEAD, HEAD_BYTES, RECORD, SPARSE, is_sparse_bundle
 from tank_node.log.segment import PRODUCERS, Segment, storage_error
 from tank_node.log.settings import MAX_SEGMENT_RECORDS, LogSettings
 
 _pack = RECORD.pack
+_pack_head = CHECKED_HEAD.pack
 
 
 class LogState(Enum):
@@ -151,33 +152,26 @@ class AppendableLog:
     ) -> tuple[int, int]:
         """Numbers a validated batch (length prefix and bundle) and remembers it for `write_staged`.
 
-        first: None to number it last + 1 onwards; else its own number, above `last`. A batch that leaves a
-        gap must carry its numbers (be sparse). span: last - first. max_timestamp_ms: the greatest of its
-        messages, 0 when nobody knows. The bytes must not change until `write_staged`. Returns (first, last).
-        Raises LogFailed, LogDamaged or LogClosed when the log takes no writes; never touches the disk but for
-        the first batch after opening.
-        """
+        first: None: number it last + 1 onwards; else its own number, above `last`; after a gap it must be
+        sparse. span: last - first. max_timestamp_ms: the greatest of its messages, 0: unknown. The bytes must
+        not change until `write_staged`. Returns (first, last). Raises LogFailed, LogDamaged or LogClosed when
+        the log takes no writes; touches the disk only for the first batch after opening."""
         if self.state is not LogState.ACTIVE:
             self._refuse()
         if not self._runs:
-            self.load_tail()
-            self._before = (self.last, self._append_ms, self._max_timestamp_ms, len(self.epochs))
-        at = 1 if batch[0] < 0x80 else 2 if batch[1] < 0x80 else 3 if batch[2] < 0x80 else 4
-        flags = SPARSE if batch[at] & 0x40 else 0
+            self._begin_staging()
+        flags = SPARSE if is_sparse_bundle(batch) else 0
         number = self.last + 1
         if first is not None and first != number:
             if first < number or not flags:
                 raise ValueError(f"batch at {first} cannot follow {self.last}")
             number = first
+        if now_ms > self._append_ms:
+            self._append_ms = now_ms
         append_ms = self._append_ms
-        if now_ms > append_ms:
-            self._append_ms = append_ms = now_ms
-        if max_timestamp_ms == 0:
-            max_timestamp_ms = append_ms
-        if max_timestamp_ms > self._max_timestamp_ms:
-            self._max_timestamp_ms = max_timestamp_ms
-        else:
-            max_timestamp_ms = self._max_timestamp_ms
+        if (max_timestamp_ms or append_ms) > self._max_timestamp_ms:
+            self._max_timestamp_ms = max_timestamp_ms or append_ms
+        max_timestamp_ms = self._max_timestamp_ms
         length = len(batch)
         run = self._runs[-1] if self._runs else self._first_run(number, append_ms)
         position = run.end
@@ -188,32 +182,31 @@ class AppendableLog:
         ) and position:
             run = self._new_run(number, append_ms)
             position = 0
-        format_ = self.settings.format
-        crc = crc32c(
-            _pack(
-                number, span, 0, length, 0, append_ms, max_timestamp_ms, producer_id, producer_sequence,
-                leader_epoch, producer_epoch, format_, flags, messages,
-            ),
-            crc32c(batch),
+        record = _pack(
+            number, span, 0, length, 0, append_ms, max_timestamp_ms, producer_id, producer_sequence,
+            leader_epoch, producer_epoch, self.settings.format, flags, messages,
         )  # fmt: skip
-        run.records.append(
-            _pack(
-                number, span, position, length, crc, append_ms, max_timestamp_ms, producer_id,
-                producer_sequence, leader_epoch, producer_epoch, format_, flags, messages,
-            )
-        )  # fmt: skip
+        crc = crc32c(record, crc32c(batch))
+        run.records.append(_pack_head(number, span, position, length, crc) + record[HEAD_BYTES:])
         run.batches.append(batch)
         run.end = position + length
         self.last = last = number + span
-        epochs = self.epochs
-        if not epochs or epochs[-1][0] != leader_epoch:
-            epochs.append((leader_epoch, number))
+        if not self.epochs or self.epochs[-1][0] != leader_epoch:
+            self.epochs.append((leader_epoch, number))
         if producer_id:
-            produced = ProducedBatch(producer_sequence, messages, number, span)
-            producers = self._producers or self.load_producers()
-            before = producers.append(producer_id, producer_epoch, produced, append_ms)
-            self._producer_undo.append((producer_id, before))
+            self._remember(
+                producer_id, producer_epoch, ProducedBatch(producer_sequence, messages, number, span)
+            )
         return number, last
+
+    def _begin_staging(self) -> None:
+        self.load_tail()
+        self._before = (self.last, self._append_ms, self._max_timestamp_ms, len(self.epochs))
+
+    def _remember(self, producer_id: int, epoch: int, produced: ProducedBatch) -> None:
+        producers = self._producers or self.load_producers()
+        before = producers.append(producer_id, epoch, produced, self._append_ms)
+        self._producer_undo.append((producer_id, before))
 
     def _first_run(self, number: int, append_ms: int) -> _Run:
         if not self.segments:

@@ -24,6 +24,7 @@ class Meta:
 
 
 def encode_meta(meta: Meta) -> bytes:
+    """The file's content: JSON that people can read."""
     return (json.dumps(asdict(meta), indent=2) + "\n").encode()
 
 

@@ -20,6 +20,10 @@ assert RECORD.size == RECORD_BYTES
 HEAD = Struct("<QIII")
 """first, span, position, length: what a read needs."""
 
+CHECKED_HEAD = Struct("<QIIII")
+"""The same and the checksum: what differs from the bytes that the checksum is made of."""
+HEAD_BYTES = CHECKED_HEAD.size
+
 FIRST_AT = 0
 POSITION_AT = 12
 MAX_TIMESTAMP_AT = 32
@@ -92,7 +96,7 @@ def sealed(batch: Buffer, record: Record) -> Record:
 
 def is_sparse_bundle(batch: Buffer) -> bool:
     """Whether a stored TANK batch (length prefix, bundle) carries its own numbers."""
-    at = 0
-    while batch[at] & 0x80:
-        at += 1
-    return bool(batch[at + 1] & _BUNDLE_SPARSE)
+    at = 1
+    if batch[0] & 0x80:
+        at = 2 if batch[1] < 0x80 else 3 if batch[2] < 0x80 else 4 if batch[3] < 0x80 else 5
+    return bool(batch[at] & _BUNDLE_SPARSE)
