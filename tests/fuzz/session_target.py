@@ -52,7 +52,7 @@ WITNESS = "witness"
 MOST_PARTITIONS = 16
 """A topic of 65530 partitions is no bad input, only a slow one."""
 
-LIMITS = Limits(receive_bytes=64 * KIB, arena_bytes=256 * KIB, decompressed_bytes=1024 * KIB)
+LIMITS = Limits(receive_bytes=64 * KIB, arena_bytes=256 * KIB)
 
 
 class _SmallTopics(InstantController):
