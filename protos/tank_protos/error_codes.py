@@ -53,7 +53,10 @@ class ReloadConfError(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """Error bytes of our own messages (ids from 0x40 on). Where TANK has a byte for a thing, it is the same byte."""
+    """Error bytes of our own messages (ids from 0x40 on).
+
+    Where TANK has a byte for a thing, it is the same byte.
+    """
 
     NONE = 0x00
     UNKNOWN_PARTITION = 0x01

@@ -4,7 +4,7 @@
 class WireError(ValueError):
     """Bytes that do not follow the format they claim to be in.
 
-    `reason` is a short word for counters (a label of `tank_refused_total`): it never holds data of the sender.
+    `reason` is a short word for counters (a label of `tank_refused_total`): never data of the sender.
     """
 
     reason = "malformed"

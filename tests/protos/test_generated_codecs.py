@@ -130,10 +130,10 @@ def test_lies_cost_no_more_memory_than_the_frame_holds(name: str) -> None:
 @pytest.mark.parametrize(
     ("codec", "payload"),
     [
-        (CommitPositionsRequest, bytes(5) + b"\0" + b"\xff" * 4 + bytes(100)),
-        (ListGroupsResponse, bytes(7) + b"\xff" * 4 + bytes(100)),
-        (DescribeTopicsResponse, bytes(6) + b"\xff" * 4 + bytes(100)),
-        (ConsumeResponse, b"\xff" * 4 + bytes(100)),
+        (CommitPositionsRequest, bytes(5) + b"\0" + b"\xff" * 4 + bytes(100_000)),
+        (ListGroupsResponse, bytes(7) + b"\xff" * 4 + bytes(100_000)),
+        (DescribeTopicsResponse, bytes(6) + b"\xff" * 4 + bytes(100_000)),
+        (ConsumeResponse, b"\xff" * 4 + bytes(100_000)),
     ],
 )
 def test_a_count_of_four_billion_is_refused_before_a_list_is_built(

@@ -64,10 +64,10 @@ class ArrayReader:
 
     def _rest(self, *, is_declared: bool) -> None:
         if self._is_fixed:
-            count = self._body.owner.temporary(f"{self._variable}_count")
-            self._out.line(f"{count}, left = divmod(size - at, {wire_size.of_element(self._kind.element)})")
-            self._body.refuse_when("left", self._field)
-            self._fixed("payload[at:]", count)
+            least = wire_size.of_element(self._kind.element)
+            if least > 1:
+                self._body.refuse_when(f"(size - at) % {least}", self._field)
+            self._fixed("payload[at:]", f"(size - at) // {least}" if least > 1 else "size - at")
             self._out.line("at = size")
             return
         self._begin_list(is_declared=is_declared)

@@ -37,7 +37,6 @@ _TAKEN_LOCALS: Final = frozenset(
         "end",
         "out",
         "head",
-        "left",
         "more",
         "error",
     }

@@ -50,10 +50,9 @@ class DiscoverPartitionsRequest:
                 raise Truncated("DiscoverPartitionsRequest ends in DiscoverPartitionsRequest.Topic")
             topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
-            partitions_count, left = divmod(size - at, 2)
-            if left:
+            if (size - at) % 2:
                 raise Truncated("DiscoverPartitionsRequest ends in DiscoverPartitionsRequest.Partitions")
-            partitions = list(unpack_from(f"<{partitions_count}H", payload, at))
+            partitions = list(unpack_from(f"<{(size - at) // 2}H", payload, at))
             at = size
         except (StructError, IndexError):
             raise Truncated("DiscoverPartitionsRequest ends too early") from None
@@ -76,10 +75,9 @@ class DiscoverPartitionsRequest:
                 raise Truncated("DiscoverPartitionsRequest ends in DiscoverPartitionsRequest.Topic")
             topic = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
             at = end
-            partitions_count, left = divmod(size - at, 2)
-            if left:
+            if (size - at) % 2:
                 raise Truncated("DiscoverPartitionsRequest ends in DiscoverPartitionsRequest.Partitions")
-            partitions = list(unpack_from(f"<{partitions_count}H", payload, at))
+            partitions = list(unpack_from(f"<{(size - at) // 2}H", payload, at))
             at = size
         except (StructError, IndexError):
             raise Truncated("DiscoverPartitionsRequest ends too early") from None
