@@ -163,9 +163,7 @@ class AppendableLog:
         flags = SPARSE if is_sparse_bundle(batch) else 0
         number = self.last + 1
         if first is not None and first != number:
-            if first < number or not flags:
-                raise ValueError(f"batch at {first} cannot follow {self.last}")
-            number = first
+            number = self._own_number(first, flags)
         if now_ms > self._append_ms:
             self._append_ms = now_ms
         append_ms = self._append_ms
@@ -202,6 +200,11 @@ class AppendableLog:
     def _begin_staging(self) -> None:
         self.load_tail()
         self._before = (self.last, self._append_ms, self._max_timestamp_ms, len(self.epochs))
+
+    def _own_number(self, first: int, flags: int) -> int:
+        if first <= self.last or not flags & SPARSE:
+            raise ValueError(f"batch at {first} cannot follow {self.last}")
+        return first
 
     def _remember(self, producer_id: int, epoch: int, produced: ProducedBatch) -> None:
         producers = self._producers or self.load_producers()
