@@ -38,7 +38,7 @@ class RegisterBroker(_message.Message):
     tail_sure: bool
     endpoints: _containers.RepeatedCompositeFieldContainer[Endpoint]
     rack: str
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., disk_uuid: _Optional[bytes] = ..., tail_sure: _Optional[bool] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ...) -> None: ...
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., disk_uuid: _Optional[bytes] = ..., tail_sure: bool = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ...) -> None: ...
 
 class CreateTopic(_message.Message):
     __slots__ = ("name", "partitions", "replication_factor", "settings")
