@@ -346,6 +346,19 @@ def test_what_has_no_definition_any_more_is_stale_and_removed(repository: Path) 
     assert not left_over.exists()
 
 
+def test_a_protocol_that_is_gone_is_stale_and_removed(repository: Path) -> None:
+    shutil.copytree(repository / "protos/toy", repository / "protos/other")
+    assert run("generate", repository)[0] == 0
+    shutil.rmtree(repository / "protos/other")
+    assert "6 files are stale" in run("check", repository)[1]
+    assert run("generate", repository) == (0, "6 files: 0 written, 6 removed\n")
+
+
+def test_a_definition_that_is_not_utf_8_is_named(repository: Path) -> None:
+    (repository / "protos/toy/Example.json").write_bytes(b"{\n\xff")
+    assert run("check", repository) == (1, "Error: protos/toy/Example.json:2: not UTF-8; save it as that\n")
+
+
 def test_a_wrong_definition_is_reported_and_writes_nothing(repository: Path) -> None:
     (repository / "protos/toy/Example.json").write_text(definition({"name": "A", "type": "uint9"}))
     before = {path: path.read_bytes() for path in repository.rglob("*.py")}

@@ -91,12 +91,16 @@ def _compile(root: Path) -> dict[Path, str]:
 
 
 def _load(folder: Path, root: Path) -> Protocol:
-    files = sorted(folder.glob("*.json"))
+    texts = []
+    for path in sorted(folder.glob("*.json")):
+        raw, name = path.read_bytes(), path.relative_to(root).as_posix()
+        try:
+            texts.append((name, raw.decode()))
+        except UnicodeDecodeError as error:
+            line = raw.count(b"\n", 0, error.start) + 1
+            raise click.ClickException(f"{name}:{line}: not UTF-8; save it as that") from None
     try:
-        texts = [(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")) for path in files]
         return load_protocol(folder.name, texts)
-    except UnicodeDecodeError as error:
-        raise click.ClickException(f"{folder}: a definition is not UTF-8: {error}") from None
     except DefinitionError as error:
         raise click.ClickException(str(error)) from None
 
@@ -118,7 +122,9 @@ def _formatted(texts: dict[Path, str]) -> dict[Path, str]:
 
 
 def _left_over(root: Path, wanted: dict[Path, str]) -> list[Path]:
-    """Files in the generated folders that were made from a definition that is gone."""
+    """Files in the generated folders that were made from a definition, or a protocol, that is gone."""
     folders = {path.parent for path in wanted}
+    for tables in (root / _GENERATED).glob("*/by_id.py"):
+        folders |= {kind / tables.parent.name for kind in (_GENERATED, _REFERENCE, _CORPUS)}
     present = [path.relative_to(root) for folder in folders for path in (root / folder).glob("*.*")]
     return sorted(path for path in present if path not in wanted)
