@@ -148,21 +148,24 @@ class Journal:
     def snapshot(self, index: int, state: bytes) -> None:
         """Keeps the state after entry `index`, the last one appended, and begins a new file behind it.
 
-        The older files stay until the next one. JournalFullError: nothing is lost, and the journal goes on.
+        The older files stay until the next one. JournalFullError: nothing is lost, and the journal goes on,
+        in the old file or the new one.
         """
         if self.failed is not None or self._file is None:
             raise JournalFailedError(self.failed or "the journal is closed")
         assert index == self.next_index - 1, (index, self.next_index)
         old = self._file
         try:
+            # The file before the snapshot: where beginning it fails half-way (it is there, but can't be
+            # opened), entries go on into the old one, and a snapshot would make that look needless.
+            self._begin_file(index + 1)
+            old.close()
             self._files.replace(
                 self._path(index, ".snapshot"), fmt.snapshot_file(self._cluster_id, index, state)
             )
-            self._begin_file(index + 1)
         except OSError as error:
             self._snapshot_due_at = self._end + MIN_SNAPSHOT_AFTER_BYTES
             raise JournalFullError(f"a snapshot can't be written to {self._folder}: {error}") from error
-        old.close()
         self._snapshot_due_at = max(MIN_SNAPSHOT_AFTER_BYTES, len(state))
         self._remove_old()
 
@@ -215,12 +218,15 @@ class Journal:
                 return
             if expected < next_first:
                 break
+            if expected > next_first:
+                # It was gone on with because the next one could not be: it may be the newest with entries.
+                self._files.replace(path, found.data[: found.scan.good_end])
         raise JournalDamagedError(self._lost(expected))
 
     def _go_on(self, path: Path, found: _FoundFile, next_index: int) -> None:
         """Makes the newest file durable once more and goes on at its end."""
         if found.next_index < next_index:
-            # Its end, which the snapshot holds as well, was cut: a file has no gaps.
+            # Its end, which the snapshot or the file before holds, is not in it: a file has no gaps.
             self._begin_file(next_index)
             return
         if not found.scan.stopped_in_order:

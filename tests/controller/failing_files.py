@@ -15,6 +15,7 @@ class FailingFiles(OsFiles):
         self.fail_truncate = False
         self.fail_replace = ""
         """Names that end so can't be replaced."""
+        self.fail_open = False
 
     def replace(self, path: Path, content: bytes) -> None:
         if self.fail_replace and path.name.endswith(self.fail_replace):
@@ -22,6 +23,8 @@ class FailingFiles(OsFiles):
         super().replace(path, content)
 
     def open_append(self, path: Path) -> AppendFile:
+        if self.fail_open:
+            raise OSError(errno.EMFILE, "Too many open files", str(path))
         return _FailingAppendFile(self, super().open_append(path))
 
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -170,20 +171,18 @@ def test_a_damaged_snapshot_is_replaced_by_the_one_before_and_the_entries_since(
         shutil.rmtree(folder)
 
 
-def crashed_behind_a_snapshot(folder: Path) -> Path:
-    """A crash came between a snapshot of entries 1 to 3 and the journal that would begin behind it."""
-    files = FailingFiles()
-    journal, _ = opened(folder, files)
+def without_the_journal_behind_a_snapshot(folder: Path) -> Path:
+    """Entries 1 to 3 and their snapshot; the journal that begins behind it is gone."""
+    journal, _ = opened(folder)
     journal.append([b"1", b"2"])
     journal.append([b"3"])
-    files.fail_replace = ".journal"
-    with pytest.raises(JournalFullError):
-        journal.snapshot(3, b"123")
+    journal.snapshot(3, b"123")
+    (folder / f"{4:020}.journal").unlink()
     return folder / f"{1:020}.journal"
 
 
 def test_what_the_snapshot_holds_may_be_damaged_in_the_journal(tmp_path: Path) -> None:
-    path = crashed_behind_a_snapshot(tmp_path)
+    path = without_the_journal_behind_a_snapshot(tmp_path)
     path.write_bytes(path.read_bytes()[:-1])
     journal, recovered = opened(tmp_path)
     assert (recovered.snapshot, recovered.entries) == (b"123", [])
@@ -192,7 +191,7 @@ def test_what_the_snapshot_holds_may_be_damaged_in_the_journal(tmp_path: Path) -
 
 
 def test_what_only_a_damaged_snapshot_held_is_missed(tmp_path: Path) -> None:
-    path = crashed_behind_a_snapshot(tmp_path)
+    path = without_the_journal_behind_a_snapshot(tmp_path)
     path.write_bytes(path.read_bytes()[:-1])
     snapshot = tmp_path / f"{3:020}.snapshot"
     snapshot.write_bytes(flipped(snapshot.read_bytes(), -1))
@@ -267,20 +266,42 @@ def test_what_a_full_disk_left_and_cannot_be_cut_is_final(tmp_path: Path) -> Non
         journal.append([b"two"])
 
 
-@pytest.mark.parametrize("kind", [".snapshot", ".journal"])
-def test_a_snapshot_that_finds_no_room_loses_nothing(tmp_path: Path, kind: str) -> None:
+def refuse_snapshots(files: FailingFiles) -> None:
+    files.fail_replace = ".snapshot"
+
+
+def refuse_journals(files: FailingFiles) -> None:
+    files.fail_replace = ".journal"
+
+
+def refuse_to_open(files: FailingFiles) -> None:
+    files.fail_open = True
+
+
+@pytest.mark.parametrize("refuse", [refuse_snapshots, refuse_journals, refuse_to_open])
+@pytest.mark.parametrize("crash", [True, False])
+def test_a_snapshot_that_fails_half_way_loses_nothing(
+    tmp_path: Path, refuse: Callable[[FailingFiles], None], crash: bool
+) -> None:
     files = FailingFiles()
     journal, _ = opened(tmp_path, files)
     journal.append([b"one"])
-    files.fail_replace = kind
+    refuse(files)
     with pytest.raises(JournalFullError):
         journal.snapshot(1, b"1")
+    files.fail_replace, files.fail_open = "", False
     journal.append([b"two"])
-    files.fail_replace = ""
-    journal.snapshot(2, b"12")
+    if crash:
+        journal, recovered = opened(tmp_path, files)
+        assert (recovered.snapshot, entries(recovered)) == (None, [b"one", b"two"])
     journal.append([b"three"])
+    assert entries(opened(tmp_path)[1]) == [b"one", b"two", b"three"]
+    journal.snapshot(3, b"123")
+    journal.append([b"four"])
     recovered = opened(tmp_path)[1]
-    assert (recovered.snapshot, entries(recovered)) == (b"12", [b"three"])
+    assert (recovered.snapshot, entries(recovered)) == (b"123", [b"four"])
+    (tmp_path / f"{3:020}.snapshot").write_bytes(b"damaged")
+    assert entries(opened(tmp_path)[1]) == [b"one", b"two", b"three", b"four"]
 
 
 def test_a_snapshot_is_due_when_the_journal_has_outgrown_the_last(
