@@ -6,6 +6,7 @@ the files with as few calls as can be.
 
 import os
 from enum import Enum
+from typing import NoReturn
 
 from fastcrc.crc32 import iscsi as crc32c
 
@@ -241,6 +242,9 @@ class AppendableLog:
         runs = self._runs
         if not runs:
             return
+        if self.state is not LogState.ACTIVE:  # since they were staged
+            self.drop_staged()
+            self._refuse()
         held = len(self.segments)
         size = self.size_bytes
         counts = self.segments[-1].count if held else 0
@@ -320,7 +324,7 @@ class AppendableLog:
         if self.state is not LogState.CLOSED:
             self.state, self.reason = LogState.DAMAGED, reason
 
-    def _refuse(self) -> None:
+    def _refuse(self) -> NoReturn:
         if self.state is LogState.CLOSED:
             raise LogClosed("the partition was closed or deleted")
         if self.state is LogState.DAMAGED:

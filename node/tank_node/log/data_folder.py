@@ -14,6 +14,7 @@ import contextlib
 import logging
 import os
 import random
+import threading
 import uuid
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -86,6 +87,12 @@ class DataFolder:
         self._checkpoint = Checkpoint(False, {})
         self._checkpoint_changed = False
         self._writing = False
+        """A thread is writing the checkpoint."""
+        self._serial = 0
+        """Counts the checkpoints that were made."""
+        self._written_serial = 0
+        self._write_lock = threading.Lock()
+        """Holds the files and `_written_serial` together."""
         self._random = random.Random(meta_file.meta.disk_uuid)
         self._found_boot_id = ""
         """What `meta.json` said when this process took the folder."""
@@ -258,8 +265,9 @@ class DataFolder:
     def write_checkpoint(self, *, clean: bool = False) -> None:
         """Replaces the checkpoint, here and now. Raises StorageError; the old one is then still there."""
         content = self._content(clean)
+        self._serial += 1
         try:
-            self._replace(content)
+            self._replace(content, self._serial)
         except OSError as error:
             self._checkpoint_changed = True
             raise StorageError(f"cannot write the checkpoint of {self.path}: {error.strerror}") from error
@@ -270,11 +278,13 @@ class DataFolder:
             return
         content = self._content(False)
         failed: list[OSError] = []
+        self._serial += 1
+        serial = self._serial
         self._writing = True
 
         def write() -> None:
             try:
-                self._replace(content)
+                self._replace(content, serial)
             except OSError as error:
                 failed.append(error)
 
@@ -295,9 +305,14 @@ class DataFolder:
             self.write_checkpoint()
             self.write_checkpoint()
 
-    def _replace(self, content: bytes) -> None:
+    def _replace(self, content: bytes, serial: int) -> None:
+        """In any thread. An older checkpoint never replaces a newer one: it may promise what was truncated
+        since."""
         path = os.path.join(self.path, _CHECKPOINT)
-        replace_file(self.disk, path, content, keep_previous=os.path.join(self.path, _PREVIOUS))
+        with self._write_lock:
+            if serial > self._written_serial:
+                replace_file(self.disk, path, content, keep_previous=os.path.join(self.path, _PREVIOUS))
+                self._written_serial = serial
 
     # ---- the end ----
 

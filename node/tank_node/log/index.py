@@ -2,7 +2,8 @@
 
 Searched by reading blocks of the file, not by mapping it: an mmap that meets a bad sector or a file cut by
 somebody else ends the process (SIGBUS), and a growing file would be mapped again and again. The newest
-records stay in memory, so a consumer near the end touches no file. (docs/decisions/0005 says what was measured.)
+records stay in memory, so a consumer near the end touches no file. docs/decisions/0005 says what was
+measured.
 """
 
 from collections.abc import Callable, Iterator

@@ -219,7 +219,6 @@ class PartitionLog(AppendableLog):
     def spoiled(self, reason: str) -> None:
         """Stored batches went bad while the log was in use: it is DAMAGED; what was promised stays
         promised."""
-        self.drop_staged()
         self.recovery_point = self.synced
         self.damage(reason)
 

@@ -142,7 +142,7 @@ def pieces(buffers: Sequence[Buffer], position: int) -> list[list[Buffer]]:
 class Segment:
     """Two files and what is known of them. `base` is their name: no number below it is in here."""
 
-    __slots__ = ("base", "folder", "index", "index_end", "log_end", "synced")
+    __slots__ = ("_newest", "base", "folder", "index", "index_end", "log_end", "synced")
 
     def __init__(self, files: OpenFiles, folder: str, base: int, log_bytes: int, records: int) -> None:
         self.folder = folder
@@ -153,6 +153,8 @@ class Segment:
         self.index = Index(index_file, records, base)
         self.synced = True
         """Nothing was written since the last fsync of both files."""
+        self._newest = (0, 0)
+        """The number of batches when the newest append time was read, and that time."""
 
     @property
     def count(self) -> int:
@@ -170,7 +172,11 @@ class Segment:
 
     @property
     def last_append_ms(self) -> int:
-        return self.index.record(self.index.count - 1).append_ms if self.index.count else 0
+        """When its newest batch was appended; 0 when it is empty. Read once per size: retention asks
+        often."""
+        if self._newest[0] != self.index.count:
+            self._newest = self.index.count, self.index.record(self.index.count - 1).append_ms
+        return self._newest[1]
 
     def path(self, suffix: str) -> str:
         return os.path.join(self.folder, file_name(self.base, suffix))
@@ -233,9 +239,10 @@ class Segment:
             raise DiskFailed(f"cannot cut {self.log_end.file.path}: {error.strerror}") from error
 
     def seal(self) -> None:
-        """Gives back what was allocated ahead: nothing more is appended here."""
+        """Gives back what was allocated ahead, on disk and in memory: nothing more is appended here."""
         self.log_end.give_back()
         self.index_end.give_back()
+        self.index.drop_memory()
 
     def read(self, i: int, max_bytes: int, through: int, last: int) -> tuple[Stretch, int] | None:
         """Whole batches from record `i` on, and the record behind them: at least one, else at most

@@ -1,10 +1,18 @@
 """Disks that fill up, refuse an fsync, refuse a write, and processes without descriptors."""
 
 import queue
+from collections.abc import Callable
 
 import pytest
 
-from tank_node.log.errors import DiskFailed, DiskFull, LogFailed, StorageError, TooManyOpenFiles
+from tank_node.log.errors import (
+    DiskFailed,
+    DiskFull,
+    LogDamaged,
+    LogFailed,
+    StorageError,
+    TooManyOpenFiles,
+)
 from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome
@@ -278,3 +286,38 @@ def test_the_disk_for_tests_forgets_what_was_not_synced() -> None:
         copy.lose_power(random.Random(seed))
         outcomes.add(copy.content("/file"))
     assert outcomes == {b"synced", b"syncedlost"}
+
+
+def test_what_was_staged_before_damage_was_found_is_refused_not_forgotten() -> None:
+    folder = Folder(settings=LogSettings(replication_factor=3))
+    log = folder.log()
+    append(log, b"a")
+    log.segments[0].index.drop_memory()
+    append(log, b"b", write=False)
+    path = f"{FOLDER}/{1:020d}.log"
+    folder.fault.overwrite(path, bytes(len(folder.fault.content(path))))
+    assert log.scrub(1 << 20).bad
+    with pytest.raises(LogDamaged):
+        log.write_staged()
+    assert log.last == 1
+
+
+def test_an_older_checkpoint_never_replaces_a_newer_one() -> None:
+    folder = Folder()
+    loop = Loop()
+    log = folder.log()
+    for value in (b"a", b"b", b"c"):
+        append(log, value)
+    log.flush()
+    jobs: list[Callable[[], None]] = []
+
+    class Slow(Flusher):
+        def run(self, job: Callable[[], None], done: Callable[[], None]) -> None:
+            jobs.append(job)
+
+    folder.data.write_checkpoint_with(Slow(folder.disk, loop.posted.put))
+    log.truncate_to(1)
+    jobs[0]()
+    log = folder.kill()
+    assert (log.state, log.last) == (LogState.ACTIVE, 1)
+    assert not folder.data.recovered.damaged
