@@ -55,8 +55,8 @@ def verify_folder(session: Session, folder: Path, topic: str | None, partition: 
     """Read everything and check it against its checksums.
 
     Ends with exit code 8 when something is damaged. Bytes of a write that a crash left unfinished are no
-    damage:
-    nobody was told that they were stored, and the next start cuts them.
+    damage: nobody was told that they were stored, and the next start cuts them. Best without a broker on the
+    folder: files that are being replaced at this moment can look damaged.
     """
     partitions = choose(folder, topic, partition)
     entries = read_checkpoint(folder).entries

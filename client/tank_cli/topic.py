@@ -83,7 +83,10 @@ def create(
 @click.option("--names", is_flag=True, help="Print the names alone, one a line.")
 @shared_options
 def list_topics(session: Session, names: bool) -> None:
-    """List the topics."""
+    """List the topics.
+
+    Messages are counted by their numbers, from the first to the last: a compacted topic holds fewer.
+    """
     with session.client() as client:
         topics = sorted(client.admin.describe_topics(), key=lambda each: each.name)
     if session.as_json:
