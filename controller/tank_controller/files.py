@@ -24,7 +24,7 @@ class Files(Protocol):
     """A folder's files."""
 
     def names(self, folder: Path) -> list[str]:
-        """What is in the folder; it is made when it isn't there."""
+        """What is in the folder; it is made, durably, when it isn't there, but not those above it."""
 
     def read(self, path: Path) -> bytes: ...
 
@@ -59,7 +59,9 @@ class OsFiles:
     """The operating system's files."""
 
     def names(self, folder: Path) -> list[str]:
-        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir(mode=0o750)
+            self._sync_folder(folder.parent)
         return os.listdir(folder)
 
     def read(self, path: Path) -> bytes:
