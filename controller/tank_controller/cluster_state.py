@@ -142,10 +142,13 @@ class ClusterState:
         try:
             snapshot = pb.Snapshot.FromString(data)
         except Exception as error:  # the runtimes of protobuf raise different types
-            raise SnapshotError("this is not a snapshot") from error
+            raise SnapshotError(
+                "the metadata's snapshot is none: put the data folder back from a backup"
+            ) from error
         if snapshot.format != SNAPSHOT_FORMAT:
             raise SnapshotError(
-                f"the snapshot has format {snapshot.format}, this version reads {SNAPSHOT_FORMAT}"
+                f"the metadata's snapshot has format {snapshot.format}, and this version reads "
+                f"{SNAPSHOT_FORMAT}: start the newer version that wrote it"
             )
         state = ClusterState(index=snapshot.index)
         for broker in snapshot.brokers:

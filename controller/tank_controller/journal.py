@@ -97,8 +97,8 @@ class Journal:
         if not journals and not snapshots:
             if not may_be_new:
                 raise JournalError(
-                    f"{self._folder} is empty, but the data folder holds topics: put the metadata back "
-                    "from a backup, or start with an empty data folder"
+                    f"{self._folder} is empty, but the data folder has been in use: {fmt.PUT_BACK}, or "
+                    "start with an empty one"
                 )
             self._begin_file(1)
             return Recovered(None, 0, [])
@@ -249,9 +249,7 @@ class Journal:
                     raise JournalDamagedError(f"entry {expected} is missing")
                 expected += len(frame.entries)
         except JournalDamagedError as error:
-            raise JournalDamagedError(
-                f"{path} is damaged ({error}): put the metadata folder back from a backup"
-            ) from error
+            raise JournalDamagedError(f"{path} is damaged ({error}): {fmt.PUT_BACK}") from error
         return _FoundFile(data, header.nonce, found, expected)
 
     def _check_cluster(self, path: Path, cluster_id: str) -> None:
@@ -262,10 +260,7 @@ class Journal:
             )
 
     def _lost(self, index: int) -> str:
-        return (
-            f"entry {index} is in no file of {self._folder}: files are missing or damaged; "
-            "put the metadata folder back from a backup"
-        )
+        return f"entry {index} is in no file of {self._folder}: files are missing or damaged; {fmt.PUT_BACK}"
 
     # --- files ---
 

@@ -13,6 +13,7 @@ from tank_controller import commands, limits
 from tank_controller.cluster_state import ClusterState
 from tank_controller.commands import Outcome, Rejected
 from tank_controller.journal import Journal, Recovered
+from tank_controller.journal_format import PUT_BACK, JournalDamagedError, JournalError
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
@@ -55,7 +56,7 @@ class JournalDriver:
         if recovered.snapshot is not None:
             self.state = ClusterState.load(recovered.snapshot)
         for index, entry in recovered.entries:
-            commands.apply(self.state, index, pb.Command.FromString(entry))
+            commands.apply(self.state, index, _command(index, entry))
         return recovered
 
     def propose(self, command: pb.Command, done: Done) -> None:
@@ -129,8 +130,10 @@ class JournalDriver:
         return outcome
 
     def _snapshot(self) -> None:
-        index, data = self.state.index, self.state.snapshot()
-        self._run(lambda: self._journal.snapshot(index, data), self._snapshot_written)
+        # The state is still while this thread is busy: entries are applied between its works alone. Making
+        # the bytes of a large one takes seconds, which the event loop has better uses for.
+        state = self.state
+        self._run(lambda: self._journal.snapshot(state.index, state.snapshot()), self._snapshot_written)
 
     def _snapshot_written(self, error: Exception | None) -> None:
         if error is not None:
@@ -166,6 +169,20 @@ class JournalDriver:
 
     def _rejected(self, rejection: Rejected) -> Outcome:
         return Outcome(pb.Delta(), rejection=rejection)
+
+
+def _command(index: int, entry: bytes) -> pb.Command:
+    """An entry read back. JournalError: to skip what a newer version wrote would be to make another state."""
+    try:
+        command = pb.Command.FromString(entry)
+    except Exception as error:  # the runtimes of protobuf raise different types
+        raise JournalDamagedError(f"entry {index} of the metadata is no command: {PUT_BACK}") from error
+    if command.WhichOneof("command") is None:
+        raise JournalError(
+            f"entry {index} of the metadata was written by a newer version: start that one, or put the "
+            "whole data folder back from a backup made before it ran"
+        )
+    return command
 
 
 def _guarded(call: Callable[[], None]) -> None:

@@ -27,6 +27,9 @@ _SNAPSHOT_HEADER = struct.Struct("<8sIQH")
 _LENGTH = struct.Struct("<I")
 NONCE_BYTES = 8
 
+PUT_BACK = "put the whole data folder back from a backup"
+"""Never the metadata alone: it must not be older than the logs beside it."""
+
 
 class JournalError(Exception):
     """The metadata on disk can't be used; the message says why and what to do."""

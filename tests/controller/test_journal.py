@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tank_controller import journal as journal_module
+from tank_controller.files import OsFiles
 from tank_controller.journal import Journal, JournalFailedError, JournalFullError, Recovered
 from tank_controller.journal_format import JournalDamagedError, JournalError
 from tests.controller.failing_files import FailingFiles
@@ -40,6 +41,15 @@ def written(folder: Path, *, close: bool) -> Path:
     if close:
         journal.close()
     return folder / f"{1:020}.journal"
+
+
+def test_the_folder_itself_is_durable_once_it_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(OsFiles, "_sync_folder", staticmethod(synced.append))
+    opened(tmp_path / "metadata", FailingFiles())
+    assert synced == [tmp_path, tmp_path / "metadata"]
 
 
 def entries(recovered: Recovered) -> list[bytes]:
@@ -216,7 +226,7 @@ def test_lost_files_are_missed(tmp_path: Path, lost: list[str]) -> None:
 
 
 def test_an_empty_folder_of_an_old_cluster_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(JournalError, match="holds topics"):
+    with pytest.raises(JournalError, match="has been in use"):
         Journal(tmp_path, "c").open(may_be_new=False)
     written(tmp_path, close=True)
     assert entries(Journal(tmp_path, "c").open(may_be_new=False)) == ENTRIES

@@ -9,10 +9,12 @@ import pytest
 
 from tank_controller import journal as journal_module
 from tank_controller import journal_driver, limits
+from tank_controller.cluster_state import ClusterState
 from tank_controller.commands import Outcome
 from tank_controller.files import AppendFile
 from tank_controller.journal import Journal
 from tank_controller.journal_driver import JournalDriver
+from tank_controller.journal_format import JournalError
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import alter, commit, create, init_producer, register
@@ -127,6 +129,43 @@ def test_snapshots_come_by_themselves_and_hold_the_same_state(
     assert again.recovered.snapshot_index > 2
     assert again.driver.state.snapshot() == driven.driver.state.snapshot()
     again.stop()
+
+
+def test_a_snapshot_is_made_in_the_disks_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "MIN_SNAPSHOT_AFTER_BYTES", 1)
+    makers: list[threading.Thread] = []
+    make = ClusterState.snapshot
+
+    def noted(state: ClusterState) -> bytes:
+        makers.append(threading.current_thread())
+        return make(state)
+
+    monkeypatch.setattr(ClusterState, "snapshot", noted)
+    driven = Driven(tmp_path)
+    driven.propose(register())
+    driven.run_until(1)
+    driven.stop()
+    assert makers
+    assert threading.main_thread() not in makers, "the event loop has better uses for its time"
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [(pb.Command(now_ms=1).SerializeToString(), "newer version: start that one"), (b"\xff", "no command")],
+)
+def test_an_entry_that_this_version_can_not_apply_is_never_skipped(
+    tmp_path: Path, entry: bytes, message: str
+) -> None:
+    driven = Driven(tmp_path)
+    driven.propose(register())
+    driven.run_until(1)
+    driven.stop()
+    journal = Journal(tmp_path, "c")
+    journal.open(may_be_new=False)
+    journal.append([entry])
+    journal.close()
+    with pytest.raises(JournalError, match=message):
+        Driven(tmp_path)
 
 
 def test_what_would_be_rejected_anyway_is_not_written(tmp_path: Path) -> None:
