@@ -159,7 +159,9 @@ class NodeProcess:
             self._post,
         )
         topics = folder / "topics"
-        recovered = controller.open(may_be_new=not any(topics.iterdir()))
+        # The logs' checkpoint is never written before there is metadata, and knows of topics without files.
+        was_used = any(topics.iterdir()) or (folder / "checkpoint").exists()
+        recovered = controller.open(may_be_new=not was_used)
         _tell_of(recovered)
         # A crash may have come between the word that a topic is deleted and its files' end.
         for path in topics.iterdir():
