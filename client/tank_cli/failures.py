@@ -125,4 +125,6 @@ def wants_debug(arguments: Sequence[str]) -> bool:
 def wants_json(arguments: Sequence[str]) -> bool:
     """Whether `--output json` was given, likewise."""
     pairs = itertools.pairwise(arguments)
-    return "--output=json" in arguments or any(a in ("--output", "-o") and b == "json" for a, b in pairs)
+    return bool({"--output=json", "-ojson"} & set(arguments)) or any(
+        a in ("--output", "-o") and b == "json" for a, b in pairs
+    )

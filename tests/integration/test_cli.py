@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from tank_cli.exit_codes import ExitCode
+from tank_cli.shapes import SHAPES
+from tests.cli.test_topic import assert_same_shape
 from tests.support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.integration
@@ -99,6 +101,7 @@ def test_a_topics_life(shell: Shell) -> None:
         "topic", "alter", "life", "--partitions", "3", "--unset", "log.retention.secs", "--set", "flush=disk"
     )
     described = shell.json("topic", "describe", "life")
+    assert_same_shape(described, SHAPES["topic describe"][0])
     assert len(described["partitions"]) == 3
     assert [s["key"] for s in described["settings"] if not s["is_default"]] == ["flush"]
     refused = shell.run("topic", "alter", "life", "--partitions", "1")
@@ -258,6 +261,7 @@ def test_a_terminal_is_shown_no_control_characters(shell: Shell, topic: str) -> 
 
 def test_status_says_what_the_broker_holds(shell: Shell, topic: str) -> None:
     found = shell.json("status")
+    assert_same_shape(found, SHAPES["status"][0])
     assert found["version"] >= 1000
     assert found["without_leader"] == []
     assert found["partitions"] >= 2
@@ -270,11 +274,32 @@ def test_status_says_what_the_broker_holds(shell: Shell, topic: str) -> None:
 def test_benchmarks_measure_and_leave_nothing(bench: str, shell: Shell) -> None:
     before = shell.out("topic", "list", "--names")
     found = shell.json("bench", bench, "--messages", "200", "--size", "100", "--partitions", "2")
+    assert_same_shape(found, SHAPES[f"bench {bench}"][0])
     assert (found["messages"], found["bytes"]) == (200, 20_000)
     assert found["messages_per_s"] > 0
     if bench != "consume":
         assert found["latency_ms"]["ack"]["max"] >= found["latency_ms"]["ack"]["p50"] > 0
     assert shell.out("topic", "list", "--names") == before
+
+
+def test_the_shell_completes_commands_and_topics(shell: Shell, topic: str) -> None:
+    def completions(words: str) -> list[str]:
+        asked = {
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+            "_TANK_COMPLETE": "bash_complete",
+        }
+        ended = subprocess.run(
+            [sys.executable, "-c", "from tank_cli.main import main; main(prog_name='tank')"],
+            env={**shell.environment, **asked},
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=True,
+        )
+        return [line.partition(",")[2] for line in ended.stdout.decode().splitlines() if line]
+
+    assert completions("tank prod") == ["produce"]
+    assert completions(f"tank consume {topic[:8]}") == [topic]
 
 
 def test_nobody_there_is_said_with_what_to_do(shell: Shell) -> None:
@@ -334,6 +359,7 @@ def test_the_demo_shows_what_it_promises() -> None:
     )
     assert ended.returncode == 0, ended.stderr.decode()
     found = json.loads(ended.stdout)
+    assert_same_shape(found, SHAPES["demo"][0])
     assert found["repeats_stored"] == 1
     assert len(found["recovery_seconds"]) == found["kills"] == 3
     assert found["entries"] > 0
