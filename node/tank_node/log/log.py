@@ -219,7 +219,7 @@ class PartitionLog(AppendableLog):
     def spoiled(self, reason: str) -> None:
         """Stored batches went bad while the log was in use: it is DAMAGED; what was promised stays
         promised."""
-        self.recovery_point = self.synced
+        self.recovery_point = self.written
         self.damage(reason)
 
     # ---- its life ----

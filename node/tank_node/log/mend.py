@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tank_node.log import swap
 from tank_node.log.errors import DiskFailed
 from tank_node.log.record import RECORD_BYTES, SPARSE, Record, matches
-from tank_node.log.recovery import FolderScan, batches, scan
+from tank_node.log.recovery import FolderScan, batches, rewrite, scan
 from tank_node.log.rewrite import SegmentWriter
 from tank_node.log.segment import INDEX, LOG, Segment
 from tank_protos import bundle, varint
@@ -51,6 +51,7 @@ def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int) -> Me
     StorageError; the log is then damaged as before.
     """
     mended = Mended()
+    synced = log.synced
     log.drop_files()
     try:
         files = scan(log)
@@ -62,6 +63,8 @@ def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int) -> Me
         if last < promised or (bases and not log.segments):
             mended.lost.append((last + 1, max(promised, last)))
         last = max(last, promised)
+        # Segments that were whole stay as they are, but nobody knows whether the disk has their ends.
+        rewrite([(s, s.index.containing(synced + 1)) for s in log.segments if s.count and s.last > synced])
         if not log.segments or log.segments[-1].last != last:
             log.begin_at(last + 1)
     except OSError as error:

@@ -99,7 +99,8 @@ def open_files_of(log: PartitionLog, entry: Entry | None, clean: bool, now_ms: i
         found.sentence = str(damage)
         log.recovery_point = entry.recovery_point
         log.epochs = list(entry.epochs)
-        log.last = log.written = log.synced = log.segments[-1].last if log.segments else 0
+        log.last = log.written = log.segments[-1].last if log.segments else 0
+        log.synced = min(log.last, entry.recovery_point)
         log.damage(found.sentence)
         if log.settings.replication_factor == 1:  # nobody can refill it
             found.sentence += "; " + log.mend(now_ms).sentence()
@@ -192,7 +193,7 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
             break
     if last < point:
         raise _Damage(f"the log ends at {last}, though messages up to {point} were stored")
-    _rewrite(kept)
+    rewrite(kept)
     take_over(log, last, entry)
 
 
@@ -284,7 +285,7 @@ def _remove_rest(log: PartitionLog, files: FolderScan, bases: list[int], found: 
         log.folder_dirty = True
 
 
-def _rewrite(kept: list[tuple[Segment, int]]) -> None:
+def rewrite(kept: list[tuple[Segment, int]]) -> None:
     """Writes again what is kept behind the recovery point, and syncs it.
 
     After a crash of the machine's disk, or a process that died between a failed fsync and its report, pages

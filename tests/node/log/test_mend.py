@@ -1,0 +1,41 @@
+"""Making a damaged log whole where there is no replica: what is kept is durable, no number is given twice."""
+
+from tank_node.log.log import LogState
+from tank_node.log.settings import LogSettings
+from tests.support.logs import FOLDER, Folder, append, read_all
+
+INDEX = f"{FOLDER}/{1:020d}.index"
+
+
+def test_what_is_kept_of_a_damaged_log_is_made_durable_too() -> None:
+    folder = Folder(settings=LogSettings(segment_bytes=60))
+    log = folder.log()
+    for n in range(12):
+        append(log, b"%02d" % n * 5)
+    logs = folder.fault.paths(".log")
+    assert len(logs) == 6
+    for path in folder.fault.paths():
+        if path.startswith(FOLDER):  # in the page cache, and never on the disk
+            folder.fault._file(path).pending.clear()
+    content = bytearray(folder.fault.content(logs[1]))
+    content[-1] ^= 1
+    folder.fault._file(logs[1]).data = content
+    log = folder.kill()
+    assert log.state is LogState.ACTIVE
+    assert len(read_all(log)) == 11
+    for path in folder.fault.paths():
+        if path.startswith(FOLDER) and path.endswith((".log", ".index")):
+            assert bytes(folder.fault._file(path).durable) == folder.fault.content(path), path
+
+
+def test_a_log_found_bad_while_it_runs_gives_no_number_twice_even_if_nothing_was_synced() -> None:
+    folder = Folder()
+    log = folder.log()
+    for n in range(6):
+        append(log, b"%d" % n)
+    log.segments[0].index.drop_memory()
+    folder.fault.overwrite(INDEX, bytes(len(folder.fault.content(INDEX))))
+    assert log.scrub(1 << 20).bad
+    log.maintain(1000, 6)
+    assert append(log, b"next") == (7, 7)
+    assert read_all(log)[7] == b"next"
