@@ -100,13 +100,18 @@ def read_wanted(
     """`read_messages` of those bundles of a chunk that touch the numbers from `lower` to `upper`.
 
     The others are judged by their headers and not unpacked, so that asking for the end of a chunk is cheap.
+    Numbers rise from bundle to bundle, as in a log. Raises InvalidBundle, also when a sparse one goes back.
     """
+    previous = -1
     for bundle in bundles(chunk):
         header = read_header(bundle)
         first = header.first if header.sparse else base
         last = first + header.span
         if last > MAX_SEQUENCE_NUMBER:
             raise InvalidBundle(f"sequence number {last} is above {MAX_SEQUENCE_NUMBER}")
+        if first <= previous:
+            raise InvalidBundle(f"number {first} follows {previous} in a chunk, where numbers rise")
+        previous = last
         base = last + 1
         if first > upper:
             return

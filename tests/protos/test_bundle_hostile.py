@@ -253,3 +253,17 @@ def test_a_snappy_block_that_is_none_or_lies_about_its_size() -> None:
         validate(memoryview(as_batch(bad)))  # contents are the readers' business
         with pytest.raises(InvalidBundle, match="snappy block"):
             decode(bad, 1)
+
+
+@pytest.mark.parametrize("second", [[8], [10], [1, 30]])
+def test_a_chunk_whose_numbers_go_back_is_refused(second: list[int]) -> None:
+    """Readers promise rising numbers; a broker that sends others is not believed."""
+    first = encode_sparse([9, 10], [b"a", b"b"], timestamps=0)
+    chunk = as_batch(first) + as_batch(encode_sparse(second, [b"c"] * len(second), timestamps=0))
+    with pytest.raises(InvalidBundle, match=f"number {second[0]} follows 10"):
+        decode_columns(chunk, 1)
+
+
+def test_a_sparse_bundle_may_follow_a_dense_one_at_once() -> None:
+    chunk = as_batch(encode([b"a", b"b"], timestamps=0)) + as_batch(encode_sparse([7], [b"c"], timestamps=0))
+    assert list(decode_columns(chunk, 5).numbers) == [5, 6, 7]
