@@ -4,6 +4,7 @@ Every option has one name in all of them: `log_format` is `--log-format`, `TANK_
 `log_format`. Reading the file and the environment is the caller's; here they are judged.
 """
 
+import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -170,7 +171,10 @@ def _default_data(environment: Mapping[str, str]) -> Path:
     """The user's state folder, as the XDG base directory specification has it."""
     state = environment.get("XDG_STATE_HOME", "")
     if not state.startswith("/"):
-        state = str(Path(environment.get("HOME") or str(Path.home())) / ".local" / "state")
+        home = environment.get("HOME") or os.path.expanduser("~")
+        if not home.startswith("/"):
+            raise ConfigError("--data: this user has no home folder: name a folder for the data")
+        state = f"{home}/.local/state"
     return Path(state) / "tank"
 
 
@@ -240,7 +244,10 @@ def _text(text: str) -> str:
 def _folder(text: str) -> Path:
     if not text:
         raise ValueError("name a folder")
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError("there is no such user's home: write the folder's whole path") from None
 
 
 OPTIONS = (

@@ -1,5 +1,6 @@
 """The node's configuration: which source wins, defaults, and refusals that name their source."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,11 @@ def test_a_file_that_is_not_there_is_named() -> None:
 
 def test_numbers_in_the_file_may_stand_without_quotes() -> None:
     assert load(file="broker_id = 7\nmax_connections = 9").max_connections == 9
+
+
+def test_a_home_that_is_not_there_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=r"--data: '~nobody-at-all/x' can't be used: .* whole path"):
+        load({"data": "~nobody-at-all/x"})
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # a user without an entry
+    with pytest.raises(ConfigError, match="name a folder"):
+        node_config.load({}, {})

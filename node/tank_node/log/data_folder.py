@@ -121,7 +121,7 @@ class DataFolder:
             _make_durable_folder(disk, os.path.join(path, "topics"))
             lock = disk.lock(os.path.join(path, "lock"))
         except OSError as error:
-            raise DataFolderError(f"cannot use the data folder {path}: {error.strerror}") from error
+            raise DataFolderError.of_system(path, error) from error
         if lock is None:
             raise DataFolderInUse(
                 f"another process uses the data folder {path}: stop it, or choose another folder with --data"
@@ -132,7 +132,7 @@ class DataFolder:
             folder._take_over(boot_id())
         except OSError as error:
             disk.close(lock)
-            raise DataFolderError(f"cannot use the data folder {path}: {error.strerror}") from error
+            raise DataFolderError.of_system(path, error) from error
         except BaseException:
             disk.close(lock)
             raise

@@ -4,6 +4,8 @@ Every error here concerns one partition (or the start of the process, for the fo
 answers the request with an error, counts it by `reason` and goes on with the other partitions.
 """
 
+import errno
+
 
 class StorageError(Exception):
     """A request that the log could not carry out. Nothing of it exists afterwards unless the docstring says
@@ -55,6 +57,16 @@ class DataFolderError(Exception):
     """The data folder cannot be used. The message is one sentence that says what to do."""
 
     reason = "data_folder"
+
+    @staticmethod
+    def of_system(path: str, error: OSError) -> "DataFolderError":
+        """What the system said when the folder was opened."""
+        advice = (
+            "make room there; nothing of it was changed"
+            if error.errno == errno.ENOSPC
+            else "let this user write there, or choose another folder with --data"
+        )
+        return DataFolderError(f"cannot use the data folder {path} ({error.strerror}): {advice}")
 
 
 class DataFolderInUse(DataFolderError):
