@@ -19,11 +19,11 @@ from tank_node.broker import Broker
 from tank_node.clock import SystemClock
 from tank_node.config import Address, NodeConfig
 from tank_node.disk import OsDisk
-from tank_node.http import Health, HttpServer
+from tank_node.health import Health, partition_problems, problem_count
+from tank_node.http import HttpServer
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
-from tank_node.log.log import LogState
 from tank_node.metrics import Metrics
 from tank_node.server import TankServer
 
@@ -61,7 +61,9 @@ class Started:
     cut_bytes: int
     """What a crash left unfinished; nobody was told that it was stored."""
     clean: bool
-    """The process before this one stopped in order."""
+    """The process before this one stopped in order, or there was none."""
+    problems: int
+    """How many partitions can't be used as they should."""
     seconds: float
 
 
@@ -137,8 +139,8 @@ class NodeProcess:
 
     def _open_data_folder(self, log_files: int) -> DataFolder:
         config = self.config
-        is_new = not (config.data / "meta.json").exists()
-        broker_id = config.broker_id or (DEFAULT_BROKER_ID if is_new else None)
+        self._is_new = not os.path.exists(config.data / "meta.json")
+        broker_id = config.broker_id or (DEFAULT_BROKER_ID if self._is_new else None)
         return DataFolder.open(
             str(config.data),
             OsDisk(),
@@ -197,7 +199,8 @@ class NodeProcess:
             messages=sum(log.last - log.first_available + 1 for log in logs if log.last),
             stored_bytes=sum(log.size_bytes for log in logs),
             cut_bytes=recovered.bytes_cut,
-            clean=recovered.clean,
+            clean=recovered.clean or self._is_new,
+            problems=problem_count(self._broker),
             seconds=time.monotonic() - self._began,
         )
 
@@ -224,11 +227,7 @@ class NodeProcess:
 
     def _health(self) -> Health:
         """For /readyz: the metadata can be changed, and which partitions can't be used."""
-        problems = [
-            f"topic {log.topic_id} partition {log.partition} is {log.state.name.lower()}"
-            for log in self.data_folder.logs.values()
-            if log.state is not LogState.ACTIVE
-        ]
+        problems = partition_problems(self._broker)
         if self._controller.failed is not None:
             problems.append(self._controller.failed)
         if self._stopping.is_set():

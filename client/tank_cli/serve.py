@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -101,17 +102,27 @@ def _announce(started: "Started", as_json: bool) -> None:
             "bytes": started.stored_bytes,
             "cut_bytes": started.cut_bytes,
             "clean": started.clean,
+            "problems": started.problems,
             "seconds": round(started.seconds, 3),
         }
         click.echo(json.dumps(fields))
     else:
         click.echo(_sentence(started))
     if not started.listen.is_loopback:
-        click.echo(
-            f"warning: other machines can reach {started.listen}, and there is no authentication yet: "
+        _warn(
+            f"other machines can reach {started.listen}, and there is no authentication yet: "
             "whoever does can read, write and delete everything",
-            err=True,
+            as_json,
         )
+    if started.http is not None and not started.http.is_loopback:
+        _warn(f"other machines can reach {started.http}: whoever does sees the metrics", as_json)
+
+
+def _warn(sentence: str, as_json: bool) -> None:
+    if as_json:
+        logging.getLogger("tank").warning(sentence)
+    else:
+        click.echo(f"warning: {sentence}", err=True)
 
 
 def _sentence(started: "Started") -> str:
@@ -125,6 +136,8 @@ def _sentence(started: "Started") -> str:
         )
     else:
         found = "no topics yet"
+    if started.problems:
+        found += f"; {_counted(started.problems, 'problem')}, see the log and /readyz"
     return (
         f"tank broker {started.broker_id} listening on {started.listen}{http}; data in {started.data}: "
         f"{found}; ready in {started.seconds:.2f} s"

@@ -1,25 +1,14 @@
 """The node's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes and people."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from tank_node.health import Health
+
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector, CollectorRegistry
-
-
-@dataclass(slots=True)
-class Health:
-    """Whether the node can do its work, for people and for probes."""
-
-    ready: bool
-    """It takes requests, and its metadata can be changed."""
-    problems: list[str] = field(default_factory=list)
-    """What is wrong, a sentence each; a node may be ready in spite of some (one damaged partition)."""
-    facts: dict[str, str | int] = field(default_factory=dict)
-    """What else a person wants to see: ids, addresses, counts."""
 
 
 class HttpServer:
@@ -59,12 +48,16 @@ class HttpServer:
             self._runner = None
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        from prometheus_client import CollectorRegistry
+        from prometheus_client import CollectorRegistry, ProcessCollector
         from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+        from tank_node.health_collector import HealthCollector
 
         if self._registry is None:
             self._registry = CollectorRegistry()
             self._registry.register(self._collector())
+            self._registry.register(HealthCollector(self._health))
+            ProcessCollector(registry=self._registry)  # processor time, memory, descriptors
         body = generate_latest(self._registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 

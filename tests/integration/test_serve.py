@@ -276,6 +276,8 @@ def test_metrics_and_health(tmp_path: Path) -> None:
         status, metrics = get(broker.http_port, "/metrics")
         assert status == 200
         assert "tank_produced_messages_total 2.0" in metrics
+        assert "tank_ready 1.0" in metrics
+        assert "process_open_fds " in metrics
         assert get(broker.http_port, "/healthz") == (200, '{"status": "ok"}')
         ready = json.loads(get(broker.http_port, "/readyz")[1])
         assert ready["ready"] is True
@@ -300,11 +302,23 @@ def test_json_for_programs_and_configuration_from_everywhere(tmp_path: Path) -> 
 
 
 def test_an_open_address_is_warned_of(tmp_path: Path) -> None:
-    process, line = started("--listen", "0.0.0.0:0", "--http", "off", "--data", str(tmp_path / "d"))
+    process, line = started("--listen", "0.0.0.0:0", "--http", "0.0.0.0:0", "--data", str(tmp_path / "d"))
     process.terminate()
     _, errors = process.communicate(timeout=STOP_S)
     assert "listening on 0.0.0.0:" in line
     assert "no authentication" in errors
+    assert "sees the metrics" in errors
+
+
+def test_with_json_logs_every_line_is_an_object(tmp_path: Path) -> None:
+    arguments = ("--listen", "0.0.0.0:0", "--http", "off", "--data", str(tmp_path / "d"))
+    process, line = started(*arguments, "--log-format", "json")
+    process.terminate()
+    _, errors = process.communicate(timeout=STOP_S)
+    assert json.loads(line)["clean"] is True, "nothing crashed before the first start"
+    said = [json.loads(row) for row in errors.splitlines()]
+    assert [row["level"] for row in said] == ["warning", "info"]
+    assert "no authentication" in said[0]["message"]
 
 
 def test_ctrl_c_stops_it_in_order_and_a_second_one_at_once(tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+"""Whether a node can do its work, and what is wrong with it: for /readyz and /metrics."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from tank_node.broker import Broker
+from tank_node.log.log import LogState
+
+MAX_PROBLEMS = 20
+"""One failing disk takes thousands of partitions with it: the first ones tell which."""
+
+_ADVICE = {
+    LogState.FAILED: "it takes no writes: check the disk, then restart the broker",
+    LogState.DAMAGED: "docs/operations.md says what to do",
+}
+
+
+@dataclass(slots=True)
+class Health:
+    """For people and for probes."""
+
+    ready: bool
+    """It takes requests, and its metadata can be changed."""
+    problems: list[str] = field(default_factory=list)
+    """What is wrong, a sentence each; a node may be ready in spite of some (one damaged partition)."""
+    facts: dict[str, str | int] = field(default_factory=dict)
+    """What else a person wants to see: ids, addresses, counts."""
+
+
+def partition_problems(broker: Broker) -> list[str]:
+    """A sentence for each partition that can't be used as it should, and one for those too many to name."""
+    found = _each_problem(broker)
+    problems = list(islice(found, MAX_PROBLEMS))
+    if more := sum(1 for _ in found):
+        problems.append(f"{more} more partitions have problems: tank_partitions in /metrics counts them")
+    return problems
+
+
+def problem_count(broker: Broker) -> int:
+    """How many partitions can't be used as they should."""
+    return sum(1 for _ in _each_problem(broker))
+
+
+def _each_problem(broker: Broker) -> Iterator[str]:
+    for topic in broker.topics.values():
+        for number, reason in topic.broken.items():
+            yield f"partition {topic.name}/{number} could not be opened: {reason}"
+        for partition in topic.partitions.values():
+            log = partition.log
+            if log.state is not LogState.ACTIVE:
+                name = f"partition {topic.name}/{partition.number}"
+                yield f"{name} is {log.state.value}: {log.reason}; {_ADVICE.get(log.state, '')}"

@@ -1,0 +1,30 @@
+"""A node's health as Prometheus families, beside those of `metrics_collector`."""
+
+from collections.abc import Callable, Iterable
+from importlib.metadata import PackageNotFoundError, version
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from tank_node.health import Health
+
+
+class HealthCollector(Collector):
+    """For one node. `collect` runs on the event loop's thread, as the health it asks for does."""
+
+    def __init__(self, health: Callable[[], Health]) -> None:
+        self._health = health
+
+    def collect(self) -> Iterable[Metric]:
+        ready = self._health().ready
+        yield GaugeMetricFamily("tank_ready", "1 when /readyz says that the broker is ready", value=ready)
+        build = GaugeMetricFamily("tank_build_info", "Always 1; the label is the version", labels=["version"])
+        build.add_metric([_version()], 1)
+        yield build
+
+
+def _version() -> str:
+    try:
+        return version("tank-cluster")
+    except PackageNotFoundError:
+        return "unknown"
