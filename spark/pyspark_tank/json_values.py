@@ -1,14 +1,16 @@
 """Messages' content, JSON objects, to Arrow structs: fast where all of them fit the schema, exact where not.
 
-The fast way hands all contents to Arrow's own JSON reader in one piece. Content that it refuses is halved
-until the messages at fault stand alone; those are read one by one, as `from_json` reads them: a field that
-doesn't fit its type is null, content that is no JSON object is a null struct, or an error (`mode=FAILFAST`).
+The fast way hands all contents to Arrow's own JSON reader in one piece. What it refuses is halved down to small
+blocks, and a block that is still refused is read one by one, as `from_json` reads: a field that doesn't fit its
+type is null, content that is no JSON object is a null struct, or an error (`mode=FAILFAST`).
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from pyspark_tank.errors import TankSourceError
 from pyspark_tank.options import ParseMode
@@ -16,8 +18,11 @@ from pyspark_tank.options import ParseMode
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Groups of refused content of at most so many messages are read one by one.
-ONE_BY_ONE = 8
+# Messages that are read one by one because one of them doesn't fit. Few, so that a bad message costs little;
+# not too few, so that a topic full of them doesn't either.
+BLOCK = 64
+
+Fit = Callable[[Any], object]
 
 
 class JsonDecoder:
@@ -30,6 +35,7 @@ class JsonDecoder:
         self._mode = mode
         plain = [pa.field(field.name, _as_read(field.type)) for field in fields]
         self._read_as = pa.schema(plain)
+        self._fits = [(field.name, self._fitting(field)) for field in fields]
         self._fast = bool(plain) and all(_readable(field.type) for field in plain)
 
     def decode(self, contents: pa.Array) -> pa.StructArray:
@@ -41,14 +47,16 @@ class JsonDecoder:
         pieces = list(self._pieces(contents))
         return pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
 
-    def _pieces(self, contents: pa.Array) -> list[pa.StructArray]:
+    def _pieces(self, contents: pa.Array) -> Iterator[pa.StructArray]:
         whole = self._at_once(contents) if self._fast else None
         if whole is not None:
-            return [whole]
-        if not self._fast or len(contents) <= ONE_BY_ONE:
-            return [self._one_by_one(contents)]
-        half = len(contents) // 2
-        return self._pieces(contents.slice(0, half)) + self._pieces(contents.slice(half))
+            yield whole
+        elif not self._fast or len(contents) <= BLOCK:
+            yield self._one_by_one(contents)
+        else:
+            half = len(contents) // 2
+            yield from self._pieces(contents.slice(0, half))
+            yield from self._pieces(contents.slice(half))
 
     def _at_once(self, contents: pa.Array) -> pa.StructArray | None:
         """All contents by Arrow's reader; None when one of them isn't exactly one fitting object.
@@ -99,39 +107,84 @@ class JsonDecoder:
                     "leave out mode=FAILFAST to get null for such messages"
                 )
             return None
-        return {field.name: self._fit(document.get(field.name), field) for field in self._type}
+        return {name: fit(document.get(name)) for name, fit in self._fits}
 
-    def _fit(self, value: object, field: pa.Field) -> object:
-        """`value` as Arrow's type, or None when it can't be."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
+    def _fitting(self, field: pa.Field) -> Fit:
+        """Makes of a value what Arrow can hold as this field: None when it doesn't fit, or an error."""
+        convert = self._converter(field.type)
+        fail_fast = self._mode is ParseMode.FAILFAST
 
-        if value is None:
-            return None
-        kind = field.type
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-        try:
-            if pa.types.is_struct(kind) and isinstance(value, dict):
-                return {part.name: self._fit(value.get(part.name), part) for part in kind}
-            if pa.types.is_map(kind) and isinstance(value, dict):
-                return [(name, self._fit(item, kind.item_field)) for name, item in value.items()]
-            if pa.types.is_list(kind) and isinstance(value, list):
-                return [self._fit(item, kind.value_field) for item in value]
-            if isinstance(value, str):
-                return pc.cast(pa.scalar(value), kind).as_py()
-            if isinstance(value, bool) != pa.types.is_boolean(kind):
-                raise pa.ArrowInvalid("a boolean is no number, nor a number a boolean")
-            if isinstance(value, float) and pa.types.is_integer(kind):
-                raise pa.ArrowInvalid("a fraction is no whole number")
-            return pa.scalar(value, kind).as_py()
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            if self._mode is ParseMode.FAILFAST:
+        def fit(value: object) -> object:
+            if value is None:
+                return None
+            try:
+                return convert(value)
+            except (TypeError, ValueError, OverflowError):  # Arrow's errors are ValueErrors and TypeErrors
+                if not fail_fast:
+                    return None
                 raise TankSourceError(
-                    f"field {field.name!r} is {value!r}, not {kind}; "
+                    f"field {field.name!r} is {value!r}, not {field.type}; "
                     "leave out mode=FAILFAST to get null for such fields"
                 ) from None
-            return None
+
+        return fit
+
+    def _converter(self, kind: pa.DataType) -> Fit:
+        import pyarrow as pa
+
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return lambda value: value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+        if pa.types.is_boolean(kind):
+            return lambda value: _of_types(value, bool)
+        if pa.types.is_integer(kind):
+            most = 2 ** (kind.bit_width - 1) - 1
+            return lambda value: _within(_of_types(value, int), most)
+        if pa.types.is_floating(kind):
+            return lambda value: float(_of_types(value, int, float))
+        if pa.types.is_struct(kind):
+            fits = [(part.name, self._fitting(part)) for part in kind]
+            return lambda value: {name: fit(_of_types(value, dict).get(name)) for name, fit in fits}
+        if pa.types.is_map(kind):
+            item = self._fitting(kind.item_field)
+            return lambda value: [(name, item(inner)) for name, inner in _of_types(value, dict).items()]
+        if pa.types.is_list(kind):
+            element = self._fitting(kind.value_field)
+            return lambda value: [element(inner) for inner in _of_types(value, list)]
+        if pa.types.is_timestamp(kind):
+            return lambda value: _time(_of_types(value, str), kind)
+        return lambda value: _by_arrow(value, kind)
+
+
+def _of_types(value: object, *kinds: type) -> Any:
+    """The value when its type is exactly one of these: a boolean is no number, nor a fraction an integer."""
+    if type(value) not in kinds:
+        raise TypeError(kinds)
+    return value
+
+
+def _within(value: int, most: int) -> int:
+    if not -most - 1 <= value <= most:
+        raise OverflowError(value)
+    return value
+
+
+def _time(value: str, kind: pa.DataType) -> object:
+    """An ISO time; one without a zone is UTC."""
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return _by_arrow(value, kind)
+    if kind.tz is None:
+        return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+def _by_arrow(value: object, kind: pa.DataType) -> object:
+    """Dates, decimals and rare forms of times, as Arrow reads their text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.cast(pa.scalar(str(_of_types(value, str, int, float))), kind).as_py()
 
 
 def _as_read(kind: pa.DataType) -> pa.DataType:

@@ -96,6 +96,10 @@ def test_times_dates_nested_lists_and_maps() -> None:
     (fast,) = decode([content], plain)
     (slow,) = decode([content], fields)
     assert fast == {key: value for key, value in slow.items() if key != "m"}
+    assert (
+        decode([b'{"t":"2013-01-01 10:00:00"}', b'{"t":"2013-01-01T12:00:00+02:00"}', b"x"], plain)[0]
+        == decode([b'{"t":"2013-01-01T12:00:00+02:00"}', b"x"], plain)[0]
+    )
     assert str(slow["t"]) == "2013-01-01 10:00:00+00:00"
     assert str(slow["d"]) == "2013-01-02"
     assert slow["n"] == {"x": 1.0}
