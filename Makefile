@@ -85,8 +85,9 @@ proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference
 	@tank-protos generate
 	$(PROTOC) --python_out=protos --pyi_out=protos tank_protos/generated/control.proto
 
-docs: $(VENV)/.ready-dev ## write the reference of the command line again
+docs: $(VENV)/.ready-dev ## write the references of the command line and of the configuration again
 	@$(BIN)/python -m tank_cli.reference > docs/cli.md
+	$(BIN)/python -m tank_cli.configuration > docs/configuration.md
 
 wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
 	@$(BIN)/python -m tests.wheel

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import NamedTuple
 
 MAX_SETTINGS_TEXT_BYTES = 64 * 1024
 """The longest text that `parse_text` reads: far above all keys together, far below what would hurt."""
@@ -49,37 +50,29 @@ class FlushPolicy(StrEnum):
 
 @dataclass(slots=True, frozen=True)
 class TopicSettings:
-    """All settings of a topic, with defaults for what nobody set. Times in ms, sizes in bytes."""
+    """All settings of a topic, with defaults for what nobody set. Times in ms, sizes in bytes.
+
+    What each means stands with its key in `_SETTINGS`, for users too; here is what is said otherwise.
+    """
 
     retention_segments_count: int = 0
-    """How many segments are kept; 0: all, else at least 2."""
     retention_ms: int = 0
-    """How long sealed segments are kept, by append time; 0: for ever."""
     retention_bytes: int = 0
-    """How large a partition may grow before old segments go; 0: no limit."""
     segment_bytes: int = 1024**3
-    """A segment that has grown past this is sealed."""
     index_interval_bytes: int = 4096
-    """Accepted for TANK's sake: our index has a record for every batch."""
     index_size_max_bytes: int = 10 * 1024**2
-    """Accepted for TANK's sake, without effect."""
     roll_ms: int = 7 * 86_400_000
-    """A segment older than this is sealed."""
     roll_jitter_ms: int = 0
-    """Up to this much, at random, is taken off `roll_ms`, so that segments don't all roll at once."""
     flush_messages: int = 0
-    """An fsync after so many messages, under flush=replicated; 0: not by count."""
     flush_ms: int = 0
-    """An fsync at least this often, under flush=replicated; 0: the broker's interval."""
+    """0: the broker's interval."""
     cleanup_policy: CleanupPolicy = CleanupPolicy.DELETE
     min_cleanable_ratio: float = 0.5
-    """Compaction begins when so much of the sealed bytes is not yet compacted; 0 to 1."""
     flush: FlushPolicy | None = None
     """None: the broker's default."""
     min_insync_replicas: int = 0
     """0: the default for the replication factor, see `min_insync`."""
     unclean_leader_election: bool = False
-    """Whether a replica that isn't in sync may lead when no other can, and messages be lost."""
     explicit: frozenset[str] = frozenset()
     """The keys that somebody set."""
 
@@ -140,6 +133,32 @@ def from_pairs(pairs: Mapping[str, str]) -> TopicSettings:
         except ValueError as error:
             raise SettingError(key, value, str(error)) from None
     return TopicSettings(**values, explicit=frozenset(pairs))  # type: ignore[arg-type]
+
+
+class SettingText(NamedTuple):
+    """A setting as a page for users shows it."""
+
+    key: str
+    takes: str
+    """What may be written; `size` and `duration` have units."""
+    default: str
+    """As `from_pairs` takes it; empty where it depends."""
+    about: str
+
+
+def setting_texts() -> list[SettingText]:
+    """All settings for a page, in the order in which they are shown."""
+    defaults = TopicSettings()
+    depending = ("flush", "min_insync_replicas")
+    return [
+        SettingText(
+            key,
+            setting.takes,
+            "" if setting.field in depending else setting.show(getattr(defaults, setting.field)),
+            setting.about,
+        )
+        for key, setting in _SETTINGS.items()
+    ]
 
 
 def setting_keys() -> list[str]:
@@ -253,29 +272,107 @@ def parse_flush(text: str) -> FlushPolicy:
 # --- the table ---------------------------------------------------------------------------------
 
 
+_SIZE = "size"
+_DURATION = "duration"
+_COUNT = "whole number"
+
+
 @dataclass(slots=True, frozen=True)
 class _Setting:
     field: str
     read: Callable[[str], object]
+    takes: str
+    about: str
     show: Callable[..., str] = str
 
 
 _SETTINGS: dict[str, _Setting] = {
-    "retention.segments.count": _Setting("retention_segments_count", _segments_count),
-    "log.retention.secs": _Setting("retention_ms", parse_duration_ms, _show_duration),
-    "log.retention.bytes": _Setting("retention_bytes", parse_size),
-    "log.segment.bytes": _Setting("segment_bytes", _segment_bytes),
-    "log.index.interval.bytes": _Setting("index_interval_bytes", parse_size),
-    "log.index.size.max.bytes": _Setting("index_size_max_bytes", parse_size),
-    "log.roll.secs": _Setting("roll_ms", parse_duration_ms, _show_duration),
-    "log.roll.jitter.secs": _Setting("roll_jitter_ms", parse_duration_ms, _show_duration),
-    "flush.messages": _Setting("flush_messages", _count),
-    "flush.secs": _Setting("flush_ms", parse_duration_ms, _show_duration),
-    "log.cleanup.policy": _Setting("cleanup_policy", _cleanup_policy),
-    "log.cleaner.min.cleanable.ratio": _Setting("min_cleanable_ratio", _ratio),
-    "flush": _Setting("flush", parse_flush),
-    "min.insync.replicas": _Setting("min_insync_replicas", _replicas),
-    "unclean.leader.election": _Setting("unclean_leader_election", _flag, lambda flag: str(flag).lower()),
+    "retention.segments.count": _Setting(
+        "retention_segments_count",
+        _segments_count,
+        _COUNT,
+        "How many segments a partition keeps, 2 at least; 0: all.",
+    ),
+    "log.retention.secs": _Setting(
+        "retention_ms",
+        parse_duration_ms,
+        _DURATION,
+        "How long messages are kept, by the time of their append; whole segments go; 0: for ever.",
+        _show_duration,
+    ),
+    "log.retention.bytes": _Setting(
+        "retention_bytes",
+        parse_size,
+        _SIZE,
+        "How large a partition may grow before its oldest segments go; 0: no limit.",
+    ),
+    "log.segment.bytes": _Setting(
+        "segment_bytes", _segment_bytes, _SIZE, "A segment that has grown past this is sealed; at most 3g."
+    ),
+    "log.index.interval.bytes": _Setting(
+        "index_interval_bytes",
+        parse_size,
+        _SIZE,
+        "Accepted for TANK's sake, without effect: our index has a record for every batch.",
+    ),
+    "log.index.size.max.bytes": _Setting(
+        "index_size_max_bytes", parse_size, _SIZE, "Accepted for TANK's sake, without effect."
+    ),
+    "log.roll.secs": _Setting(
+        "roll_ms", parse_duration_ms, _DURATION, "A segment older than this is sealed.", _show_duration
+    ),
+    "log.roll.jitter.secs": _Setting(
+        "roll_jitter_ms",
+        parse_duration_ms,
+        _DURATION,
+        "Up to this much, at random, is taken off `log.roll.secs`, so that segments don't all roll at once.",
+        _show_duration,
+    ),
+    "flush.messages": _Setting(
+        "flush_messages",
+        _count,
+        _COUNT,
+        "Under `flush=replicated`: an fsync after so many messages; 0: not by count.",
+    ),
+    "flush.secs": _Setting(
+        "flush_ms",
+        parse_duration_ms,
+        _DURATION,
+        "Under `flush=replicated`: an fsync at least this often; 0: every 5 s.",
+        _show_duration,
+    ),
+    "log.cleanup.policy": _Setting(
+        "cleanup_policy",
+        _cleanup_policy,
+        "`delete` or `cleanup`",
+        "What happens to old messages: `delete` drops them by age, size and count; `cleanup` (or `compact`) "
+        "keeps the newest of each key.",
+    ),
+    "log.cleaner.min.cleanable.ratio": _Setting(
+        "min_cleanable_ratio",
+        _ratio,
+        "0 to 1",
+        "Compaction begins when so much of the sealed bytes is not yet compacted.",
+    ),
+    "flush": _Setting(
+        "flush",
+        parse_flush,
+        "`disk` or `replicated`",
+        "When a message is acknowledged: every in-sync replica has it on disk, or has it in memory.",
+    ),
+    "min.insync.replicas": _Setting(
+        "min_insync_replicas",
+        _replicas,
+        "1 to 255",
+        "How many replicas must be in sync for messages to be taken; at most the replication factor.",
+    ),
+    "unclean.leader.election": _Setting(
+        "unclean_leader_election",
+        _flag,
+        "`true` or `false`",
+        "Whether a replica that isn't in sync may lead when no other can, and messages be lost.",
+        lambda flag: str(flag).lower(),
+    ),
 }
 assert {setting.field for setting in _SETTINGS.values()} == {f.name for f in fields(TopicSettings)} - {
     "explicit"

@@ -1,0 +1,108 @@
+"""`python -m tank_cli.configuration > docs/configuration.md`: a broker's options and a topic's settings, from
+the tables that read them.
+"""
+
+import click
+
+from tank_node.config import OPTIONS
+from tank_node.limits import Limits
+from tank_protos.topic_settings import setting_texts
+
+INTRODUCTION = """# Configuration
+
+Made by `python -m tank_cli.configuration > docs/configuration.md`; a test compares it with the code.
+
+## The broker: `tank serve`
+
+Every option is a flag, an environment variable and a key of a TOML file. The flag wins over the variable, the
+variable over the file, the file over the default. An empty variable counts as none. A key that isn't in this
+table, or a value that can't be used, ends the start with exit code 2 and a message that names the flag, the
+variable, or the file and its key.
+
+```toml
+# tank serve --config tank.toml
+data = "/var/lib/tank"
+listen = "0.0.0.0:11011"
+advertise = "broker-1.example.org:11011"
+stop_grace_ms = 2000
+```
+"""
+
+NOTES = """
+- `--data`: the default is `$XDG_STATE_HOME/tank`, else `~/.local/state/tank`. One process at a time may use a
+  folder.
+- `--listen`: port 0 takes a free port, which the line at the start names. `:PORT` listens on all addresses.
+  Whoever reaches the port can read, write and delete everything: there is no TLS and no authentication yet,
+  and the start warns of any address but this machine's own.
+- `--advertise`: what clients are told in answers that name brokers. Say it wherever clients reach the broker
+  by another address than it listens on: behind a Service, a container's port mapping, or a second network.
+- `--flush` is the default for topics whose own `flush` isn't set. `disk`: a message is acknowledged when it
+  is fsynced. `replicated`: when the in-sync replicas have it in memory; with one broker a crash of the
+  machine (not of the process) loses what was written since the last fsync, up to 5 s of it.
+- `--broker-id` and `--cluster-id` are kept in the data folder when it is made. Later they only check that it
+  is the right one.
+- `--max-connections` is lowered to what the limit of open files leaves (`ulimit -n`).
+- `--stop-grace-ms`: on SIGTERM waiting requests are answered at once; this is how long their clients have to
+  take the answers, and the disk to finish. A second SIGTERM or Ctrl-C ends the process at once, and the next
+  start recovers.
+- The CLI's own commands read `TANK_SERVERS`: see [cli.md](cli.md).
+"""
+
+TOPICS = """
+## A topic
+
+`tank topic create flights --set log.retention.secs=7d --set flush=replicated`; `tank topic alter` changes and
+unsets them; `tank topic describe` shows them. TANK's own CreateTopic takes them as text, one `key=value` a
+line, `#` begins a comment.
+
+A size is a number of bytes, with `k`, `m`, `g` or `t` of 1024s. A duration is a number of seconds, or has a
+unit: `ms`, `s`, `min`, `h`, `d`, `w`, `mon` (30 days), `y` (365 days). Both may be sums: `1d+12h`, `1g,512m`.
+
+"""
+
+LIMITS = """
+## What a broker takes on
+
+Fixed in this version; the features message tells clients. Times in ms, sizes in bytes.
+
+"""
+
+_DEPENDS = {"flush": "the broker's `--flush`", "min.insync.replicas": "replicas // 2 + 1 from 3 on, else 1"}
+
+
+def page() -> str:
+    """The whole page, in Markdown."""
+    lines = [
+        INTRODUCTION,
+        "| Flag | Variable | Key | Takes | Default | What for |",
+        "|---|---|---|---|---|---|",
+    ]
+    for option in OPTIONS:
+        default = f"`{option.default}`" if option.default else ""
+        names = f"`{option.flag}` | `{option.variable}` | `{option.name}`"
+        lines.append(f"| {names} | {_cell(option.metavar)} | {default} | {_cell(option.help)} |")
+    lines.append("| `--config` | `TANK_CONFIG` | | FILE | | A TOML file with any of these options. |")
+    lines += [NOTES + TOPICS + "| Key | Takes | Default | Meaning |", "|---|---|---|---|"]
+    for setting in setting_texts():
+        default = _DEPENDS.get(setting.key) or f"`{_short(setting.default, setting.takes)}`"
+        lines.append(f"| `{setting.key}` | {setting.takes} | {default} | {setting.about} |")
+    lines += [LIMITS + "| Limit | Value |", "|---|---:|"]
+    lines += [f"| `{name}` | {value:,} |" for name, value in Limits().published()]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _short(value: str, takes: str) -> str:
+    """`1073741824` as `1g`, `604800` as `7d`: as a person would write it."""
+    units = {"size": (("g", 1024**3), ("m", 1024**2), ("k", 1024)), "duration": (("d", 86_400), ("h", 3600))}
+    for unit, factor in units.get(takes, ()):
+        if value.isdigit() and int(value) and int(value) % factor == 0:
+            return f"{int(value) // factor}{unit}"
+    return value
+
+
+if __name__ == "__main__":
+    click.echo(page(), nl=False)
