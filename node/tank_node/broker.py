@@ -19,6 +19,7 @@ from tank_node.log.errors import StorageError
 from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
+from tank_node.log.usage import FolderUsage, measure_strays, usage_of
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition
 from tank_node.waiting import Tick, Waiter
@@ -70,7 +71,9 @@ class Broker:
         self.tick = Tick()
         self.topics: dict[str, Topic] = {}
         self.started_ms = clock.now_ms()
+        self.started_monotonic_ms = clock.monotonic_ms()
         self.opening_ms = 0
+        self._strays: dict[str, int] = {}
         self._by_log: dict[PartitionLog, Partition] = {}
         self._deadlines: list[tuple[int, int, Waiter]] = []
         self._order = itertools.count()
@@ -90,7 +93,8 @@ class Broker:
         began_ms = self.clock.monotonic_ms()
         self.begin_tick()
         views = list(self.link.view.topics())
-        self.data_folder.set_aside_unknown({view.topic_id for view in views})
+        strays = self.data_folder.set_aside_unknown({view.topic_id for view in views})
+        self._strays = measure_strays(self.data_folder, strays)
         for view in views:
             self._take_in(view)
         self.link.on_change(self._on_change)
@@ -101,12 +105,18 @@ class Broker:
         for topic in self.topics.values():
             yield from topic.partitions.values()
 
+    def usage(self) -> FolderUsage:
+        """What the data folder takes up now."""
+        return usage_of(self.data_folder, self._strays)
+
     # --- ticks -----------------------------------------------------------------------------------
 
     def begin_tick(self) -> None:
         """Reads the clocks, once for all requests of the tick."""
-        self.tick.now_ms = self.clock.now_ms()
-        self.tick.monotonic_ms = self.clock.monotonic_ms()
+        tick = self.tick
+        tick.now_ms = self.clock.now_ms()
+        tick.monotonic_us = self.clock.monotonic_us()
+        tick.monotonic_ms = tick.monotonic_us // 1000
 
     def end_tick(self) -> None:
         """Writes what was appended, moves the marks, wakes those who wait, then answers the producers."""
@@ -125,13 +135,13 @@ class Broker:
 
     def _written(self, partition: Partition) -> None:
         log = partition.log
+        if log.segments and log.segments[-1] is not partition.active_segment:
+            partition.active_segment = log.segments[-1]
+            self.rolled.append(partition)
         if partition.flush_disk:
             self.flusher.request(log, log.last)
             return
         partition.advance(log.last)
-        if log.segments[-1] is not partition.active_segment:
-            partition.active_segment = log.segments[-1]
-            self.rolled.append(partition)
         if 0 < partition.flush_messages <= log.last - log.synced:
             self.flusher.request(log, log.last)
 
@@ -141,12 +151,14 @@ class Broker:
         if partition is None:
             return
         self.begin_tick()
-        if log.state is not LogState.ACTIVE and not partition.refusal:
-            logger.error("%s/%d takes no more writes: %s", partition.topic_name, partition.number, log.reason)
+        if log.state is not LogState.ACTIVE:
+            if not partition.refusal:
+                name, number = partition.topic_name, partition.number
+                logger.error("%s/%d takes no more writes: %s", name, number, log.reason)
             partition.note_state()
         if partition.flush_disk:
             partition.advance(log.synced)
-            partition.answer_waiting()
+            partition.acks.answer(partition.high_water_mark)
 
     # --- waits -----------------------------------------------------------------------------------
 
@@ -202,8 +214,8 @@ class Broker:
     def give_up_late(self) -> None:
         """Answers producers whose time is over before their data was safe. Call `begin_tick` first."""
         for partition in self.partitions():
-            if partition.unacked:
-                partition.give_up_late(self.tick.monotonic_ms)
+            if partition.acks.waiting:
+                partition.acks.give_up_late(self.tick.monotonic_ms)
 
     # --- maintenance -----------------------------------------------------------------------------
 
@@ -307,6 +319,8 @@ class Broker:
             partition.flush_messages = view.settings.flush_messages
             partition.flush_ms = view.settings.flush_ms
             partition.set_flush_disk(flush_disk)
+            if flush_disk:
+                self.flusher.request(partition.log, partition.log.written)  # what was written before
             partition.set_in_sync(len(placed.in_sync), view.settings.min_insync(view.replication_factor))
 
     def _open(self, topic: Topic, number: int, settings: LogSettings) -> Partition | None:
@@ -327,6 +341,7 @@ class Broker:
             on_failure=_report,
         )
         topic.partitions[number] = partition
+        topic.broken.pop(number, None)
         self._by_log[log] = partition
         return partition
 

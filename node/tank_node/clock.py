@@ -15,6 +15,10 @@ class Clock(Protocol):
         """A clock for waits and deadlines, in milliseconds: it never goes back."""
         ...
 
+    def monotonic_us(self) -> int:
+        """The same clock in microseconds, for measuring."""
+        ...
+
 
 class SystemClock:
     """The machine's clocks."""
@@ -26,3 +30,6 @@ class SystemClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
+
+    def monotonic_us(self) -> int:
+        return time.monotonic_ns() // 1_000

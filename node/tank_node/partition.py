@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 
+from tank_node.acks import PendingAcks
 from tank_node.limits import Limits
 from tank_node.log.errors import DiskFull, StorageError, TooManyOpenFiles
 from tank_node.log.log import LogState, PartitionLog
@@ -15,7 +16,7 @@ from tank_node.log.producers import Outcome
 from tank_node.log.segment import Stretch
 from tank_node.metrics import Metrics
 from tank_node.numbering import END, FIRST_AVAILABLE, numbered
-from tank_node.waiting import Producer, Settler, Staged, Tick, Waiter
+from tank_node.waiting import Producer, Settler, Tick, Waiter
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import InvalidBundle, OutOfRange
@@ -38,16 +39,15 @@ class Reach(Enum):
 class Partition:
     """A partition in the role of its leader. Single-threaded, like its log.
 
-    Invariants: `high_water_mark` never falls and is at most `log.written`; with `flush_disk` also at most
-    `log.synced`; nothing in
-    `staged` outlives the tick; `unacked` is in the order of the appends.
+    Invariant: `high_water_mark` never falls and is at most `log.written`; what it passed while `flush_disk`
+    held was synced before.
     """
 
     __slots__ = (
-        "active_segment", "flush_disk", "flush_messages", "flush_ms", "high_water_mark", "in_sync",
-        "leader_epoch", "limits", "log", "metrics", "number", "on_failure", "refusal", "staged",
-        "staged_batches", "staged_bytes", "staged_messages", "sync_asked_ms", "tick", "topic_name", "unacked",
-        "uncommitted", "unreadable", "waiters",
+        "acks", "active_segment", "flush_disk", "flush_messages", "flush_ms", "high_water_mark", "in_sync",
+        "leader_epoch", "limits", "log", "metrics", "number", "on_failure", "refusal", "staged_batches",
+        "staged_bytes", "staged_messages", "sync_asked_ms", "tick", "topic_name", "uncommitted", "unreadable",
+        "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -80,11 +80,10 @@ class Partition:
         self.refusal: ErrorCode = ErrorCode.NONE
         """Why appends are refused now; NONE: they are taken."""
         self.unreadable = False
-        self.staged: list[Staged] = []
+        self.acks = PendingAcks(tick, metrics)
         self.staged_batches = 0
         self.staged_bytes = 0
         self.staged_messages = 0
-        self.unacked: deque[Staged] = deque()
         self.uncommitted: deque[tuple[int, int]] = deque()
         """(last number, bytes) of each write that the mark has not passed."""
         self.waiters: dict[Waiter, None] = {}
@@ -113,6 +112,13 @@ class Partition:
         header = self._judge(batch, settler, token)
         if header is None:
             return
+        deadline_ms = self.tick.monotonic_ms + (timeout_ms or self.limits.ack_timeout_ms)
+        producer_id = epoch = sequence = 0
+        if producer is not None:
+            # Before its numbers are looked at: those of a repeat are not above the end any more.
+            if not self._is_next(producer, header.messages, settler, token, deadline_ms):
+                return
+            producer_id, epoch, sequence = producer
         span = header.messages - 1
         max_timestamp_ms = max_timestamp_ms or bundle.first_timestamp_ms(batch, header) or self.tick.now_ms
         if header.sparse or first is not None:
@@ -124,13 +130,6 @@ class Partition:
             except InvalidBundle as invalid:
                 self._refuse(settler, token, ErrorCode.INVALID_BUNDLE, invalid.reason)
                 return
-        now_ms = self.tick.monotonic_ms
-        deadline_ms = now_ms + (timeout_ms or self.limits.ack_timeout_ms)
-        producer_id = epoch = sequence = 0
-        if producer is not None:
-            if not self._is_next(producer, header.messages, settler, token, deadline_ms):
-                return
-            producer_id, epoch, sequence = producer
         try:
             first, last = self.log.stage(
                 batch,
@@ -149,7 +148,7 @@ class Partition:
             settler.settle(token, ErrorCode.STORAGE, 0, 0)
             return
         self._touch(len(batch), header.messages)
-        self.staged.append((last, first, settler, token, now_ms, deadline_ms, 1))
+        self.acks.staged.append((last, first, settler, token, self.tick.monotonic_us, deadline_ms, 1))
 
     def _judge(self, batch: memoryview, settler: Settler, token: int) -> bundle.BundleHeader | None:
         """The header of a bundle that may be stored now; None when it was refused."""
@@ -191,9 +190,9 @@ class Partition:
 
     def expect(self, settler: Settler, batches: int, timeout_ms: int) -> None:
         """Settles, once and with token 0, the so many `batches` that `append_plain` has staged last."""
-        now_ms = self.tick.monotonic_ms
-        deadline_ms = now_ms + (timeout_ms or self.limits.ack_timeout_ms)
-        self.staged.append((self.log.last, 0, settler, 0, now_ms, deadline_ms, batches))
+        tick = self.tick
+        deadline_ms = tick.monotonic_ms + (timeout_ms or self.limits.ack_timeout_ms)
+        self.acks.staged.append((self.log.last, 0, settler, 0, tick.monotonic_us, deadline_ms, batches))
 
     def _touch(self, batch_bytes: int, messages: int) -> None:
         """Counts a batch that was staged; the first one makes the tick write this partition."""
@@ -212,17 +211,15 @@ class Partition:
         outcome = verdict.outcome
         if outcome is Outcome.APPEND:
             return True
-        if outcome is Outcome.REPEAT:
-            # Answered with the numbers it got first, and only when they can't be lost any more.
-            repeat = (verdict.last, verdict.first, settler, token, self.tick.monotonic_ms, deadline_ms, 1)
-            if verdict.last <= self.high_water_mark:
-                settler.settle(token, ErrorCode.NONE, verdict.first, verdict.last)
-            elif self.staged_batches:
-                self.staged.append(repeat)
+        if outcome is Outcome.REPEAT or outcome is Outcome.OLD_REPEAT:
+            # Answered with the numbers it got first, and only when they can't be lost any more. Where those
+            # are forgotten: when everything that there is can't.
+            first, through = verdict.first, verdict.last or self.log.last
+            if through <= self.high_water_mark:
+                settler.settle(token, ErrorCode.NONE, first, verdict.last)
             else:
-                self.unacked.append(repeat)
-        elif outcome is Outcome.OLD_REPEAT:
-            settler.settle(token, ErrorCode.NONE, 0, 0)
+                queue = self.acks.staged if self.staged_batches else self.acks.waiting
+                queue.append((through, first, settler, token, self.tick.monotonic_us, deadline_ms, 1))
         else:
             self._refuse(settler, token, _VERDICT_ERRORS[outcome], outcome.value)
         return False
@@ -239,14 +236,14 @@ class Partition:
         try:
             self.log.write_staged()
         except StorageError as error:
-            self._drop_staged()
+            self._drop_staged(ErrorCode.STORAGE)
             self.note_error(error)
             return False
         except Exception as bug:
             # The staged bytes are the receive buffer's and will be overwritten: they must not stay.
             self.log.drop_staged()
             self.log.fail(f"a bug of ours: {bug!r}")
-            self._drop_staged()
+            self._drop_staged(ErrorCode.STORAGE)
             self.note_state()
             raise
         metrics = self.metrics
@@ -259,11 +256,9 @@ class Partition:
         self.staged_batches = self.staged_bytes = self.staged_messages = 0
         return True
 
-    def _drop_staged(self) -> None:
-        staged, self.staged = self.staged, []
+    def _drop_staged(self, error: ErrorCode) -> None:
         self.staged_batches = self.staged_bytes = self.staged_messages = 0
-        for _, _, settler, token, *_ in staged:
-            settler.settle(token, ErrorCode.STORAGE, 0, 0)
+        self.acks.drop_staged(error)
 
     def advance(self, mark: int) -> None:
         """Raises the high-water mark and wakes who waits for it. Producers are answered by `acknowledge`."""
@@ -281,33 +276,9 @@ class Partition:
 
     def acknowledge(self) -> None:
         """At the end of a tick: answers the producers that the high-water mark has passed; others wait on."""
-        staged = self.staged
-        if staged:
-            self.staged = []
-            if self.unacked or self.high_water_mark < self.log.last:
-                self.unacked.extend(staged)
-            else:
-                for last, first, settler, token, *_ in staged:
-                    settler.settle(token, 0, first, last)
-        if self.unacked:
-            self.answer_waiting()
-
-    def answer_waiting(self) -> None:
-        """Answers the producers of earlier ticks whose numbers the high-water mark has passed."""
-        mark = self.high_water_mark
-        unacked = self.unacked
-        while unacked and unacked[0][0] <= mark:
-            last, first, settler, token, began_ms, _, batches = unacked.popleft()
-            settler.settle(token, 0, first, last)
-            self.metrics.produce_latency.add((self.tick.monotonic_ms - began_ms) / 1000, batches)
-
-    def give_up_late(self, now_ms: int) -> None:
-        """Tells producers whose time is over that their data may or may not stay. `now_ms` is monotonic."""
-        if any(entry[5] <= now_ms for entry in self.unacked):
-            late = [entry for entry in self.unacked if entry[5] <= now_ms]
-            self.unacked = deque(entry for entry in self.unacked if entry[5] > now_ms)
-            for _, _, settler, token, *_ in late:
-                settler.settle(token, ErrorCode.NOT_ACKNOWLEDGED_IN_TIME, 0, 0)
+        self.acks.end_tick(self.log.last, self.high_water_mark)
+        if self.acks.waiting and self.log.state is not LogState.ACTIVE:
+            self.note_state()  # it failed behind the append: nobody will come back to these
 
     # --- reads -----------------------------------------------------------------------------------
 
@@ -349,7 +320,7 @@ class Partition:
         self.flush_disk = flush_disk
         if not flush_disk and not self.refusal:
             self.advance(self.log.written)
-            self.answer_waiting()
+            self.acks.answer(self.high_water_mark)
 
     def set_in_sync(self, in_sync: int, wanted: int) -> None:
         """How many replicas are in sync, and how many must be for an append to be taken."""
@@ -378,14 +349,13 @@ class Partition:
     def remove(self) -> None:
         """The topic was deleted: everybody who waits is told."""
         self._stop(ErrorCode.UNKNOWN_PARTITION, unreadable=True)
+        self._drop_staged(ErrorCode.UNKNOWN_PARTITION)
 
     def _stop(self, refusal: ErrorCode, *, unreadable: bool) -> None:
         self.refusal = refusal
         self.unreadable = unreadable
         # What was written and never synced may be gone after a restart: it can't be acknowledged.
-        unacked, self.unacked = self.unacked, deque()
-        for _, _, settler, token, *_ in unacked:
-            settler.settle(token, refusal, 0, 0)
+        self.acks.drop_waiting(refusal)
         if unreadable:
             for waiter in tuple(self.waiters):
                 waiter.lost(self)

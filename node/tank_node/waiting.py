@@ -55,9 +55,12 @@ class Tick:
     now_ms: int = 0
     """Wall clock."""
     monotonic_ms: int = 0
+    monotonic_us: int = 0
+    """The same moment, for measuring."""
     touched: "list[Partition]" = field(default_factory=list)
 
 
 Staged: TypeAlias = tuple[int, int, Settler, int, int, int, int]
-"""An append, or a run of them, that is not answered yet: last, first, settler, token, when it came, deadline
-(both monotonic, ms), number of batches. A tuple for its price."""
+"""An append, or a run of them, that is not answered yet: the last number, the first (0: the answer has no
+numbers), settler, token, when it came (monotonic, us), deadline (monotonic, ms), number of batches. A tuple
+for its price."""

@@ -201,7 +201,7 @@ class FetchWait(Waiter):
     together, with an empty answer at its deadline, or when a partition is lost."""
 
     __slots__ = (
-        "began_ms",
+        "began_us",
         "gathered",
         "min_bytes",
         "numbers",
@@ -221,7 +221,7 @@ class FetchWait(Waiter):
         self.topics = topics
         self.min_bytes = min_bytes
         self.gathered = 0
-        self.began_ms = session.broker.tick.monotonic_ms
+        self.began_us = session.broker.tick.monotonic_us
         self.numbers: dict[Partition, int] = {}
         """The lowest number that this request waits for in each partition."""
 
@@ -265,6 +265,6 @@ class FetchWait(Waiter):
     def _finish(self) -> None:
         session = self.session
         session.end_wait(self)
-        waited_ms = session.broker.tick.monotonic_ms - self.began_ms
-        session.metrics.wait_latency.add(waited_ms / 1000)
+        waited_us = session.broker.tick.monotonic_us - self.began_us
+        session.metrics.wait_latency.add(waited_us / 1_000_000)
         _answer(session, self.request_id, self.topics, woken=True)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tank_node.log.errors import StorageError
+from tank_node.log.flush_work import FlushWork
 from tank_protos.error_codes import ErrorCode
 from tests.node.sessions.test_produce import batch_of, idempotent, outcome, produce, read
 from tests.support.bench_node import BenchNode
@@ -54,6 +56,18 @@ def test_a_failed_fsync_ends_writes_to_that_partition_alone(node: BenchNode, dis
     assert outcome(client)[0] == ErrorCode.STORAGE
     assert produce(client, batch_of(b"elsewhere")) == b"\0"
     assert node.broker.topics["durable"].partitions[0].high_water_mark == 0
+
+
+def test_who_waits_hears_at_once_when_an_fsync_cannot_even_begin(
+    node: BenchNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(work: FlushWork) -> None:
+        raise StorageError("no file could be opened")
+
+    client = node.client()
+    monkeypatch.setattr(FlushWork, "pin", fails)
+    idempotent(client, 0, b"never safe", topic="durable")
+    assert outcome(client)[0] == ErrorCode.STORAGE
 
 
 def test_no_descriptors_left_is_an_error_of_the_request(node: BenchNode, disk: FaultDisk) -> None:

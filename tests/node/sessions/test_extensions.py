@@ -58,7 +58,7 @@ def test_features_name_every_message_from_0x40_on(node: BenchNode) -> None:
     assert {"idempotent_produce", "find_by_time", "await_ends"} <= {
         feature.name for feature in answer.features
     }
-    assert len(answer.features) == len(range(65, 76))
+    assert len(answer.features) == len(range(65, 77))
     assert {limit.name: limit.value for limit in answer.limits}["fetch_bytes"] == 64 * 1024 * 1024
 
 
@@ -110,6 +110,8 @@ def test_a_topic_made_durable_or_not_is_acknowledged_accordingly(node: BenchNode
     client.ask(AlterTopicRequest(0, 2, "a", 0, [AlteredSetting("flush", "disk")], 0))
     partition = node.broker.topics["a"].partitions[0]
     assert partition.high_water_mark == 1
+    node.sync()
+    assert partition.log.synced == 1, "what was written before is made durable too"
     entry = ProducePartition(0, memoryview(batch_of(b"y")))
     client.send(ProduceRequest(2, 1, "", 0, 0, [ProduceTopic("a", [entry])]))
     assert client.taken() == b""

@@ -9,11 +9,14 @@ from tank_node.limits import Limits
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import WireError
+from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
     ConsumeResponse,
     ConsumeTopic,
+    DeleteTopicRequest,
+    DeleteTopicResponse,
     IdempotentPartition,
     IdempotentProduceRequest,
     IdempotentProduceResponse,
@@ -179,6 +182,40 @@ def test_an_old_repeat_is_stored_with_numbers_unknown(node: BenchNode) -> None:
         assert outcome(client) == (0, sequence + 1, sequence + 1)
     idempotent(client, 0, b"x")
     assert outcome(client) == (0, 0, 0)
+
+
+def test_an_old_repeat_too_is_answered_only_when_everything_is_safe(node: BenchNode) -> None:
+    client = node.client()
+    for sequence in range(8):
+        idempotent(client, sequence, b"x", topic="durable")
+    idempotent(client, 0, b"x", topic="durable")
+    assert client.taken() == b""
+    node.sync()
+    answers = [IdempotentProduceResponse.decode(payload) for _, payload in client.answers()]
+    numbers = [(a.topics[0].partitions[0].error, a.topics[0].partitions[0].first) for a in answers]
+    assert numbers == [(0, n) for n in range(1, 9)] + [(0, 0)]
+    assert answers[-1].topics[0].partitions[0].last == 0
+
+
+def test_a_repeat_of_a_sparse_bundle_gets_the_numbers_of_the_first_time(node: BenchNode) -> None:
+    client = node.client()
+    sparse = bundle.as_batch(bundle.encode_sparse([5, 9], [b"five", b"nine"], timestamps=1))
+    for _ in range(2):
+        entry = IdempotentPartition(0, 0, 0, memoryview(sparse))
+        client.send(IdempotentProduceRequest(0, 1, "", 0, 0, 9, 0, [IdempotentTopic("a", [entry])]))
+        assert outcome(client) == (0, 5, 9)
+    assert read(client) == [(5, b"five"), (9, b"nine")]
+
+
+def test_what_is_deleted_in_the_tick_that_appended_it_is_not_acknowledged(node: BenchNode) -> None:
+    client = node.client()
+    produce(client, batch_of(b"x"))
+    entry = ProducePartition(0, memoryview(batch_of(b"x")))
+    messages = [ProduceRequest(2, 7, "", 0, 0, [ProduceTopic("a", [entry])]), DeleteTopicRequest(0, 8, "a")]
+    client.feed(b"".join(part for m in messages for part in frame(m.ID, m.encode())))
+    answered = {message_id: bytes(payload) for message_id, payload in client.answers()}
+    assert answered[1] == b"\7\0\0\0\1"
+    assert DeleteTopicResponse.decode(memoryview(answered[71])).error == 0
 
 
 def test_without_a_producer_id_only_the_numbers_are_told(node: BenchNode) -> None:
