@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tank_controller import commands
-from tank_controller.commands import Outcome, Rejected
 from tank_controller.journal import Journal, Recovered
 from tank_controller.journal_driver import JournalDriver
+from tank_controller.outcome import Outcome, Rejected
 from tank_node.clock import Clock
 from tank_node.cluster_view import ClusterView, TopicChange
 from tank_node.controller_link import (

@@ -89,7 +89,7 @@ class ClusterState:
     producers: dict[str, ProducerState] = field(default_factory=dict)
     """By name, in the order of last use."""
     groups: dict[str, dict[int, dict[int, PositionState]]] = field(default_factory=dict)
-    """Group, topic id, partition. No group and no topic in it is empty."""
+    """Group, in the order of the last commit; topic id; partition. No group and no topic in it is empty."""
 
     topic_ids: dict[str, int] = field(default_factory=dict)
     """Derived, as is all below: not in the snapshot."""
@@ -121,9 +121,7 @@ class ClusterState:
             brokers=[broker_message(self.brokers[broker_id]) for broker_id in sorted(self.brokers)],
             topics=[topic_message(self.topics[topic_id]) for topic_id in sorted(self.topics)],
             producers=[_producer_message(name, producer) for name, producer in self.producers.items()],
-            groups=[
-                pb.Group(name=name, positions=positions(self.groups[name])) for name in sorted(self.groups)
-            ],
+            groups=[pb.Group(name=name, positions=positions(topics)) for name, topics in self.groups.items()],
         )
         return snapshot.SerializeToString(deterministic=True)
 

@@ -5,46 +5,23 @@ index. Applied again it changes nothing more. The clock is the command's `now_ms
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from tank_controller import limits, placement
+from tank_controller import groups, limits, placement
 from tank_controller.cluster_state import (
     BrokerState,
     ClusterState,
     PartitionState,
-    PositionState,
     ProducerState,
     TopicState,
     broker_message,
     topic_message,
 )
+from tank_controller.outcome import Outcome, Rejected
 from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
-from tank_protos.names import MAX_PRODUCER_NAME_BYTES, group_name_problem, topic_name_problem
+from tank_protos.names import MAX_PRODUCER_NAME_BYTES, topic_name_problem
 from tank_protos.topic_settings import SettingError
-
-
-class Rejected(ValueError):
-    """Why a command changes nothing, and what to do."""
-
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
-        self.message = message
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What became of a command."""
-
-    delta: pb.Delta
-    """What brokers must know of it; empty when nothing changed."""
-    rejection: Rejected | None = None
-    topic_id: int = 0
-    producer_id: int = 0
-    results: list[ErrorCode] = field(default_factory=list)
-    """Of committed positions, one by one."""
 
 
 def apply(state: ClusterState, index: int, command: pb.Command) -> Outcome:
@@ -201,9 +178,7 @@ def _delete_topic(state: ClusterState, command: pb.Command, outcome: Outcome) ->
     for partition in topic.partitions:
         state.count_in(partition, -1)
     for name, topics in list(state.groups.items()):
-        for position in topics.pop(topic.topic_id, {}).values():
-            state.position_count -= 1
-            state.metadata_bytes -= len(position.metadata)
+        groups.forget_positions(state, {topic.topic_id: topics.pop(topic.topic_id, {})})
         if not topics:
             del state.groups[name]
     outcome.topic_id = topic.topic_id
@@ -307,63 +282,6 @@ def _init_producer(state: ClusterState, command: pb.Command, outcome: Outcome) -
     outcome.producer_id = producer.producer_id
 
 
-# --- groups ---
-
-
-def _check_commit_positions(state: ClusterState, command: pb.Command) -> None:
-    commit = command.commit_positions
-    if problem := group_name_problem(commit.group):
-        raise Rejected(ErrorCode.INVALID_NAME, problem)
-    if len(commit.positions) > limits.MAX_POSITIONS_PER_COMMAND:
-        message = f"at most {limits.MAX_POSITIONS_PER_COMMAND} positions at once: send them in parts"
-        raise Rejected(ErrorCode.TOO_LARGE, message)
-    if commit.group not in state.groups and len(state.groups) >= limits.MAX_GROUPS:
-        raise Rejected(ErrorCode.OVERLOADED, f"there are {limits.MAX_GROUPS} groups: use fewer")
-    if state.position_count + _new_positions(state, commit) > limits.MAX_POSITIONS:
-        raise Rejected(ErrorCode.OVERLOADED, f"more than {limits.MAX_POSITIONS} positions would be kept")
-    added = sum(len(position.metadata) for position in commit.positions)
-    if state.metadata_bytes + added > limits.MAX_METADATA_BYTES:
-        message = f"positions' notes would have more than {limits.MAX_METADATA_BYTES} bytes: write less"
-        raise Rejected(ErrorCode.OVERLOADED, message)
-
-
-def _commit_positions(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    group = state.groups.get(command.commit_positions.group, {})
-    for position in command.commit_positions.positions:
-        error = _position_error(state, position)
-        outcome.results.append(error)
-        if error is not ErrorCode.NONE:
-            continue
-        partitions = group.setdefault(position.topic_id, {})
-        before = partitions.get(position.partition)
-        if before is None:
-            state.position_count += 1
-        else:
-            state.metadata_bytes -= len(before.metadata)
-        state.metadata_bytes += len(position.metadata)
-        partitions[position.partition] = PositionState(
-            position.sequence_number, position.metadata, command.now_ms
-        )
-    if group:
-        state.groups[command.commit_positions.group] = group
-
-
-def _new_positions(state: ClusterState, commit: pb.CommitPositions) -> int:
-    group = state.groups.get(commit.group, {})
-    return sum(position.partition not in group.get(position.topic_id, ()) for position in commit.positions)
-
-
-def _position_error(state: ClusterState, position: pb.Position) -> ErrorCode:
-    topic = state.topics.get(position.topic_id)
-    if topic is None:
-        return ErrorCode.UNKNOWN_TOPIC
-    if position.partition >= len(topic.partitions):
-        return ErrorCode.UNKNOWN_PARTITION
-    if len(position.metadata) > limits.MAX_POSITION_METADATA_BYTES:
-        return ErrorCode.TOO_LARGE
-    return ErrorCode.NONE
-
-
 _Check = Callable[[ClusterState, pb.Command], None]
 _Change = Callable[[ClusterState, pb.Command, Outcome], None]
 
@@ -373,5 +291,5 @@ _COMMANDS: dict[str | None, tuple[_Check, _Change]] = {
     "alter_topic": (_check_alter_topic, _alter_topic),
     "delete_topic": (_check_delete_topic, _delete_topic),
     "init_producer": (_check_init_producer, _init_producer),
-    "commit_positions": (_check_commit_positions, _commit_positions),
+    "commit_positions": (groups.check_commit_positions, groups.commit_positions),
 }

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tank_controller import commands, limits
 from tank_controller.cluster_state import ClusterState
-from tank_controller.commands import Outcome, Rejected
 from tank_controller.journal import Journal, Recovered
 from tank_controller.journal_format import PUT_BACK, JournalDamagedError, JournalError
+from tank_controller.outcome import Outcome, Rejected
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 

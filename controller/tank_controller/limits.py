@@ -19,6 +19,9 @@ MAX_ENDED_IDS_PER_NAME = 64
 """How many earlier generations of a name stay refused."""
 
 MAX_GROUPS = 10_000
+GROUP_KEPT_MS = 30 * 86_400_000
+"""A full table forgets the group that committed nothing for so long: Kafka's brokers do so after 7 days, and
+always."""
 MAX_POSITIONS = 1_000_000
 """Of all groups together."""
 MAX_POSITIONS_PER_COMMAND = 10_000

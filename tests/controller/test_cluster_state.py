@@ -36,6 +36,7 @@ def test_replay_and_snapshot_give_the_same_bytes(history: list[pb.Command], data
     assert resumed.snapshot() == whole.snapshot()
     assert resumed == whole, "what is derived from the state is the same, too"
     assert list(resumed.producers) == list(whole.producers), "the order of last use is part of the state"
+    assert list(resumed.groups) == list(whole.groups)
 
 
 @given(histories)

@@ -200,3 +200,25 @@ def test_a_full_table_of_names_forgets_the_longest_unused_after_a_week(
     assert list(state.producers) == ["p", "r"], "q was the longest unused"
     outcome = apply(state, init_producer("s", 1, 17 * DAY_MS))
     assert list(outcome.delta.forgotten_producers) == [2]
+
+
+def test_a_full_table_of_groups_forgets_the_one_without_a_commit_for_a_month(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "MAX_GROUPS", 2)
+    state = applied(
+        register(),
+        create("t", 2),
+        commit("g", (2, 0, 1), (2, 1, 1), metadata=b"note", now_ms=0),
+        commit("h", (2, 0, 1), now_ms=5 * DAY_MS),
+    )
+    assert error_of(state, commit("i", (2, 0, 1), now_ms=30 * DAY_MS - 1)) is ErrorCode.OVERLOADED
+    assert apply(state, commit("i", (2, 9, 1), now_ms=30 * DAY_MS)).results == [ErrorCode.UNKNOWN_PARTITION]
+    assert list(state.groups) == ["g", "h"], "nobody has to go for a commit of nothing"
+    apply(state, commit("i", (2, 0, 1), now_ms=30 * DAY_MS))
+    assert list(state.groups) == ["h", "i"]
+    assert (state.position_count, state.metadata_bytes) == (2, 0)
+    apply(state, commit("h", (2, 1, 1), now_ms=31 * DAY_MS))
+    assert list(state.groups) == ["i", "h"], "the order is that of the last commit"
+    assert error_of(state, commit("j", (2, 0, 1), now_ms=50 * DAY_MS)) is ErrorCode.OVERLOADED
+    assert list(ClusterState.load(state.snapshot()).groups) == ["i", "h"]

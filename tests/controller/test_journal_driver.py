@@ -10,11 +10,11 @@ import pytest
 from tank_controller import journal as journal_module
 from tank_controller import journal_driver, limits
 from tank_controller.cluster_state import ClusterState
-from tank_controller.commands import Outcome
 from tank_controller.files import AppendFile
 from tank_controller.journal import Journal
 from tank_controller.journal_driver import JournalDriver
 from tank_controller.journal_format import JournalError
+from tank_controller.outcome import Outcome
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import alter, commit, create, init_producer, register

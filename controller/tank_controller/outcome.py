@@ -1,0 +1,28 @@
+"""What a command of the controller's log comes to. Pure."""
+
+from dataclasses import dataclass, field
+
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import control_pb2 as pb
+
+
+class Rejected(ValueError):
+    """Why a command changes nothing, and what to do."""
+
+    def __init__(self, error: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a command."""
+
+    delta: pb.Delta
+    """What brokers must know of it; empty when nothing changed."""
+    rejection: Rejected | None = None
+    topic_id: int = 0
+    producer_id: int = 0
+    results: list[ErrorCode] = field(default_factory=list)
+    """Of committed positions, one by one."""
