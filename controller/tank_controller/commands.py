@@ -2,6 +2,9 @@
 
 A command is checked whole before it changes anything: a rejected one leaves the state as it was, but for its
 index. Applied again it changes nothing more. The clock is the command's `now_ms`.
+
+Checks are part of the log's format, limits included: a later version that judges an old entry otherwise makes
+another state out of the same log. What it judges anew gets a new command, or a field that says so.
 """
 
 from collections.abc import Callable
