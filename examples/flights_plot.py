@@ -101,8 +101,7 @@ def _year(figure: Any, grid: Any, hours: pd.DataFrame) -> None:
 
     colors = LinearSegmentedColormap.from_list(
         "late", ["#1d3557", "#2a6f97", "#89c2a0", "#f6d55c", "#ed8b4b", "#d7263d"]
-    )
-    colors.set_bad(NO_FLIGHTS)
+    ).with_extremes(bad=NO_FLIGHTS)
     firsts = [1, 32, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335]
     names = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     image = None

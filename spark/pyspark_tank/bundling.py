@@ -21,6 +21,8 @@ MAX_TOPICS = 10_000
 
 
 class TopicPartition(NamedTuple):
+    """Where a row goes."""
+
     topic: str
     partition: int
 

@@ -1,8 +1,8 @@
 """Messages' content, JSON objects, to Arrow structs: fast where all of them fit the schema, exact where not.
 
-The fast way hands all contents to Arrow's own JSON reader in one piece. What it refuses is halved down to small
-blocks, and a block that is still refused is read one by one, as `from_json` reads: a field that doesn't fit its
-type is null, content that is no JSON object is a null struct, or an error (`mode=FAILFAST`).
+The fast way hands all contents to Arrow's own JSON reader in one piece. What it refuses is halved down to
+small blocks, and a block that is still refused is read one by one, as `from_json` reads: a field that doesn't
+fit its type is null, content that is no JSON object is a null struct, or an error (`mode=FAILFAST`).
 """
 
 from __future__ import annotations

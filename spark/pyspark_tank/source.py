@@ -34,14 +34,23 @@ class TankSource(DataSource):  # type: ignore[misc]
         """The columns when the query names none. Raises OptionError, SchemaError."""
         # Batch or stream is not known yet: what differs between them is checked by the reader.
         options = parse_source_options(_without_batch_only(self.options), streaming=True)
+        self._tell(options.without_meaning)
         return default_schema(options)
+
+    def _tell(self, without_meaning: tuple[str, ...]) -> None:
+        """One warning about options without meaning. Spark sends the source on to other processes: what it
+        told goes with it.
+        """
+        told: tuple[str, ...] = getattr(self, "told", ())
+        _warn_once(tuple(name for name in without_meaning if name not in told))
+        self.told = (*told, *without_meaning)
 
     def reader(self, schema: StructType) -> TankReader:
         """For `spark.read`. Raises OptionError, SchemaError."""
         from pyspark_tank.reader import TankReader
 
         options = parse_source_options(self.options, streaming=False)
-        _warn_once(options.without_meaning)
+        self._tell(options.without_meaning)
         return TankReader(options, schema, layout_of(schema, options))
 
     def streamReader(self, schema: StructType) -> TankStreamReader:
@@ -49,7 +58,7 @@ class TankSource(DataSource):  # type: ignore[misc]
         from pyspark_tank.stream_reader import TankStreamReader
 
         options = parse_source_options(self.options, streaming=True)
-        _warn_once(options.without_meaning)
+        self._tell(options.without_meaning)
         return TankStreamReader(options, schema, layout_of(schema, options))
 
     def writer(self, schema: StructType, overwrite: bool) -> TankWriter:
@@ -57,7 +66,7 @@ class TankSource(DataSource):  # type: ignore[misc]
         from pyspark_tank.writer import TankWriter
 
         options = parse_sink_options(self.options)
-        _warn_once(options.without_meaning)
+        self._tell(options.without_meaning)
         return TankWriter(options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TankStreamWriter:
@@ -65,7 +74,7 @@ class TankSource(DataSource):  # type: ignore[misc]
         from pyspark_tank.writer import TankStreamWriter
 
         options = parse_sink_options(self.options)
-        _warn_once(options.without_meaning)
+        self._tell(options.without_meaning)
         return TankStreamWriter(options, schema)
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import pickle
 from typing import Any
 
 import pytest
@@ -67,12 +68,19 @@ def test_kafkas_options_without_meaning_are_named_together() -> None:
 
 
 def test_one_warning_for_all_options_without_meaning(caplog: pytest.LogCaptureFixture) -> None:
+    from pyspark.sql.types import BinaryType, StructType
+
     from pyspark_tank import source
 
     source._warned.clear()
     with caplog.at_level(logging.WARNING, "pyspark_tank"):
-        for _ in range(3):
-            source._warn_once(("kafka.group.id", "groupIdPrefix"))
+        given = {"subscribe": "t", "kafka.group.id": "g", "groupIdPrefix": "p"}
+        made = source.TankSource(given)
+        made.schema()
+        source._warned.clear()  # as in the next process that Spark sends it to
+        schema = StructType().add("value", BinaryType())
+        pickle.loads(pickle.dumps(made)).streamReader(schema)
+        pickle.loads(pickle.dumps(made)).reader(schema)
     assert len(caplog.records) == 1
     assert "kafka.group.id, groupIdPrefix" in caplog.text
 
