@@ -124,6 +124,23 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             "open_partitions": 2,
             "messages": 336776,
             "size_bytes": 41943040,
+            "software_version": "0.1.0",
+            "uptime_ms": 86400000,
+            "data_folder": "/var/lib/tank",
+            "data_bytes": 42000000,
+            "free_bytes": 107374182400,
+            "disk_bytes": 214748364800,
+            "open_files": 4,
+            "connections": 1,
+            "troubles": [
+                {
+                    "topic": "flights",
+                    "partition": 1,
+                    "trouble": "damaged",
+                    "reason": "batch 9 to 12: its checksum does not match",
+                }
+            ],
+            "stray_folders": [{"path": "/var/lib/tank/topics/.stray-9-1", "size_bytes": 864450}],
             "without_leader": ["flights/1"],
             "brokers": [{"broker_id": 1, "host": "127.0.0.1", "port": 11011, "rack": ""}],
             "features": {"FindByTime": [0, 0]},

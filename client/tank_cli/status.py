@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tank_cli.figures import bytes_text, count_text, seconds_text, time_text
-from tank_cli.output import Json, print_facts, print_gap, print_json, print_table
+from tank_cli.figures import bytes_text, count_text, plural, seconds_text, time_text
+from tank_cli.output import Json, print_facts, print_gap, print_json, print_table, warn
 from tank_cli.session import Session, shared_options
 from tank_cli.topic import total_bytes, total_messages
 
 if TYPE_CHECKING:
-    from tank_client.model import BrokerDescription, Features, ServerStatus, TopicDescription
+    from tank_client.model import BrokerDescription, BrokerReport, Features, ServerStatus, TopicDescription
     from tank_client.sync import Client
 
 OUR_FIRST_VERSION = 1000
@@ -21,13 +21,15 @@ SIZE_LIMITS = "_bytes"
 
 @dataclass(slots=True, frozen=True)
 class Overview:
-    """Everything that was asked for; `round_trip_s`: the fastest of three Status requests."""
+    """Everything that was asked for; `round_trip_s`: the fastest of three Status requests; `report` None: the
+    broker can't describe itself."""
 
     servers: str
     status: "ServerStatus | None"
     features: "Features"
     topics: "list[TopicDescription]"
     brokers: "list[BrokerDescription]"
+    report: "BrokerReport | None"
     round_trip_s: float | None
 
 
@@ -46,6 +48,8 @@ def status(session: Session, limits: bool) -> None:
         print_gap()
         rows = [[str(each.broker_id), str(each.address), each.rack or "-"] for each in overview.brokers]
         print_table([">Broker", "Address", "Rack"], rows)
+    if overview.report is not None:
+        print_troubles(overview.report)
     if limits:
         print_gap()
         versions = [
@@ -67,6 +71,7 @@ def ask(client: "Client", servers: str) -> Overview:
     status, round_trip_s = None, None
     topics: list[TopicDescription] = []
     brokers: list[BrokerDescription] = []
+    report: BrokerReport | None = None
     try:
         times = []
         for _ in range(3):
@@ -77,19 +82,22 @@ def ask(client: "Client", servers: str) -> Overview:
         topics = client.admin.describe_topics()
         if features.version >= OUR_FIRST_VERSION:
             brokers = client.admin.brokers()
+            report = client.admin.describe_broker()
     except errors.FeatureMissing:
         pass
-    return Overview(servers, status, features, topics, brokers, round_trip_s)
+    return Overview(servers, status, features, topics, brokers, report, round_trip_s)
 
 
 def facts(overview: Overview) -> list[tuple[str, str]]:
     """The lines for a person."""
-    features, status = overview.features, overview.status
+    features, status, report = overview.features, overview.status, overview.report
     rows = [("servers", overview.servers), ("broker", kind(features.version))]
+    if report is not None and report.software_version:
+        rows.append(("version", report.software_version))
     if features.version >= OUR_FIRST_VERSION:
         rows += [("broker id", str(features.broker_id)), ("cluster", features.cluster_id)]
     if status is not None:
-        up = time.time() - status.start_time_s
+        up = report.uptime_ms / 1000 if report is not None else time.time() - status.start_time_s
         if status.start_time_s:
             rows.append(
                 ("up", f"{seconds_text(max(up, 0))}, since {time_text(status.start_time_s * 1000)[:-5]}Z")
@@ -106,12 +114,44 @@ def facts(overview: Overview) -> list[tuple[str, str]]:
         rows.append(("messages", count_text(messages)))
     if size is not None:
         rows.append(("size", bytes_text(size)))
+    if report is not None:
+        rows += disk_facts(report)
     leaderless = without_leader(overview.topics)
     if leaderless:
         rows.append(("without leader", ", ".join(leaderless)))
     if overview.round_trip_s is not None:
         rows.append(("round trip", f"{overview.round_trip_s * 1000:.2f} ms"))
     return rows
+
+
+def disk_facts(report: "BrokerReport") -> list[tuple[str, str]]:
+    """The lines about the broker's folder, disk, files and clients."""
+    rows = [("data folder", f"{report.data_folder}, {bytes_text(report.data_bytes)}")]
+    if report.free_bytes is not None and report.disk_bytes is not None:
+        rows.append(("disk", f"{bytes_text(report.free_bytes)} free of {bytes_text(report.disk_bytes)}"))
+    rows.append(("open files", f"{count_text(report.open_files)} of logs"))
+    rows.append(("connections", count_text(report.connections)))
+    return rows
+
+
+def print_troubles(report: "BrokerReport") -> None:
+    """Partitions that can't be used as they should, and folders that were set aside; nothing when all is
+    well."""
+    if report.troubles:
+        print_gap()
+        print_table(
+            ["Partition", "Trouble", "Reason"],
+            [[f"{t.topic}/{t.partition}", t.trouble.value, t.reason] for t in report.troubles],
+        )
+        warn(
+            f"{plural(len(report.troubles), 'partition')} can't be used as they should: look at the broker's "
+            "disk and its log; `tank log verify` tells what a stopped broker's folder still holds."
+        )
+    if report.stray_folders:
+        print_gap()
+        rows = [[stray.path, bytes_text(stray.size_bytes)] for stray in report.stray_folders]
+        print_table(["Stray folder", ">Size"], rows)
+        warn("Stray folders belong to no topic of this cluster and are never used: move or delete them.")
 
 
 def kind(version: int) -> str:
@@ -145,7 +185,7 @@ def limit_text(name: str, value: int) -> str:
 
 def overview_json(overview: Overview) -> dict[str, Json]:
     """The shape of `tank status --output json`; null where the broker can't say."""
-    features, status = overview.features, overview.status
+    features, status, report = overview.features, overview.status, overview.report
     messages, size = sums(overview.topics)
     ours = features.version >= OUR_FIRST_VERSION
     return {
@@ -159,6 +199,25 @@ def overview_json(overview: Overview) -> dict[str, Json]:
         "open_partitions": status.open_partitions if status else None,
         "messages": messages if status else None,
         "size_bytes": size if status else None,
+        "software_version": report.software_version if report else None,
+        "uptime_ms": report.uptime_ms if report else None,
+        "data_folder": report.data_folder if report else None,
+        "data_bytes": report.data_bytes if report else None,
+        "free_bytes": report.free_bytes if report else None,
+        "disk_bytes": report.disk_bytes if report else None,
+        "open_files": report.open_files if report else None,
+        "connections": report.connections if report else None,
+        "troubles": [
+            {"topic": t.topic, "partition": t.partition, "trouble": t.trouble.value, "reason": t.reason}
+            for t in report.troubles
+        ]
+        if report
+        else None,
+        "stray_folders": [
+            {"path": stray.path, "size_bytes": stray.size_bytes} for stray in report.stray_folders
+        ]
+        if report
+        else None,
         "without_leader": list(without_leader(overview.topics)),
         "brokers": [
             {

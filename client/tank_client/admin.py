@@ -9,6 +9,7 @@ from tank_client.caller import Caller
 from tank_client.data_operations import Want, fetch
 from tank_client.model import (
     BrokerDescription,
+    BrokerReport,
     CommittedPosition,
     Ends,
     Features,
@@ -206,6 +207,12 @@ class Admin:
     async def status(self) -> ServerStatus:
         """What the broker says of itself."""
         return await self._caller.call(state_operations.status())
+
+    async def describe_broker(self) -> BrokerReport:
+        """The broker that we talk to: its version, disk and open files, partitions in trouble, stray folders.
+
+        FeatureMissing but from ours."""
+        return await self._caller.call(state_operations.describe_broker())
 
     async def topology(self) -> Topology:
         """The cluster's nodes, as TANK tells them."""

@@ -1,6 +1,7 @@
 """What calls return: plain values, the same for both faces of the client."""
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 from tank_client.errors import InvalidArgument
@@ -112,6 +113,57 @@ class BrokerDescription:
     broker_id: int
     address: Address
     rack: str = ""
+
+
+class Trouble(Enum):
+    """What keeps a partition from being used as it should."""
+
+    FAILED = "failed"
+    """It takes no writes until the broker starts anew: its disk refused something."""
+    DAMAGED = "damaged"
+    """Stored batches are missing or wrong."""
+    NOT_OPENED = "not opened"
+    """Its log could not be opened."""
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionTrouble:
+    """A partition that can't be used as it should; `reason`: what the broker found, in its own words."""
+
+    topic: str
+    partition: int
+    trouble: Trouble
+    reason: str
+
+
+@dataclass(slots=True, frozen=True)
+class StrayFolder:
+    """A folder that belongs to no topic of the cluster and was set aside; `size_bytes` is of the broker's
+    start."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(slots=True, frozen=True)
+class BrokerReport:
+    """What one broker says of itself, its disk and its partitions.
+
+    `data_bytes`: batches and index, without stray folders. `free_bytes`, `disk_bytes`: None when its system
+    does not tell. `open_files`: of logs. `software_version`: empty when it doesn't know it."""
+
+    broker_id: int
+    software_version: str
+    started_ms: int
+    uptime_ms: int
+    data_folder: str
+    data_bytes: int
+    free_bytes: int | None
+    disk_bytes: int | None
+    open_files: int
+    connections: int
+    troubles: tuple[PartitionTrouble, ...] = ()
+    stray_folders: tuple[StrayFolder, ...] = ()
 
 
 @dataclass(slots=True, frozen=True)

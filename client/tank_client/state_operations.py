@@ -4,18 +4,25 @@ from collections.abc import Iterable, Mapping
 
 from tank_client import errors
 from tank_client.model import (
+    BrokerReport,
     CommittedPosition,
     Features,
+    PartitionTrouble,
     ProducerIdentity,
     ServerStatus,
+    StrayFolder,
     Topology,
     TopologyNode,
+    Trouble,
 )
 from tank_client.operations import Operation, address_of, error_of, need, need_newer_than_old_document
 from tank_client.routes import Route
+from tank_protos.error_codes import TroubleKind
 from tank_protos.generated.tank import (
     CommitPositionsRequest,
     CommitPositionsResponse,
+    DescribeBrokerRequest,
+    DescribeBrokerResponse,
     DiscoverTopologyRequest,
     DiscoverTopologyResponse,
     FetchPositionsRequest,
@@ -30,6 +37,12 @@ from tank_protos.generated.tank import (
 )
 
 _STAND_ALONE = 0xFFFF
+_UNKNOWN = 2**64 - 1
+_TROUBLES: dict[int, Trouble] = {
+    TroubleKind.FAILED: Trouble.FAILED,
+    TroubleKind.DAMAGED: Trouble.DAMAGED,
+    TroubleKind.NOT_OPENED: Trouble.NOT_OPENED,
+}
 
 
 def commit_positions(group: str, positions: Mapping[Route, CommittedPosition]) -> Operation[None]:
@@ -136,6 +149,43 @@ def status() -> Operation[ServerStatus]:
         )
 
     return Operation("status", build, lambda server: StatusResponse, read)
+
+
+def describe_broker() -> Operation[BrokerReport]:
+    """What the broker that is asked says of itself."""
+
+    def build(server: Features) -> DescribeBrokerRequest:
+        need(server, "describe_broker", "describing itself", "`status` tells what any broker tells")
+        return DescribeBrokerRequest()
+
+    def read(answer: DescribeBrokerResponse, server: Features) -> BrokerReport:
+        return BrokerReport(
+            broker_id=answer.broker_id,
+            software_version=answer.software_version,
+            started_ms=answer.started_ms,
+            uptime_ms=answer.uptime_ms,
+            data_folder=answer.data_folder,
+            data_bytes=answer.data_bytes,
+            free_bytes=_known(answer.free_bytes),
+            disk_bytes=_known(answer.disk_bytes),
+            open_files=answer.open_files,
+            connections=answer.connections,
+            troubles=tuple(
+                # A kind that only newer brokers know is no reason to hide the partition.
+                PartitionTrouble(t.topic, t.partition, _TROUBLES.get(t.kind, Trouble.FAILED), t.reason)
+                for t in answer.troubles
+            ),
+            stray_folders=tuple(
+                StrayFolder(f"{answer.data_folder}/topics/{stray.name}", stray.size_bytes)
+                for stray in answer.stray_folders
+            ),
+        )
+
+    return Operation("describe broker", build, lambda server: DescribeBrokerResponse, read)
+
+
+def _known(number: int) -> int | None:
+    return None if number == _UNKNOWN else number
 
 
 def topology() -> Operation[Topology]:

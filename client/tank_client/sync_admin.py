@@ -6,6 +6,7 @@ from tank_client.admin import Admin as AsyncAdmin
 from tank_client.loop_thread import LoopThread
 from tank_client.model import (
     BrokerDescription,
+    BrokerReport,
     CommittedPosition,
     Ends,
     Features,
@@ -109,6 +110,10 @@ class Admin:
     def status(self) -> ServerStatus:
         """What the broker says of itself."""
         return self._thread.run(self._admin.status())
+
+    def describe_broker(self) -> BrokerReport:
+        """The broker that we talk to: its disk, and what is wrong with it."""
+        return self._thread.run(self._admin.describe_broker())
 
     def topology(self) -> Topology:
         """The cluster's nodes."""

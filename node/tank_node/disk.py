@@ -26,6 +26,14 @@ class Entry(NamedTuple):
     size_bytes: int
 
 
+class Space(NamedTuple):
+    """How much room a file system has, in bytes."""
+
+    free: int
+    """What this process may still write."""
+    size: int
+
+
 class Disk(Protocol):
     """Files and folders. Descriptors are plain numbers, because `sendfile` takes one."""
 
@@ -87,9 +95,21 @@ class Disk(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
+    def space(self, path: str) -> Space:
+        """Of the file system that holds the path."""
+        ...
+
     def lock(self, path: str) -> int | None:
         """Takes the file's lock for this process: a descriptor to keep open; None when another holds it."""
         ...
+
+
+def tree_bytes(disk: Disk, path: str) -> int:
+    """The lengths of all files in a folder and the folders below it."""
+    return sum(
+        tree_bytes(disk, os.path.join(path, entry.name)) if entry.is_folder else entry.size_bytes
+        for entry in disk.entries(path)
+    )
 
 
 def read_file(disk: Disk, path: str) -> bytes:
@@ -220,6 +240,10 @@ class OsDisk:
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
+
+    def space(self, path: str) -> Space:
+        found = os.statvfs(path)
+        return Space(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
 
     def lock(self, path: str) -> int | None:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)

@@ -1,12 +1,12 @@
 """A node's health as Prometheus families, beside those of `metrics_collector`."""
 
 from collections.abc import Callable, Iterable
-from importlib.metadata import PackageNotFoundError, version
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from tank_node.health import Health
+from tank_node.version import software_version
 
 
 class HealthCollector(Collector):
@@ -19,12 +19,5 @@ class HealthCollector(Collector):
         ready = self._health().ready
         yield GaugeMetricFamily("tank_ready", "1 when /readyz says that the broker is ready", value=ready)
         build = GaugeMetricFamily("tank_build_info", "Always 1; the label is the version", labels=["version"])
-        build.add_metric([_version()], 1)
+        build.add_metric([software_version() or "unknown"], 1)
         yield build
-
-
-def _version() -> str:
-    try:
-        return version("tank-cluster")
-    except PackageNotFoundError:
-        return "unknown"

@@ -83,3 +83,11 @@ class ErrorCode(IntEnum):
     NO_LEADER = 0xFD
     READ_ONLY = 0xFE
     UNKNOWN_TOPIC = 0xFF
+
+
+class TroubleKind(IntEnum):
+    """What is wrong with a partition, in DescribeBrokerResponse (0x4c)."""
+
+    FAILED = 1
+    DAMAGED = 2
+    NOT_OPENED = 3

@@ -1,6 +1,7 @@
 """`tank topic …`, `tank lag` and `tank status` against a broker in a dictionary."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from click.testing import Result
 from tank_cli.exit_codes import ExitCode
 from tank_cli.output import Json
 from tank_cli.shapes import SHAPES
-from tank_client.model import CommittedPosition
+from tank_client.model import CommittedPosition, PartitionTrouble, StrayFolder, Trouble
 from tests.cli.conftest import Tank
 from tests.support.scripted_client import FakeBroker, FakeTopic
 
@@ -170,6 +171,32 @@ def test_lag_of_a_group_that_is_not_there(tank: Tank, broker: FakeBroker) -> Non
 def test_lag_without_groups_says_so(tank: Tank) -> None:
     assert "No consumer group" in tank("lag").stderr
     assert parsed(tank("lag", "-o", "json")) == {"groups": []}
+
+
+def test_status_tells_of_partitions_in_trouble_and_stray_folders(tank: Tank, broker: FakeBroker) -> None:
+    broker.fill("flights", ["a"])
+    assert broker.report is not None
+    trouble = PartitionTrouble("flights", 0, Trouble.DAMAGED, "its checksum\x1b does not match")
+    stray = StrayFolder("/d/topics/.stray-9-1", 2048)
+    broker.report = replace(broker.report, troubles=(trouble,), stray_folders=(stray,))
+    shown = tank("status")
+    assert shown.exit_code == 0, "they are told, and are no failure of the command"
+    assert "flights/0  damaged  its checksum\\x1b does not match" in shown.stdout
+    assert "/d/topics/.stray-9-1  2.0 KiB" in shown.stdout
+    assert "tank log verify" in shown.stderr
+    assert "belong to no topic" in shown.stderr
+    found = parsed(tank("status", "-o", "json"))
+    assert_same_shape(found, SHAPES["status"][0])
+    assert found["troubles"][0]["trouble"] == "damaged"
+    assert found["stray_folders"] == [{"path": "/d/topics/.stray-9-1", "size_bytes": 2048}]
+
+
+def test_status_of_a_broker_that_does_not_describe_itself(tank: Tank, broker: FakeBroker) -> None:
+    broker.report = None
+    assert tank("status").exit_code == 0
+    found = parsed(tank("status", "-o", "json"))
+    assert (found["data_folder"], found["troubles"], found["stray_folders"]) == (None, None, None)
+    assert found["brokers"]
 
 
 def test_status_for_people_and_programs(tank: Tank, broker: FakeBroker) -> None:

@@ -154,6 +154,7 @@ MISSING: list[tuple[str, Callable[[Client], Awaitable[object]]]] = [
     ("idempotent produce", lambda c: c.produce_bundle("t", 0, encode([b"x"], timestamps=1), producer_id=7)),
     ("idempotent producers", lambda c: c.producer(ProducerSettings(idempotent=True)).send("t", b"x")),
     ("describing brokers", lambda c: c.admin.brokers()),
+    ("describing itself", lambda c: c.admin.describe_broker()),
     ("replication factors", lambda c: c.admin.create_topic("n", 1, 3)),
     ("validating without creating", lambda c: c.admin.create_topic("n", validate_only=True)),
 ]

@@ -263,7 +263,10 @@ def test_status_says_what_the_broker_holds(shell: Shell, topic: str) -> None:
     found = shell.json("status")
     assert_same_shape(found, SHAPES["status"][0])
     assert found["version"] >= 1000
-    assert found["without_leader"] == []
+    assert found["without_leader"] == found["troubles"] == found["stray_folders"] == []
+    assert found["data_folder"] == str(shell.broker.data)
+    assert 0 < found["free_bytes"] < found["disk_bytes"]
+    assert found["connections"] >= 1
     assert found["partitions"] >= 2
     assert found["round_trip_ms"] > 0
     assert topic in shell.out("topic", "list", "--names").decode().split()
@@ -348,6 +351,20 @@ def test_a_data_folder_is_verified_and_dumped_without_a_broker(tmp_path: Path) -
     ended = shell.run("log", "verify", str(broker.data))
     assert ended.returncode == ExitCode.DAMAGED
     assert b"flights/1" in ended.stderr
+
+
+def test_a_folder_that_belongs_to_no_topic_is_set_aside_and_told(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "data").start()
+    broker.stop()
+    (broker.data / "topics" / "99").mkdir()
+    (broker.data / "topics" / "99" / "log").write_bytes(b"x" * 2048)
+    broker.start()
+    shell = Shell(broker)
+    (stray,) = shell.json("status")["stray_folders"]
+    assert stray == {"path": str(broker.data / "topics" / ".stray-99-1"), "size_bytes": 2048}
+    shown = shell.run("status")
+    assert (shown.returncode, b".stray-99-1  2.0 KiB" in shown.stdout) == (0, True)
+    broker.stop()
 
 
 def test_the_demo_shows_what_it_promises() -> None:

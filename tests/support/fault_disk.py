@@ -11,7 +11,7 @@ import os
 import random
 from collections.abc import Callable, Sequence
 
-from tank_node.disk import Buffer, Entry
+from tank_node.disk import Buffer, Entry, Space
 
 SECTOR_BYTES = 512
 
@@ -275,6 +275,10 @@ class FaultDisk:
 
     def exists(self, path: str) -> bool:
         return path in self.names
+
+    def space(self, path: str) -> Space:
+        size = self.capacity_bytes if self.capacity_bytes is not None else 1 << 40
+        return Space(max(size - self.used_bytes, 0), size)
 
     def lock(self, path: str) -> int | None:
         if path in self._locks:

@@ -10,6 +10,7 @@ from tank_client import errors
 from tank_client.model import (
     Address,
     BrokerDescription,
+    BrokerReport,
     CommittedPosition,
     Ends,
     Features,
@@ -76,6 +77,7 @@ class FakeBroker:
         self.topics: dict[str, FakeTopic] = {}
         self.positions: dict[str, dict[tuple[str, int], CommittedPosition]] = {}
         self.calls: list[tuple[str, Any]] = []
+        self.report: BrokerReport | None = BrokerReport(1, "1.2.3", 5, 61_000, "/d", 2048, 1024, 4096, 6, 2)
         self.fails_with: BaseException | None = None
         self.batch_messages = 3
 
@@ -195,6 +197,11 @@ class FakeAdmin:
 
     def features(self) -> Features:
         return Features(1000, "test-cluster", 1, {"FindByTime": (0, 1)}, {"max_frame_bytes": 1 << 28})
+
+    def describe_broker(self) -> BrokerReport:
+        if self._broker.report is None:
+            raise errors.FeatureMissing("describing itself", 1000)
+        return self._broker.report
 
     def status(self) -> ServerStatus:
         count = sum(len(topic.partitions) for topic in self._broker.topics.values())

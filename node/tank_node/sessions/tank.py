@@ -10,7 +10,7 @@ from tank_node.broker import Broker
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition
-from tank_node.sessions import admin, consume, control, extensions, produce
+from tank_node.sessions import admin, consume, control, describe_broker, extensions, produce
 from tank_node.sessions.output import Output
 from tank_node.sessions.produce_path import BEFORE_PREFIX, ProducePath, bundle_at
 from tank_node.waiting import Waiter
@@ -260,5 +260,6 @@ _HANDLERS: dict[int, Callable[[TankSession, memoryview], None]] = {
     73: control.fetch_positions,
     74: control.list_groups,
     75: extensions.await_ends,
+    76: describe_broker.describe_broker,
 }
 _CARRIES_BUNDLES = frozenset((1, 5, 66))

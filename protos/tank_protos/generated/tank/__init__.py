@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from tank_protos.generated.tank.create_topics_response import CreateTopicsResponse
     from tank_protos.generated.tank.delete_topic_request import DeleteTopicRequest
     from tank_protos.generated.tank.delete_topic_response import DeleteTopicResponse
+    from tank_protos.generated.tank.describe_broker_request import DescribeBrokerRequest
+    from tank_protos.generated.tank.describe_broker_response import (
+        DescribeBrokerResponse,
+        PartitionTrouble,
+        StrayFolder,
+    )
     from tank_protos.generated.tank.describe_topics_request import DescribeTopicsRequest
     from tank_protos.generated.tank.describe_topics_response import (
         DescribedBroker,
@@ -107,6 +113,8 @@ _HOMES: Final = {
     "CreateTopicsResponse": "create_topics_response",
     "DeleteTopicRequest": "delete_topic_request",
     "DeleteTopicResponse": "delete_topic_response",
+    "DescribeBrokerRequest": "describe_broker_request",
+    "DescribeBrokerResponse": "describe_broker_response",
     "DescribedBroker": "describe_topics_response",
     "DescribedPartition": "describe_topics_response",
     "DescribedSetting": "describe_topics_response",
@@ -145,6 +153,7 @@ _HOMES: Final = {
     "Limit": "features_response",
     "ListGroupsRequest": "list_groups_request",
     "ListGroupsResponse": "list_groups_response",
+    "PartitionTrouble": "describe_broker_response",
     "Ping": "ping",
     "PositionToCommit": "commit_positions_request",
     "ProduceBasePartition": "produce_with_base_seq_num_request",
@@ -161,6 +170,7 @@ _HOMES: Final = {
     "ReplicaIdRequest": "replica_id_request",
     "StatusRequest": "status_request",
     "StatusResponse": "status_response",
+    "StrayFolder": "describe_broker_response",
     "TimeToFind": "find_by_time_request",
     "TopicSetting": "create_topics_request",
     "TopologyNode": "discover_topology_response",
@@ -203,6 +213,8 @@ __all__ = [
     "CreateTopicsResponse",
     "DeleteTopicRequest",
     "DeleteTopicResponse",
+    "DescribeBrokerRequest",
+    "DescribeBrokerResponse",
     "DescribeTopicsRequest",
     "DescribeTopicsResponse",
     "DescribedBroker",
@@ -241,6 +253,7 @@ __all__ = [
     "Limit",
     "ListGroupsRequest",
     "ListGroupsResponse",
+    "PartitionTrouble",
     "Ping",
     "PositionToCommit",
     "ProduceBasePartition",
@@ -257,6 +270,7 @@ __all__ = [
     "ReplicaIdRequest",
     "StatusRequest",
     "StatusResponse",
+    "StrayFolder",
     "TimeToFind",
     "TopicSetting",
     "TopologyNode",

@@ -18,6 +18,8 @@ from tank_protos.generated.tank.create_topics_request import CreateTopicsRequest
 from tank_protos.generated.tank.create_topics_response import CreateTopicsResponse
 from tank_protos.generated.tank.delete_topic_request import DeleteTopicRequest
 from tank_protos.generated.tank.delete_topic_response import DeleteTopicResponse
+from tank_protos.generated.tank.describe_broker_request import DescribeBrokerRequest
+from tank_protos.generated.tank.describe_broker_response import DescribeBrokerResponse
 from tank_protos.generated.tank.describe_topics_request import DescribeTopicsRequest
 from tank_protos.generated.tank.describe_topics_response import DescribeTopicsResponse
 from tank_protos.generated.tank.discover_partitions_request import DiscoverPartitionsRequest
@@ -73,6 +75,7 @@ REQUESTS: Final[dict[int, type[Message]]] = {
     73: FetchPositionsRequest,
     74: ListGroupsRequest,
     75: AwaitEndsRequest,
+    76: DescribeBrokerRequest,
 }
 """The request messages."""
 
@@ -98,6 +101,7 @@ RESPONSES: Final[dict[int, type[Message]]] = {
     73: FetchPositionsResponse,
     74: ListGroupsResponse,
     75: AwaitEndsResponse,
+    76: DescribeBrokerResponse,
 }
 """The response messages."""
 
