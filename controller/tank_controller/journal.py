@@ -4,6 +4,7 @@ For a controller that is alone. Synchronous, for one thread at a time (not the e
 Folder: `<first index>.journal` and `<index>.snapshot`, of each the newest and the one before.
 """
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -85,7 +86,7 @@ class Journal:
         try:
             return self._open(may_be_new)
         except OSError as error:
-            raise JournalError(f"the metadata in {self._folder} can't be opened: {error}") from error
+            raise JournalError(f"the metadata in {self._folder} can't be opened: {_advice(error)}") from error
 
     def _open(self, may_be_new: bool) -> Recovered:
         names = self._files.names(self._folder)
@@ -128,7 +129,9 @@ class Journal:
                 file.truncate(self._end)
             except OSError:
                 self._fail(error)
-            raise JournalFullError(f"metadata can't be written to {self._folder}: {error}") from error
+            raise JournalFullError(
+                f"metadata can't be written to {self._folder}: {_advice(error)}"
+            ) from error
         try:
             file.sync()
         except OSError as error:
@@ -165,7 +168,9 @@ class Journal:
             )
         except OSError as error:
             self._snapshot_due_at = self._end + MIN_SNAPSHOT_AFTER_BYTES
-            raise JournalFullError(f"a snapshot can't be written to {self._folder}: {error}") from error
+            raise JournalFullError(
+                f"a snapshot can't be written to {self._folder}: {_advice(error)}"
+            ) from error
         self._snapshot_due_at = max(MIN_SNAPSHOT_AFTER_BYTES, len(state))
         self._remove_old()
 
@@ -291,6 +296,13 @@ class Journal:
 
     def _path(self, index: int, suffix: str) -> Path:
         return self._folder / f"{index:020}{suffix}"
+
+
+def _advice(error: OSError) -> str:
+    """The system's reason, and what to do."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{error.strerror}; make room there, nothing is lost"
+    return f"{error}; check the disk and the rights of this user"
 
 
 def _indexes(names: list[str], suffix: str) -> list[int]:

@@ -1,5 +1,7 @@
 """A disk that is really full: a small tmpfs, which needs the right to mount."""
 
+import contextlib
+import os
 import random
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +13,9 @@ from tank_node.disk import OsDisk
 from tank_node.log.errors import DiskFull, StorageError
 from tank_node.log.log import LogState
 from tank_node.log.settings import LogSettings
+from tank_protos.error_codes import CreateTopicError
+from tests.integration.test_serve import create_topic, stored, write_one
+from tests.support.broker_process import running_broker
 from tests.support.logs import Folder, append, read_all
 
 pytestmark = pytest.mark.integration
@@ -34,6 +39,16 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield path
     finally:
         subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def fill(disk: Path, but_bytes: int) -> Path:
+    """A file that leaves so much room."""
+    ballast = disk / "ballast"
+    with pytest.raises(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    os.truncate(ballast, max(ballast.stat().st_size - but_bytes, 0))
+    return ballast
 
 
 def noise(seed: int) -> bytes:
@@ -76,13 +91,33 @@ def test_a_full_disk_at_the_stop_keeps_what_was_synced(small_disk: Path) -> None
     folder.data.write_checkpoint()
     append(log, b"b")
     log.flush()
-    ballast = small_disk / "ballast"
-    with pytest.raises(OSError), ballast.open("wb", buffering=0) as file:
-        while True:
-            file.write(bytes(4096))
+    ballast = fill(small_disk, 0)
     log = folder.reopen()
     assert not folder.data.recovered.clean
     assert read_all(log)[1] == b"a"
     ballast.unlink()
     assert read_all(log) == {1: b"a", 2: b"b"}
     folder.data.close()
+
+
+@pytest.mark.parametrize("left_pages", range(7))
+def test_a_broker_that_finds_no_room_at_its_start_says_so_and_changes_nothing(
+    small_disk: Path, left_pages: int
+) -> None:
+    with running_broker(small_disk) as broker:
+        assert create_topic(broker, "t") == CreateTopicError.NONE
+        write_one(broker, "t")
+        broker.kill()
+        ballast = fill(small_disk, left_pages * 4096)
+        before = len(broker.output())
+        broker.start(wait=False)
+        with contextlib.suppress(AssertionError):  # it ended, as it may: then it says why
+            broker.wait_until_ready()
+        said = broker.output()[before:]
+        assert ("listening" in said) != ("No space left" in said and "make room" in said), said
+        broker.kill()
+        ballast.unlink()
+        broker.start()
+        assert stored(broker, "t") == [b"one"]
+        assert create_topic(broker, "t") == CreateTopicError.EXISTS
+        assert create_topic(broker, "u") == CreateTopicError.NONE
