@@ -27,12 +27,12 @@ class PendingAcks:
         staged = self.staged
         if staged:
             self.staged = []
-            if self.waiting or mark < last:
+            if mark < last:
                 self.waiting.extend(staged)
             else:
                 for through, first, settler, token, *_ in staged:
                     settler.settle(token, 0, first, through if first else 0)
-        if self.waiting:
+        if self.waiting:  # repeats, and those who waited for what is behind the mark by now
             self.answer(mark)
 
     def answer(self, mark: int) -> None:

@@ -20,9 +20,9 @@ class Connection:
     """A socket, its session, and their queues. Times are milliseconds of the monotonic clock."""
 
     __slots__ = (
-        "closed", "events", "fd", "frame_since_ms", "heartbeat_ms", "held_bytes", "large", "large_bytes",
-        "large_filled", "opened_ms", "pending", "progress_ms", "send_progress_ms", "session", "socket",
-        "starved", "unsent", "unsent_bytes", "used",
+        "closed", "ended", "events", "fd", "frame_since_ms", "heartbeat_ms", "held_bytes", "large",
+        "large_bytes", "large_filled", "opened_ms", "pending", "progress_ms", "send_progress_ms", "session",
+        "socket", "starved", "unsent", "unsent_bytes", "used",
     )  # fmt: skip
 
     def __init__(self, sock: socket.socket, session: TankSession, now_ms: int) -> None:
@@ -51,7 +51,15 @@ class Connection:
         self.send_progress_ms = now_ms
         self.heartbeat_ms = now_ms
         self.used = False
+        self.ended = False
+        """The client sends nothing more, but may still read: it closed its sending side, or went away."""
         self.closed = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the client that sends nothing more has got everything."""
+        session = self.session
+        return self.ended and not (session.in_flight or session.out or self.unsent)
 
     def read_again(self, now_ms: int) -> None:
         """The client is read again after a time in which it was not: its silence was no fault of its own."""

@@ -75,9 +75,8 @@ class Housekeeping:
             return "stalled_send" if now_ms - connection.send_progress_ms >= limits.stalled_send_ms else ""
         if not connection.frame_since_ms or connection.session.is_full:
             return ""
-        # While it waits for memory its clock stands still only as far as progress goes: whoever holds
-        # half a frame and never gets room for the rest is closed too, or those who hold memory could wait
-        # for each other for ever.
+        if connection.starved or connection.ended:
+            return ""  # we don't read it, or nothing more will come: no fault of the frame's
         if now_ms - connection.progress_ms >= limits.stalled_frame_ms:
             return "stalled_frame"
         allowed_ms = limits.stalled_frame_ms + connection.large_bytes * 1000 // limits.slowest_bytes_per_s

@@ -56,7 +56,8 @@ class Limits:
     """The same of all connections together."""
 
     memory_bytes: int = 160 * MIB
-    """Memory held for all connections; above it connections with large frames under way wait unread."""
+    """Memory held for all connections; above it the next large frames wait in line, unread, one being let
+    through at any time."""
 
     unsent_bytes: int = 1 * MIB
     """Unsent answers of one connection, above which its next requests are not taken: small requests may have

@@ -31,8 +31,10 @@ class Receiver:
         self._view = memoryview(self._arena)
         self.used = 0
         """How much of the arena this tick's batches occupy."""
-        self.starved: list[Connection] = []
-        """Connections that are not read until memory is free."""
+        self.starved: dict[Connection, None] = {}
+        """Connections that are not read until memory is free, the longest waiting first."""
+        self._large_frames = 0
+        """How many connections have one under way."""
 
     def receive(self, connection: Connection) -> None:
         if connection.large is not None:
@@ -59,17 +61,30 @@ class Receiver:
             self._server.close(connection, "")
             return
         if not count:
-            self._server.close(connection, "")
+            self._end(connection)
             return
         self._metrics.received_bytes += count
         connection.used = True
         connection.progress_ms = self._broker.tick.monotonic_ms
         self._take(connection, start, end + count)
 
+    def _end(self, connection: Connection) -> None:
+        """The client sends nothing more. What it asked for before is still answered: scripts close their
+        sending side and wait. If it is gone altogether, its system says so when it gets the ping."""
+        connection.ended = True
+        if not connection.session.is_full:
+            connection.pending = b""  # part of a frame; of a full session's there may be whole ones
+        if connection.is_done:
+            self._server.close(connection, "")
+            return
+        self._server.hold(connection)
+        self._server.watch(connection)
+        connection.session.ping()
+
     def resume(self, connection: Connection) -> None:
         """Takes frames that had to wait for answers, without receiving."""
         pending = connection.pending
-        if len(pending) < HEADER_BYTES or connection.session.is_full:
+        if len(pending) < HEADER_BYTES or connection.starved or connection.session.is_full:
             return
         start, end = self.used, self.used + len(pending)
         if end > len(self._arena):
@@ -113,16 +128,27 @@ class Receiver:
             self._server.watch(connection)
 
     def _begin_large(self, connection: Connection, total: int) -> None:
-        """Goes over to a buffer of its own for a frame that is larger than one receive."""
-        if self._metrics.held_bytes + total > self._limits.memory_bytes:
+        """Goes over to a buffer of its own for a frame that is larger than one receive.
+
+        Who finds no room waits in line. One such frame is let through at any time, so the line moves, and
+        who holds memory is bound to `Limits.slowest_bytes_per_s`: nobody waits for ever.
+        """
+        full = self._metrics.held_bytes + total > self._limits.memory_bytes
+        if self.starved or (full and self._large_frames):
+            self._starve(connection)
+            return
+        try:
+            large = mmap(-1, total)
+        except OSError:  # the system has none
             self._starve(connection)
             return
         pending = connection.pending
-        connection.large = mmap(-1, total)
-        connection.large[: len(pending)] = pending
+        large[: len(pending)] = pending
+        connection.large = large
         connection.large_bytes = total
         connection.large_filled = len(pending)
         connection.pending = b""
+        self._large_frames += 1
 
     def _receive_large(self, connection: Connection, large: mmap) -> None:
         filled = connection.large_filled
@@ -135,7 +161,8 @@ class Receiver:
         except OSError:
             count = 0
         if not count:
-            self._server.close(connection, "")
+            self.forget(connection)
+            self._end(connection)
             return
         self._metrics.received_bytes += count
         connection.progress_ms = self._broker.tick.monotonic_ms
@@ -145,6 +172,7 @@ class Receiver:
         connection.large = None
         connection.frame_since_ms = 0
         connection.large_bytes = connection.large_filled = 0
+        self._large_frames -= 1
         try:
             connection.session.frame(large[0], memoryview(large)[HEADER_BYTES:])
         except WireError as error:
@@ -156,24 +184,32 @@ class Receiver:
             return
         self._server.hold(connection)
 
+    def forget(self, connection: Connection) -> None:
+        """Drops the large frame that is under way, and the place in the line."""
+        if connection.large is not None:
+            connection.large = None
+            connection.large_bytes = connection.large_filled = 0
+            self._large_frames -= 1
+        self.starved.pop(connection, None)
+
     def _starve(self, connection: Connection) -> None:
-        connection.starved = True
-        self._metrics.refused["memory_pressure"] += 1
-        self.starved.append(connection)
+        if not connection.starved:
+            connection.starved = True
+            self._metrics.refused["memory_pressure"] += 1
+        self.starved[connection] = None
         self._server.watch(connection)
 
     def feed_starved(self) -> None:
-        """Reads again those that waited for memory, if there is some."""
-        starved, self.starved = self.starved, []
+        """Reads again those that waited for memory, in their order, if there is some."""
+        starved, self.starved = self.starved, {}
         for connection in starved:
-            if connection.closed:
-                continue
-            connection.starved = False
+            total = 0
             if len(connection.pending) >= HEADER_BYTES:
                 total = HEADER_BYTES + int.from_bytes(connection.pending[1:HEADER_BYTES], "little")
-                if total > self._limits.receive_bytes:
-                    self._begin_large(connection, total)
-                    self._server.hold(connection)
-            if not connection.starved:
+            if total > self._limits.receive_bytes:
+                self._begin_large(connection, total)
+                self._server.hold(connection)
+            if connection not in self.starved:
+                connection.starved = False
                 connection.read_again(self._broker.tick.monotonic_ms)
-            self._server.watch(connection)
+                self._server.watch(connection)

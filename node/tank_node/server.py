@@ -101,7 +101,7 @@ class TankServer:
         self._epoll.close()
 
     def _is_busy(self) -> bool:
-        return any(c.session.in_flight or c.unsent for c in self.connections.values())
+        return any(c.session.in_flight or c.session.out or c.unsent for c in self.connections.values())
 
     # --- the tick --------------------------------------------------------------------------------
 
@@ -121,7 +121,12 @@ class TankServer:
                 if events & _OUT:
                     self._drain(connection)
                 if events & (_IN | _TROUBLE) and not connection.closed:
-                    self.receiver.receive(connection)
+                    if connection.events & _IN:
+                        self.receiver.receive(connection)
+                    else:
+                        # Not asked for, so it is trouble: nobody is there any more. It would come again
+                        # and again.
+                        self.close(connection, "")
             except Exception:
                 logger.exception("a connection failed by a bug of ours; it is closed, the others go on")
                 self.close(connection, "internal_error")
@@ -150,8 +155,7 @@ class TankServer:
                 if not connection.closed and not connection.unsent:
                     if connection.pending:
                         self.receiver.resume(connection)
-                    if not connection.events:
-                        self.watch(connection)
+                    self.settle_down(connection)
         self._in_tick = False
         if self.broker.rolled:
             self.broker.maintain_rolled()
@@ -183,7 +187,10 @@ class TankServer:
         self._timer = None
         self.broker.begin_tick()
         self._in_tick = True
-        self.broker.expire()
+        try:
+            self.broker.expire()
+        except Exception:
+            logger.exception("a wait could not be ended, by a bug of ours; the others go on")
         self._finish_tick()
 
     # --- connections -----------------------------------------------------------------------------
@@ -227,6 +234,7 @@ class TankServer:
         del self.connections[connection.fd]
         self.metrics.connections -= 1
         connection.session.close()
+        self.receiver.forget(connection)
         connection.release()
         self.hold(connection)
         connection.socket.close()  # the kernel takes it out of epoll
@@ -289,8 +297,8 @@ class TankServer:
             connection.read_again(self.broker.tick.monotonic_ms)
             self.hold(connection)
             self.watch(connection)
-            if connection.pending:
-                self._dirty.append(connection)  # frames that had to wait
+            if connection.pending or connection.ended:
+                self._dirty.append(connection)  # frames that had to wait, or nothing more to do
 
     def _blocked(self, connection: Connection) -> None:
         if not connection.events & _OUT:
@@ -300,12 +308,19 @@ class TankServer:
 
     # --- bookkeeping -----------------------------------------------------------------------------
 
+    def settle_down(self, connection: Connection) -> None:
+        """What was answered is sent: reads the client again, or lets it go when it has got everything."""
+        if connection.is_done:
+            self.close(connection, "")
+        elif not connection.events:
+            self.watch(connection)
+
     def watch(self, connection: Connection) -> None:
         """Asks epoll for what this connection may do now: a client that doesn't read isn't read."""
         events = 0
         if connection.unsent:
             events = _OUT
-        elif not (self._stopping or connection.starved or connection.session.is_full):
+        elif not (self._stopping or connection.ended or connection.starved or connection.session.is_full):
             events = _IN
         if events != connection.events and not connection.closed:
             connection.events = events
