@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tank_node.disk import Disk
+from tank_node.log.errors import DiskFailed
 from tank_node.log.open_files import OpenFile
 from tank_node.log.segment import Segment
 
@@ -37,10 +38,13 @@ class FlushWork:
         """What went wrong; fatal for the log."""
 
     def pin(self) -> None:
-        """Opens and pins the dirty files. Raises StorageError, with nothing pinned."""
+        """Opens and pins the dirty files. Raises StorageError, with nothing pinned, also when one of them lost
+        something before."""
         try:
             for segment in self.segments:
                 for file in segment.files():
+                    if file.error is not None:  # of an fsync when it was closed: what it lost, no other finds
+                        raise DiskFailed(f"{file.path}: {file.error}")
                     if file.dirty:
                         file.pin()
                         self.files.append(file)
@@ -75,12 +79,7 @@ class FlushWork:
 
 def run_together(disk: Disk, works: Sequence[FlushWork]) -> None:
     """The fsyncs of several logs of one data folder, by the fastest way. In any thread; never raises."""
-    if len(works) >= TOGETHER_FROM:
-        anchor = works[0].log.files.anchor_fd
-        try:
-            if anchor >= 0 and disk.sync_file_system(anchor):
-                return
-        except OSError:
-            pass  # some file could not be written: the logs' own fsyncs say whether it was one of theirs
+    if len(works) >= TOGETHER_FROM and works[0].log.files.sync_file_system():
+        return
     for work in works:
         work.run(disk)

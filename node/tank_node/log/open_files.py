@@ -6,6 +6,7 @@ open whatever happens.
 """
 
 import errno
+import threading
 from collections import OrderedDict
 
 from tank_node.disk import Disk
@@ -68,9 +69,27 @@ class OpenFiles:
         self.anchor_fd = -1
         """A descriptor on the same file system, open since before anything was written: `syncfs` tells errors
         since then. -1: none."""
+        self._file_system = threading.Lock()
+        """One `syncfs` at a time: the system tells an error to one of two that run together."""
+        self._file_system_failed = False
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def sync_file_system(self) -> bool:
+        """Makes everything written durable at once. False: it did not, each file has to be synced itself.
+
+        In any thread. The system tells each error once, and not whose it is. So from the first one on only
+        the files' own fsyncs are believed: the lost bytes may belong to a log that asks later.
+        """
+        with self._file_system:
+            if self.anchor_fd < 0 or self._file_system_failed:
+                return False
+            try:
+                return self.disk.sync_file_system(self.anchor_fd)
+            except OSError:
+                self._file_system_failed = True
+                return False
 
     def file(self, path: str) -> OpenFile:
         return OpenFile(self, path)
