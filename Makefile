@@ -18,7 +18,7 @@ SHORT_FRAMES ?= 60000
 KILLS ?= 200
 ROUNDS ?= 5
 
-.PHONY: help setup run check unit test fuzz fuzz-short crash bench proto proto-fresh docs wheel ci clean
+.PHONY: help setup run check unit test fuzz fuzz-short crash long bench proto proto-fresh docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ fuzz-short: $(VENV)/.ready-dev
 
 crash: $(VENV)/.ready-dev ## kill -9 the broker under load, again and again (KILLS=N)
 	@TANK_KILLS=$(KILLS) pytest -q -m crash tests/crash
+
+long: $(VENV)/.ready-dev ## the long forms of single tests, for the night
+	@pytest -q -n 2 --timeout 3000 -m long
 
 bench: $(VENV)/.ready-dev ## the broker beside the C ceiling, in turn (ROUNDS=N)
 	@$(BIN)/python -m benchmarks.broker --rounds $(ROUNDS)
