@@ -38,16 +38,14 @@ class Display:
         self._last_line = 0.0
         self._bars = Progress(
             SpinnerColumn(finished_text="[green]✓"),
-            TextColumn("{task.description:<24}"),
-            BarColumn(bar_width=36),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TextColumn("[dim]{task.fields[note]}"),
             console=console,
         )
-        self._sent: TaskID = self._bars.add_task("flights into the topic", total=total, note="")
-        self._read = {
-            name: self._bars.add_task(f"query {name!r}", total=total, note="starting") for name in queries
-        }
+        self._sent: TaskID = self._bars.add_task("sent", total=total, note="")
+        self._read = {name: self._bars.add_task(name, total=total, note="starting") for name in queries}
 
     def __enter__(self) -> Display:
         if self._console.is_terminal:
@@ -74,9 +72,9 @@ class Display:
             return
         self._bars.update(self._sent, completed=state.sent, note=_day(state.sent_date_ms))
         for name, task in self._read.items():
-            note = "starting" if name not in read else "reading"
+            note = "" if name in read else "starting"
             if name == "hourly" and state.watermark_ms > 0:
-                note = f"watermark {_day(state.watermark_ms)}, {state.rows_closed:,} hours written"
+                note = f"closed to {_day(state.watermark_ms)}"
             self._bars.update(task, completed=min(read.get(name, 0), self._total), note=note)
 
 
