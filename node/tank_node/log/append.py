@@ -124,7 +124,7 @@ class AppendableLog:
     @property
     def first_available(self) -> int:
         """The smallest number that can be read; 0 while the log has never held a message."""
-        if self.written == 0:
+        if self.written == 0 or not self.segments:
             return 0
         return max(self.log_start, self.segments[0].base)
 
@@ -323,6 +323,7 @@ class AppendableLog:
         """Stored batches are missing or wrong: nothing is written, cut or served until the log is mended."""
         if self.state is not LogState.CLOSED:
             self.state, self.reason = LogState.DAMAGED, reason
+            self.changed = True
 
     def _refuse(self) -> NoReturn:
         if self.state is LogState.CLOSED:

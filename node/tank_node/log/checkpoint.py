@@ -3,7 +3,7 @@
 One file for all, because one for each would cost seconds at 10,000 partitions. Little-endian:
 `8 bytes magic, u8 clean, u32 partitions`, then for each `u64 topic_id, u32 partition, u64 high_water_mark,
 u64 recovery_point, u64 log_start, u64 compacted_through, u64 end_base, u32 end_log_bytes, u32 end_records,
-u16 epochs, {u32 epoch, u64 first}*`, and `u32 crc32c` over all before it.
+u8 damaged, u16 epochs, {u32 epoch, u64 first}*`, and `u32 crc32c` over all before it.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 _MAGIC = b"TANKCKP1"
 _HEAD = Struct("<8sBI")
-_ENTRY = Struct("<QIQQQQQIIH")
+_ENTRY = Struct("<QIQQQQQII?H")
 _EPOCH = Struct("<IQ")
 MAX_EPOCHS = 65535
 """Of one partition; older ones are told by the records."""
@@ -35,6 +35,9 @@ class Entry:
     agree."""
     end_log_bytes: int = 0
     end_records: int = 0
+    damaged: bool = False
+    """Bad batches were found and not mended: no start may believe the files, however whole they look. The
+    recovery point then says which numbers were given out."""
     epochs: tuple[tuple[int, int], ...] = ()
     """(leader epoch, first number), rising."""
 
@@ -50,6 +53,7 @@ class Entry:
             self.end_base,
             self.end_log_bytes,
             self.end_records,
+            self.damaged,
             len(epochs),
         )
         return head + b"".join(_EPOCH.pack(*epoch) for epoch in epochs)

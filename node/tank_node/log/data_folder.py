@@ -17,7 +17,7 @@ import random
 import threading
 import uuid
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tank_node.clock import Clock
 from tank_node.disk import Disk, read_file, replace_file
@@ -247,10 +247,9 @@ class DataFolder:
 
     def _content(self, clean: bool) -> bytes:
         for key, log in self.logs.items():
-            known = key in self._checkpoint.entries
-            # Of a damaged log the checkpoint keeps what was known before: it is what the damage is judged by.
-            if not known or (log.changed and log.state is not LogState.DAMAGED):
-                self._checkpoint.entries[key] = entry_of(log)
+            known = self._checkpoint.entries.get(key)
+            if known is None or log.changed:
+                self._checkpoint.entries[key] = entry_of(log, known)
                 log.changed = False
         # Partitions that this process never opened keep their entries.
         packed = [entry.pack() for entry in self._checkpoint.entries.values()]
@@ -365,10 +364,11 @@ class DataFolder:
                 work.log.end_flush(work)
 
 
-def entry_of(log: PartitionLog) -> Entry:
-    """What the checkpoint remembers of a log."""
-    if log.state is LogState.DAMAGED:
-        return Entry(log.topic_id, log.partition)
+def entry_of(log: PartitionLog, known: Entry | None) -> Entry:
+    """What the checkpoint remembers of a log; `known`: what it said before."""
+    if log.state is LogState.DAMAGED:  # what was known before is what the damage is judged by
+        known = known or Entry(log.topic_id, log.partition)
+        return replace(known, recovery_point=max(known.recovery_point, log.recovery_point), damaged=True)
     active = log.segments[-1] if log.segments else None
     return Entry(
         log.topic_id,
@@ -380,7 +380,7 @@ def entry_of(log: PartitionLog) -> Entry:
         active.base if active else 0,
         active.size_bytes if active else 0,
         active.count if active else 0,
-        tuple(log.epochs),
+        epochs=tuple(log.epochs),
     )
 
 

@@ -38,8 +38,8 @@ class FlushWork:
         """What went wrong; fatal for the log."""
 
     def pin(self) -> None:
-        """Opens and pins the dirty files. Raises StorageError, with nothing pinned, also when one of them lost
-        something before."""
+        """Opens and pins the dirty files. Raises StorageError, with nothing pinned, also when one of them
+        lost something before."""
         try:
             for segment in self.segments:
                 for file in segment.files():

@@ -69,13 +69,15 @@ class PartitionLog(AppendableLog):
             return None
         if number < self.log_start:
             number = self.log_start
-        found = self.cursors.get(number)
-        if found is None or found[1] >= found[0].count:  # no cursor, or the log went on in the next segment
-            found = self._find(number)
-            if found is None:
-                return None
-        segment, i = found
         try:
+            found = self.cursors.get(number)
+            if (
+                found is None or found[1] >= found[0].count
+            ):  # no cursor, or the log went on in the next segment
+                found = self._find(number)
+                if found is None:
+                    return None
+            segment, i = found
             taken = segment.read(i, max_bytes, through, self.written)
         except LogDamaged as damage:
             self.spoiled(str(damage))
@@ -97,6 +99,7 @@ class PartitionLog(AppendableLog):
             i = segment.index.containing(number)
             if i < segment.count:
                 return segment, i
+            segment.check_end()
         return None
 
     def find_time(self, timestamp_ms: int) -> tuple[int, int]:
@@ -247,7 +250,8 @@ class PartitionLog(AppendableLog):
         finally:
             for segment in self.segments:
                 segment.seal()
-            self.state, self.reason = LogState.CLOSED, "the node stops"
+            if self.state is not LogState.DAMAGED:  # the last checkpoint has to say it
+                self.state, self.reason = LogState.CLOSED, "the node stops"
 
     def mend(self, now_ms: int, leader_epoch: int | None = None) -> mend.Mended:
         """Makes a DAMAGED log ACTIVE with what is left of it: good batches stay, bad ones become holes.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from tank_node.log.checkpoint import Entry
 from tank_node.log.errors import DiskFailed
@@ -90,10 +90,12 @@ def open_files_of(log: PartitionLog, entry: Entry | None, clean: bool, now_ms: i
     log.high_water_mark = entry.high_water_mark
     log.log_start = entry.log_start
     log.compacted_through = entry.compacted_through
-    if clean and _matches(files, entry):
+    if clean and not entry.damaged and _matches(files, entry):
         _believe(log, files, entry)
         return found
     try:
+        if entry.damaged:
+            _take_damaged(log, files)
         _check(log, files, entry, found)
     except _Damage as damage:
         found.sentence = str(damage)
@@ -126,6 +128,14 @@ def _believe(log: PartitionLog, files: FolderScan, entry: Entry) -> None:
     log.last = log.written = log.synced = entry.recovery_point
     log.epochs = list(entry.epochs)
     log.changed = False
+
+
+def _take_damaged(log: PartitionLog, files: FolderScan) -> NoReturn:
+    """A log that was found damaged before the last stop: looking whole now proves nothing. Raises _Damage."""
+    for base in files.bases:
+        if base in files.logs and base in files.indexes:
+            _add_segment(log, base, files.logs[base], files.indexes[base] // RECORD_BYTES)
+    raise _Damage("bad batches were found before the last stop")
 
 
 def _add_segment(log: PartitionLog, base: int, log_bytes: int, records: int) -> Segment:
@@ -335,9 +345,9 @@ def take_over(log: PartitionLog, last: int, entry: Entry | None) -> None:
             if not log.epochs or log.epochs[-1][0] != record.leader_epoch:
                 log.epochs.append((record.leader_epoch, record.first))
     try:
-        if (
-            log.folder_dirty or entry is None or last > entry.recovery_point
-        ):  # names may be as new as the batches
+        point = entry.recovery_point if entry is not None else -1
+        # The names may be as new as the batches behind the recovery point, or as a segment without any.
+        if log.folder_dirty or last > point or log.segments[-1].base > point:
             for folder in log.folders:
                 log.disk.sync_folder(folder)
             log.folder_dirty = False

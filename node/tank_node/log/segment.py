@@ -186,6 +186,13 @@ class Segment:
         """Its last number; base - 1 while it is empty."""
         return self.index.record(self.index.count - 1).last if self.index.count else self.base - 1
 
+    def check_end(self) -> None:
+        """Raises LogDamaged when the log has bytes behind the last record: an index that ends early would
+        look like a hole. For whoever is about to go on in the next segment."""
+        end = self.index.record(self.index.count - 1).end if self.index.count else 0
+        if end != self.log_end.length:
+            raise LogDamaged(f"{self.path(LOG)} has bytes behind number {self.last} without a record")
+
     def files(self) -> tuple[OpenFile, OpenFile]:
         return self.log_end.file, self.index_end.file
 

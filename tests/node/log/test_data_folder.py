@@ -138,9 +138,11 @@ def test_a_topic_half_deleted_is_not_found_again() -> None:
 
 def test_the_checkpoint_comes_back_as_it_was_and_every_spoiled_one_is_refused() -> None:
     entries = [
-        Entry(7, 0, 5, 6, 1, 2, 3, 4, 5, ((1, 1), (2, 4))),
-        Entry(7, 1),
-        Entry(2**64 - 1, 2**32 - 1, 2**63, 2**63, 2**63, 2**63, 2**63, 2**32 - 1, 2**32 - 1, ((9, 2**63),)),
+        Entry(7, 0, 5, 6, 1, 2, 3, 4, 5, False, ((1, 1), (2, 4))),
+        Entry(7, 1, damaged=True),
+        Entry(
+            2**64 - 1, 2**32 - 1, 2**63, 2**63, 2**63, 2**63, 2**63, 2**32 - 1, 2**32 - 1, True, ((9, 2**63),)
+        ),
     ]
     content = encode(True, [entry.pack() for entry in entries])
     assert decode(content) == Checkpoint(True, {(e.topic_id, e.partition): e for e in entries})
