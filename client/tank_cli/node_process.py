@@ -19,7 +19,7 @@ from tank_node.broker import Broker
 from tank_node.clock import SystemClock
 from tank_node.config import Address, NodeConfig
 from tank_node.disk import OsDisk
-from tank_node.health import Health, partition_problems, problem_count
+from tank_node.health import MAX_PROBLEMS, Health, partition_problems, problem_count
 from tank_node.http import HttpServer
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
@@ -63,7 +63,7 @@ class Started:
     clean: bool
     """The process before this one stopped in order, or there was none."""
     problems: int
-    """How many partitions can't be used as they should."""
+    """How many partitions can't be used as they should, or had to be mended."""
     seconds: float
 
 
@@ -200,7 +200,7 @@ class NodeProcess:
             stored_bytes=sum(log.size_bytes for log in logs),
             cut_bytes=recovered.bytes_cut,
             clean=recovered.clean or self._is_new,
-            problems=problem_count(self._broker),
+            problems=max(problem_count(self._broker), len(recovered.damaged)),
             seconds=time.monotonic() - self._began,
         )
 
@@ -239,7 +239,7 @@ class NodeProcess:
             "partitions": len(self.data_folder.logs),
         }
         ready = not self._stopping.is_set() and self._controller.failed is None
-        return Health(ready, problems, facts)
+        return Health(ready, problems, self.data_folder.recovered.damaged[:MAX_PROBLEMS], facts)
 
 
 def _tell_of(recovered: Recovered) -> None:

@@ -137,7 +137,7 @@ def _sentence(started: "Started") -> str:
     else:
         found = "no topics yet"
     if started.problems:
-        found += f"; {_counted(started.problems, 'problem')}, see the log and /readyz"
+        found += f"; {_counted(started.problems, 'damaged partition')}, see the log and /readyz"
     return (
         f"tank broker {started.broker_id} listening on {started.listen}{http}; data in {started.data}: "
         f"{found}; ready in {started.seconds:.2f} s"

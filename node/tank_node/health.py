@@ -24,6 +24,8 @@ class Health:
     """It takes requests, and its metadata can be changed."""
     problems: list[str] = field(default_factory=list)
     """What is wrong, a sentence each; a node may be ready in spite of some (one damaged partition)."""
+    found_at_start: list[str] = field(default_factory=list)
+    """What recovery found damaged, and what became of it; the partition may be in order again."""
     facts: dict[str, str | int] = field(default_factory=dict)
     """What else a person wants to see: ids, addresses, counts."""
 

@@ -17,7 +17,9 @@ class HealthCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         ready = self._health().ready
-        yield GaugeMetricFamily("tank_ready", "1 when /readyz says that the broker is ready", value=ready)
+        yield GaugeMetricFamily(
+            "tank_ready", "Whether /readyz says that the broker is ready, 1 or 0", value=ready
+        )
         build = GaugeMetricFamily("tank_build_info", "Always 1; the label is the version", labels=["version"])
         build.add_metric([software_version() or "unknown"], 1)
         yield build

@@ -67,5 +67,10 @@ class HttpServer:
 
     async def _readyz(self, request: web.Request) -> web.Response:
         health = self._health()
-        body = {"ready": health.ready, "problems": health.problems, **health.facts}
+        body = {
+            "ready": health.ready,
+            "problems": health.problems,
+            "found_at_start": health.found_at_start,
+            **health.facts,
+        }
         return web.json_response(body, status=200 if health.ready else 503)

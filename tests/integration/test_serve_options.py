@@ -1,11 +1,12 @@
-"""Options of `tank serve` that clients see."""
+"""What `tank serve` tells clients and operators: addresses, defaults, damage."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tank_protos.generated.tank import DescribeTopicsRequest, DescribeTopicsResponse
-from tests.integration.test_serve import create_topic
+from tests.integration.test_serve import create_topic, get, stored, write_one
 from tests.support.broker_process import BrokerProcess, running_broker
 from tests.support.raw_client import RawConnection
 
@@ -43,3 +44,17 @@ def test_flush_is_the_default_of_topics_that_do_not_say(tmp_path: Path) -> None:
             if setting.key == "flush"
         }
         assert flush == {"says": ("disk", 0), "silent": ("replicated", 1)}
+
+
+def test_damage_that_the_start_mended_is_told(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker:
+        create_topic(broker, "t")
+        write_one(broker, "t")
+        broker.kill()
+        (index,) = (broker.data / "topics").rglob("*.index")
+        index.unlink()
+        broker.start()
+        assert "1 damaged partition, see the log and /readyz" in broker.output()
+        (found,) = json.loads(get(broker.http_port, "/readyz")[1])["found_at_start"]
+        assert "rebuilt" in found
+        assert stored(broker, "t") == [b"one"]
