@@ -38,6 +38,7 @@ class Fetcher:
         self._ready: deque[tuple[Track, int, MessageBatch]] = deque()
         self._buffered = 0
         self._reserved = 0
+        self._waves = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle_polls: dict[Address, int] = {}
         self._news = asyncio.Event()
@@ -138,6 +139,8 @@ class Fetcher:
 
     def _fetch_behind(self, address: Address, tracks: list[Track]) -> None:
         settings = self._settings
+        # Who was asked for longest ago comes first: memory for a few must not starve the others.
+        tracks.sort(key=lambda track: track.last_wave)
         while tracks and len(self._tasks) < settings.max_requests:
             room = settings.prefetch_bytes - self._buffered - self._reserved
             if room <= 0:
@@ -161,9 +164,10 @@ class Fetcher:
         self, address: Address, tracks: list[Track], size: int, wait_ms: int, reserve: int, *, idle: bool
     ) -> None:
         wave = object()
+        self._waves += 1
         wants: dict[Route, Track] = {}
         for track in tracks:
-            track.wave = wave
+            track.wave, track.last_wave = wave, self._waves
             wants[track.topic, track.partition] = track
         self._reserved += reserve
         task = asyncio.get_running_loop().create_task(self._fetch(address, wave, wants, size, wait_ms))

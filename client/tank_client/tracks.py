@@ -36,6 +36,8 @@ class Track:
     """Raised by a seek, so that what was asked for before is dropped."""
     wave: object | None = None
     """The fetch that is under way; what another one brings is out of date."""
+    last_wave: int = 0
+    """Which fetch of the consumer's it was last part of, by their order."""
     behind: bool = True
     """It is not known to be at its end."""
     done: bool = False

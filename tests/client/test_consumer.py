@@ -239,6 +239,21 @@ def test_prefetch_is_bounded() -> None:
     run(scenario())
 
 
+def test_partitions_that_stay_behind_take_turns() -> None:
+    """Memory for two fetches and six partitions that never reach their end: each has its turn."""
+
+    async def scenario() -> None:
+        async with ScriptedBroker(topics={"t": 6}) as broker, client(broker) as c:
+            for partition in range(6):
+                fill(broker, "t", partition, 300)
+            settings = ConsumerSettings(fetch_bytes=50, prefetch_bytes=100)
+            async with c.consumer("t", settings=settings) as consumer:
+                turns = [batch.partition for batch in [await anext(consumer) for _ in range(24)]]
+            assert {turns.count(partition) for partition in range(6)} <= {3, 4, 5}, turns
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("policy", list(OutOfBoundsPolicy))
 def test_an_expired_number_goes_where_the_policy_says(policy: OutOfBoundsPolicy) -> None:
     async def scenario() -> None:
