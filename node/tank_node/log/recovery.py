@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
+from tank_node.log import swap
 from tank_node.log.checkpoint import Entry
 from tank_node.log.errors import DiskFailed
 from tank_node.log.record import RECORD_BYTES, Record, matches
 from tank_node.log.segment import INDEX, LOG, Appender, Segment
-from tank_node.log.swap import finish_swaps
 from tank_node.log.truncation import drop_snapshots
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def scan(log: PartitionLog) -> FolderScan:
     found = FolderScan({}, {})
     try:
         entries = log.disk.entries(log.folder)
-        if finish_swaps(log.disk, log.folder, entries):
+        if swap.finish_swaps(log.disk, log.folder, entries):
             entries = log.disk.entries(log.folder)
     except FileNotFoundError:
         return found
@@ -286,12 +286,10 @@ def _remove_rest(log: PartitionLog, files: FolderScan, bases: list[int], found: 
     """Removes segments that hold nothing good; the last first, so that a crash leaves no gap."""
     for base in reversed(bases):
         found.cut += files.logs.get(base, 0)
-        for suffix, sizes in ((INDEX, files.indexes), (LOG, files.logs)):
-            if base in sizes:
-                try:
-                    log.disk.remove(os.path.join(log.folder, f"{base:020d}{suffix}"))
-                except OSError as error:
-                    raise DiskFailed(f"cannot remove segment {base} of {log.folder}: {error}") from error
+        try:
+            swap.remove(log.disk, log.folder, base)
+        except OSError as error:
+            raise DiskFailed(f"cannot remove segment {base} of {log.folder}: {error}") from error
         log.folder_dirty = True
 
 

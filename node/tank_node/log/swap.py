@@ -1,23 +1,27 @@
-"""Putting a rewritten segment in an old one's place, so that a crash leaves the old or the new one whole.
+"""Putting a rewritten segment in an old one's place, and removing one: a crash leaves a whole one, or none.
 
 The new files are written as `.cleaned`, synced and renamed to `.swap`, the index last: `<first>.index.swap`
-says that both are complete. Then they take the old names. Whoever opens the folder ends what was begun.
+says that both are complete. Then they take the old names. A segment goes by its index's new name,
+`<first>.index.deleted`, in one step: an index without a log, or a log without an index, is never our doing.
+Whoever opens the folder ends what was begun.
 """
 
+import contextlib
 import os
 from collections.abc import Sequence
 
 from tank_node.disk import Disk, Entry
-from tank_node.log.segment import INDEX, LOG
+from tank_node.log.segment import INDEX, LOG, PRODUCERS
 
 CLEANED = ".cleaned"
 SWAP = ".swap"
 DAMAGED = ".damaged"
+DELETED = ".deleted"
 
 
 def finish_swaps(disk: Disk, folder: str, entries: Sequence[Entry]) -> bool:
-    """Ends or undoes every swap that a crash interrupted; whether there was one. Raises OSError."""
-    if not any(entry.name.endswith((CLEANED, SWAP)) for entry in entries):
+    """Ends or undoes what a crash interrupted; whether there was anything. Raises OSError."""
+    if not any(entry.name.endswith((CLEANED, SWAP, DELETED)) for entry in entries):
         return False
     names = {entry.name for entry in entries}
     found = False
@@ -27,6 +31,12 @@ def finish_swaps(disk: Disk, folder: str, entries: Sequence[Entry]) -> bool:
             found = True
         elif name.endswith(INDEX + SWAP):
             put_in_place(disk, folder, int(name[:20]))
+            found = True
+        elif name.endswith(INDEX + DELETED):
+            if name.removesuffix(DELETED) in names:  # a newer segment of the same name
+                disk.remove(os.path.join(folder, name))
+            else:
+                remove(disk, folder, int(name[:20]))
             found = True
     if found:
         disk.sync_folder(folder)
@@ -59,6 +69,20 @@ def discard(disk: Disk, folder: str, base: int) -> None:
     stem = _stem(folder, base)
     disk.remove(stem + INDEX + SWAP)
     disk.remove(stem + LOG + SWAP)
+
+
+def remove(disk: Disk, folder: str, base: int) -> None:
+    """Removes a segment's files, or what is left of them. Raises OSError."""
+    stem = _stem(folder, base)
+    try:
+        disk.rename(stem + INDEX, stem + INDEX + DELETED)
+    except FileNotFoundError:
+        pass
+    except OSError:  # a full disk may have no room for the new name; without its index no batch exists
+        disk.remove(stem + INDEX)
+    for suffix in (INDEX + SWAP, LOG + SWAP, LOG, PRODUCERS, INDEX + DELETED):
+        with contextlib.suppress(FileNotFoundError):
+            disk.remove(stem + suffix)
 
 
 def _stem(folder: str, base: int) -> str:

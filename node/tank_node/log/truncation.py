@@ -4,9 +4,10 @@ import os
 from typing import TYPE_CHECKING
 
 from tank_node.disk import read_file, write_file
+from tank_node.log import swap
 from tank_node.log.errors import DiskFailed
 from tank_node.log.producers import Producers
-from tank_node.log.segment import INDEX, LOG, PRODUCERS, Segment
+from tank_node.log.segment import LOG, PRODUCERS, Segment
 
 if TYPE_CHECKING:
     from tank_node.log.append import AppendableLog
@@ -27,8 +28,13 @@ def truncate(log: "PartitionLog", last: int) -> None:
         end = segment.index.record(keep - 1).last if keep else segment.base - 1
     log.synced = min(log.synced, end)
     log.before_truncation(log, end)
-    while len(log.segments) > kept:
-        remove_segment(log, log.segments[-1])
+    if len(log.segments) > kept:
+        while len(log.segments) > kept:
+            remove_segment(log, log.segments[-1])
+        try:  # before the next one is cut: what comes back after a power failure must leave no hole before it
+            log.disk.sync_folder(log.folder)
+        except OSError as error:
+            raise DiskFailed(f"cannot make {log.folder} durable: {error.strerror}") from error
     if kept:
         segment = log.segments[-1]
         log.size_bytes -= segment.size_bytes
@@ -66,15 +72,17 @@ def drop_snapshots(log: "AppendableLog", last: int) -> None:
 
 
 def remove_segment(log: "AppendableLog", segment: Segment) -> None:
-    """Deletes a segment's files, the index first: without it no batch exists. Raises DiskFailed."""
+    """Deletes a segment and its files. Raises DiskFailed."""
     log.segments.remove(segment)
     log.size_bytes -= segment.size_bytes
     log.folder_dirty = True
     log.forget_cursors()
-    for suffix, file in ((INDEX, segment.index_end.file), (LOG, segment.log_end.file)):
+    for file in segment.files():
         log.files.forget(file)
-        _remove(log, segment.path(suffix))
-    _remove(log, segment.path(PRODUCERS))
+    try:
+        swap.remove(log.disk, log.folder, segment.base)
+    except OSError as error:
+        raise DiskFailed(f"cannot delete {segment.path(LOG)}: {error.strerror}") from error
 
 
 def _remove(log: "AppendableLog", path: str) -> None:
