@@ -8,6 +8,15 @@ from tank_client import errors
 from tank_client.lane import MESSAGE_OVERHEAD_BYTES, Delivery, Lane, PendingBundle
 
 
+def as_bytes(content: object) -> bytes:
+    """A key or value that is not bytes yet, as a copy. InvalidArgument for what is no buffer."""
+    if isinstance(content, bytes | bytearray | memoryview):
+        return bytes(content)
+    raise errors.InvalidArgument(
+        f"keys and values are bytes, not {type(content).__name__}: encode them first"
+    )
+
+
 @dataclass(slots=True, eq=False)
 class TopicLanes:
     """A topic's lanes. `partitions` None: the broker does not tell how many there are."""
@@ -109,8 +118,11 @@ class Lanes:
     ) -> PendingBundle:
         """Adds one message; its bundle, which is sealed when it is full."""
         size = len(value)
-        if key and len(key) > 255:
-            raise errors.InvalidArgument(f"topic {topic!r}: a key of {len(key)} bytes; 255 at most")
+        if key:
+            if type(key) is not bytes:
+                key = as_bytes(key)
+            if len(key) > 255:
+                raise errors.InvalidArgument(f"topic {topic!r}: a key of {len(key)} bytes; 255 at most")
         lane = self.place(topic, key, partition)
         bundle = lane.open or self._open(lane)
         if key:

@@ -6,12 +6,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Generator, Sequence
 from contextlib import nullcontext
 from itertools import accumulate
-from types import TracebackType
+from operator import index
+from types import NoneType, TracebackType
 from typing import Any
 
 from tank_client import errors
 from tank_client.lane import MESSAGE_OVERHEAD_BYTES
-from tank_client.lanes import Lanes
+from tank_client.lanes import Lanes, as_bytes
 from tank_client.model import Stored
 from tank_client.sender import Sender
 from tank_client.settings import ProducerSettings
@@ -107,8 +108,7 @@ class Producer:
         order."""
         values = all_bytes(values)
         stamps = stamps_of(len(values), timestamps_ms)
-        if keys is not None and len(keys) != len(values):
-            raise errors.InvalidArgument(f"{len(keys)} keys for {len(values)} values")
+        keys = all_keys(keys, len(values))
         await self._sender.learn_within(topic, partition)
         deliveries: dict[BundleDelivery, None] = {}
         if keys is not None and partition is None and any(keys):
@@ -187,24 +187,37 @@ class Producer:
                 waiter.set_result(None)
 
 
-def as_bytes(value: object) -> bytes:
-    """A key or value that is not bytes yet. InvalidArgument for what is no buffer."""
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
-    raise errors.InvalidArgument(f"keys and values are bytes, not {type(value).__name__}: encode them first")
-
-
 def all_bytes(values: Sequence[bytes]) -> Sequence[bytes]:
     """The values, each of them bytes."""
     return values if set(map(type, values)) <= {bytes} else [as_bytes(value) for value in values]
+
+
+def all_keys(keys: Sequence[bytes | None] | None, messages: int) -> Sequence[bytes | None] | None:
+    """The keys, each of them bytes of at most 255, or None; as many as there are messages."""
+    if keys is None:
+        return None
+    if len(keys) != messages:
+        raise errors.InvalidArgument(f"{len(keys)} keys for {messages} values")
+    if not set(map(type, keys)) <= {bytes, NoneType}:
+        keys = [None if key is None else as_bytes(key) for key in keys]
+    if any(key is not None and len(key) > 255 for key in keys):
+        raise errors.InvalidArgument("a key has at most 255 bytes")
+    return keys
 
 
 def stamps_of(messages: int, timestamps_ms: Sequence[int] | int | None) -> Sequence[int]:
     """One timestamp a message: those given, the one given, or now."""
     if timestamps_ms is None:
         timestamps_ms = int(time.time() * 1000)
-    if isinstance(timestamps_ms, int):
+    if not isinstance(timestamps_ms, Sequence):
         timestamps_ms = [timestamps_ms] * messages
+    if not set(map(type, timestamps_ms)) <= {int}:
+        try:
+            timestamps_ms = [index(stamp) for stamp in timestamps_ms]  # other whole numbers, as numpy's
+        except TypeError:
+            raise errors.InvalidArgument(
+                "a timestamp is a whole number of milliseconds of the epoch"
+            ) from None
     if timestamps_ms and not 0 <= min(timestamps_ms) <= max(timestamps_ms) < 1 << 64:
         raise errors.InvalidArgument("a timestamp is milliseconds from 0 to 2^64 - 1")
     if len(timestamps_ms) != messages:
@@ -216,8 +229,6 @@ def sizes_of(values: Sequence[bytes], keys: Sequence[bytes | None] | None) -> li
     """Running sums of the messages' bytes: sizes[stop] - sizes[start] is the size of a slice."""
     if keys is None:
         return list(accumulate(map(len, values), initial=0))
-    if any(key is not None and len(key) > 255 for key in keys):
-        raise errors.InvalidArgument("a key has at most 255 bytes")
     each = (len(value) + len(key or b"") for value, key in zip(values, keys, strict=True))
     return list(accumulate(each, initial=0))
 

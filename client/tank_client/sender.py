@@ -6,6 +6,7 @@ synchronous one from any thread, under `lock`, which this engine takes too whene
 """
 
 import asyncio
+import struct
 from collections.abc import Callable, Coroutine, Hashable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -254,8 +255,11 @@ class Sender:
                 codec=_CODECS[self._settings.compression],
                 topic=bundle.topic,
             )
-        except OutOfRange as error:
-            raise errors.InvalidArgument(str(error)) from None
+        except (OutOfRange, TypeError, ValueError, struct.error) as error:
+            # The faces have looked at it; what slips through must fail its bundle, not stop the engine.
+            raise errors.InvalidArgument(
+                f"a bundle for {bundle.topic}/{bundle.partition} cannot be encoded: {error}"
+            ) from None
         bundle.max_timestamp_ms = first if uniform else max(stamps)
         bundle.batch = as_batch(encoded)
         bundle.counted = len(bundle.values)

@@ -10,9 +10,10 @@ from types import TracebackType
 from tank_client import errors
 from tank_client.client import Client as AsyncClient
 from tank_client.lane import MESSAGE_OVERHEAD_BYTES, Delivery
+from tank_client.lanes import as_bytes
 from tank_client.loop_thread import LoopThread
 from tank_client.model import Stored
-from tank_client.producer import all_bytes, as_bytes, buffer_full, cut, sizes_of, stamps_of
+from tank_client.producer import all_bytes, all_keys, buffer_full, cut, sizes_of, stamps_of
 from tank_client.sender import Sender
 from tank_client.settings import ProducerSettings
 
@@ -71,6 +72,8 @@ class Producer:
         known = self._lanes.topics.get(topic)
         if known is None or known.stale:
             self._learn(topic, partition)
+        if self._thread.forked:
+            self._thread.check()  # nobody here would send it
         stamp = int(time.time() * 1000) if timestamp_ms is None else stamps_of(1, timestamp_ms)[0]
         size = len(value) + MESSAGE_OVERHEAD_BYTES
         with self._lock:
@@ -94,8 +97,8 @@ class Producer:
         order."""
         values = all_bytes(values)
         stamps = stamps_of(len(values), timestamps_ms)
-        if keys is not None and len(keys) != len(values):
-            raise errors.InvalidArgument(f"{len(keys)} keys for {len(values)} values")
+        keys = all_keys(keys, len(values))
+        self._thread.check()
         self._learn(topic, partition)
         deliveries: dict[Future[Stored], None] = {}
         if keys is not None and partition is None and any(keys):
