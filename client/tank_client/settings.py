@@ -1,7 +1,7 @@
 """Every bound of the client, in one place, with its reason."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from tank_client.errors import InvalidArgument
@@ -30,6 +30,13 @@ class ClientSettings:
     """Brokers that redirects may lead to."""
     metadata_max_age_ms: int = 300_000
     """How long partition counts are believed, so that producers find added partitions."""
+
+    def __post_init__(self) -> None:
+        _check_least(
+            self, 1, "connect_timeout_ms", "request_timeout_ms", "attempt_timeout_ms", "backoff_min_ms",
+            "backoff_max_ms", "max_in_flight_per_connection", "max_frame_bytes", "max_connections",
+            "metadata_max_age_ms",
+        )  # fmt: skip
 
 
 @dataclass(slots=True, frozen=True)
@@ -73,6 +80,13 @@ class ProducerSettings:
             )
         if self.batch_bytes < 1 or self.buffer_bytes < self.batch_bytes:
             raise InvalidArgument("buffer_bytes must be at least batch_bytes, and both positive")
+        if not isinstance(self.required_acks, int) or not 0 <= self.required_acks <= 255:
+            raise InvalidArgument(
+                "required_acks must be 0 (the topic's min.insync.replicas), n (the leader and n more) "
+                "or 255 (the leader and half of the others)"
+            )
+        _check_least(self, 0, "linger_ms", "max_block_ms", "ack_timeout_ms")
+        _check_least(self, 1, "delivery_timeout_ms")
 
 
 class OutOfBoundsPolicy(Enum):
@@ -121,4 +135,23 @@ class ConsumerSettings:
     """How many bytes must be appended before a waiting fetch is answered."""
     give_up_after_ms: int = 120_000
     """How long a partition may be unreachable before the reader is told; reading again goes on trying."""
-    out_of_bounds: OutOfBoundsPolicy = field(default=OutOfBoundsPolicy.EARLIEST)
+    out_of_bounds: OutOfBoundsPolicy = OutOfBoundsPolicy.EARLIEST
+    """Where to go when a number has expired or is beyond the end; its name, 'earliest', will do, too."""
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "out_of_bounds", OutOfBoundsPolicy(self.out_of_bounds))
+        except ValueError:
+            raise InvalidArgument(
+                f"out_of_bounds={self.out_of_bounds!r}: use 'earliest', 'latest' or 'error'"
+            ) from None
+        _check_least(self, 1, "fetch_bytes", "prefetch_bytes", "max_requests", "give_up_after_ms")
+        _check_least(self, 0, "max_wait_ms", "min_bytes")
+
+
+def _check_least(settings: object, least: int, *names: str) -> None:
+    """InvalidArgument for a number that would stop everything instead of bounding it."""
+    for name in names:
+        value = getattr(settings, name)
+        if not isinstance(value, int) or value < least:
+            raise InvalidArgument(f"{name}={value!r}: it must be a whole number, {least} or more")

@@ -1,11 +1,14 @@
 """Servers by name, backoff, routes."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tank_client.backoff import wait_ms
 from tank_client.errors import InvalidArgument
 from tank_client.model import Address, parse_servers
 from tank_client.routes import Routes
+from tank_client.settings import ClientSettings, ConsumerSettings, OutOfBoundsPolicy, ProducerSettings
 
 
 def test_servers_are_a_list_with_ports() -> None:
@@ -54,3 +57,28 @@ def test_routes_are_bounded() -> None:
         routes.learn(("t", partition), Address("b", 1))
     assert routes.target(("t", Routes.MAX_ROUTES)) == Address("b", 1)
     assert routes.target(("t", 0)) == Address("a", 1)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ConsumerSettings(fetch_bytes=0),
+        lambda: ConsumerSettings(max_requests=0),
+        lambda: ConsumerSettings(max_wait_ms=-1),
+        lambda: ConsumerSettings(out_of_bounds="oldest"),  # type: ignore[arg-type]
+        lambda: ProducerSettings(linger_ms=-1),
+        lambda: ProducerSettings(required_acks="all"),  # type: ignore[arg-type]
+        lambda: ProducerSettings(required_acks=-1),
+        lambda: ProducerSettings(max_in_flight_per_partition=6),
+        lambda: ProducerSettings(batch_bytes=2, buffer_bytes=1),
+        lambda: ClientSettings(max_connections=0),
+    ],
+)
+def test_settings_that_would_stop_everything_are_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(InvalidArgument, match=r"must be|use 'earliest'"):
+        make()
+
+
+@pytest.mark.parametrize("policy", list(OutOfBoundsPolicy))
+def test_a_policy_may_be_given_by_its_name_as_errors_say(policy: OutOfBoundsPolicy) -> None:
+    assert ConsumerSettings(out_of_bounds=policy.value).out_of_bounds is policy  # type: ignore[arg-type]
