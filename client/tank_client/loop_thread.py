@@ -53,13 +53,18 @@ class LoopThread:
         return threading.current_thread() is self._thread
 
     @property
+    def forked(self) -> bool:
+        """Whether this is another process than the one whose thread it is."""
+        return os.getpid() != self._pid
+
+    @property
     def alive(self) -> bool:
         """Whether it runs, and in this process."""
-        return not self._stopped and os.getpid() == self._pid
+        return not self._stopped and not self.forked
 
     def check(self) -> None:
         """Raises unless work can be done here."""
-        if os.getpid() != self._pid:
+        if self.forked:
             raise WrongProcess(
                 "this client was made before a fork, in another process: "
                 "make a new one in the process that uses it"
@@ -73,7 +78,7 @@ class LoopThread:
 
     def stop(self) -> None:
         """Ends the loop and the thread. More than once, and in a forked child, it does nothing."""
-        if self._stopped or os.getpid() != self._pid:
+        if self._stopped or self.forked:
             return
         self._stopped = True
         self.loop.call_soon_threadsafe(self.loop.stop)

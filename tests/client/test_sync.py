@@ -178,6 +178,22 @@ def test_after_a_fork_the_child_is_told_and_the_parent_goes_on(broker: ScriptedB
         client.fetch("t", 0, 0)
 
 
+def test_after_a_fork_a_producer_takes_nothing_that_nobody_would_send(broker: ScriptedBroker) -> None:
+    with Client(broker.address, QUICK) as client, client.producer() as producer:
+        producer.send("t", b"of the parent").result(30)
+        child = os.fork()
+        if not child:
+            told = 0
+            for send in (lambda: producer.send("t", b"x"), lambda: producer.send_many("t", [b"x"])):
+                try:
+                    send()
+                except errors.WrongProcess:
+                    told += 1
+            os._exit(0 if told == 2 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        producer.send("t", b"and again").result(30)
+
+
 def test_it_works_inside_a_running_event_loop(broker: ScriptedBroker) -> None:
     async def notebook() -> None:
         with Client(broker.address, QUICK) as client:  # as in a cell of a notebook
