@@ -1,8 +1,15 @@
 """The disk, as the journal sees it: few calls, so that tests can put one there that fails."""
 
+import ctypes
 import os
 from pathlib import Path
 from typing import Protocol
+
+AHEAD_BYTES = 128 * 1024
+"""Room that an open file has for itself: on a full disk topics can still be deleted, thousands of them."""
+
+_KEEP_SIZE = 1
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class AppendFile(Protocol):
@@ -31,6 +38,12 @@ class Files(Protocol):
     def replace(self, path: Path, content: bytes) -> None:
         """Puts a file there, or in the place of one: whole or not at all, durable when this returns."""
 
+    def rewrite(self, path: Path, content: bytes) -> None:
+        """Writes over a file's beginning what it holds already, and cuts the rest; durable when this returns.
+
+        Takes no room on the disk. A crash in the middle leaves the same bytes.
+        """
+
     def remove(self, path: Path) -> None: ...
 
     def open_append(self, path: Path) -> AppendFile: ...
@@ -39,17 +52,28 @@ class Files(Protocol):
 class _OsAppendFile:
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._end = self._reserved = os.fstat(self._fd).st_size
+        self._reserve()
 
     def write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._fd, view) :]
+        _write_all(self._fd, data)
+        self._end += len(data)
+        if self._reserved - self._end < AHEAD_BYTES // 2:
+            self._reserve()
+
+    def _reserve(self) -> None:
+        """Where the system can't, or there is no room, writes take what they need when they need it."""
+        start, length = ctypes.c_longlong(self._end), ctypes.c_longlong(AHEAD_BYTES)
+        if _libc.fallocate(self._fd, _KEEP_SIZE, start, length) == 0:
+            self._reserved = self._end + AHEAD_BYTES
 
     def sync(self) -> None:
         os.fdatasync(self._fd)
 
     def truncate(self, length: int) -> None:
         os.ftruncate(self._fd, length)
+        self._end = self._reserved = length
+        self._reserve()
 
     def close(self) -> None:
         os.close(self._fd)
@@ -77,6 +101,16 @@ class OsFiles:
         os.rename(new, path)
         self._sync_folder(path.parent)
 
+    def rewrite(self, path: Path, content: bytes) -> None:
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            _write_all(fd, content)
+            if os.fstat(fd).st_size > len(content):  # else the room behind its end would go, too
+                os.ftruncate(fd, len(content))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)
 
@@ -87,9 +121,7 @@ class OsFiles:
     def _write_durably(path: Path, content: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
         try:
-            view = memoryview(content)
-            while view:
-                view = view[os.write(fd, view) :]
+            _write_all(fd, content)
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -101,3 +133,9 @@ class OsFiles:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

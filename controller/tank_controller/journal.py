@@ -225,7 +225,7 @@ class Journal:
                 break
             if expected > next_first:
                 # It was gone on with because the next one could not be: it may be the newest with entries.
-                self._files.replace(path, found.data[: found.scan.good_end])
+                self._files.rewrite(path, found.data[: found.scan.good_end])
         raise JournalDamagedError(self._lost(expected))
 
     def _go_on(self, path: Path, found: _FoundFile, next_index: int) -> None:
@@ -236,7 +236,7 @@ class Journal:
             return
         if not found.scan.stopped_in_order:
             # What the crash left may be in the page cache alone, even where an fsync has failed.
-            self._files.replace(path, found.data[: found.scan.good_end])
+            self._files.rewrite(path, found.data[: found.scan.good_end])
         self._file = self._files.open_append(path)
         self._nonce = found.nonce
         self._end = found.scan.good_end

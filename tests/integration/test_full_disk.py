@@ -14,7 +14,7 @@ from tank_node.log.errors import DiskFull, StorageError
 from tank_node.log.log import LogState
 from tank_node.log.settings import LogSettings
 from tank_protos.error_codes import CreateTopicError
-from tests.integration.test_serve import create_topic, stored, write_one
+from tests.integration.test_serve import create_topic, delete_topic, stored, write_one
 from tests.support.broker_process import running_broker
 from tests.support.logs import Folder, append, read_all
 
@@ -121,3 +121,21 @@ def test_a_broker_that_finds_no_room_at_its_start_says_so_and_changes_nothing(
         assert stored(broker, "t") == [b"one"]
         assert create_topic(broker, "t") == CreateTopicError.EXISTS
         assert create_topic(broker, "u") == CreateTopicError.NONE
+
+
+def test_on_a_full_disk_a_topic_can_be_deleted_and_a_crashed_broker_starts(small_disk: Path) -> None:
+    """Else nobody could make room by the broker's own means."""
+    with running_broker(small_disk) as broker:
+        for name in ("kept", "gone"):
+            assert create_topic(broker, name) == CreateTopicError.NONE
+            write_one(broker, name)
+        fill(small_disk, 0)
+        broker.kill()
+        broker.start()
+        assert stored(broker, "kept") == [b"one"]
+        delete_topic(broker, "gone")
+        write_one(broker, "kept")
+        assert stored(broker, "kept") == [b"one", b"one"]
+        broker.kill()
+        broker.start()
+        assert create_topic(broker, "kept") == CreateTopicError.EXISTS
