@@ -1,4 +1,4 @@
-"""What the README shows works as it stands there."""
+"""What the README and the client's guide show works as it stands there."""
 
 import os
 import re
@@ -10,12 +10,14 @@ import pytest
 
 from tests.support.broker_process import running_broker
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+GUIDE = ROOT / "docs" / "client.md"
 ADDRESS = "127.0.0.1:11011"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README.read_text(), re.DOTALL)
+def blocks(language: str, page: Path = README) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
 
 
 def session() -> list[str]:
@@ -45,3 +47,20 @@ def test_the_commands_and_the_python_of_the_readme_run(tmp_path: Path) -> None:
         ).stdout  # fmt: skip
     assert "b'alice'" in shown
     assert "b'{\"id\": 1}'" in shown
+
+
+@pytest.mark.integration
+def test_the_python_of_the_clients_guide_runs(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker:
+        shown = [
+            subprocess.run(
+                [sys.executable, "-c", python.replace(ADDRESS, broker.address)],
+                cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
+            ).stdout.splitlines()
+            for python in blocks("python", GUIDE)
+        ]  # fmt: skip
+    asynchronous, synchronous = shown
+    assert asynchronous[0] == "Stored(first=1, last=1)", "as the comment beside it says"
+    assert asynchronous[1].endswith(" 1 [b'late']")
+    assert synchronous[0] == "Stored(first=2, last=2)"
+    assert sorted(synchronous[1:]) == ["None b'one'", "None b'two'", "b'AA' b'late'", "b'AA' b'on time'"]
