@@ -22,6 +22,10 @@ class PendingAcks:
         self.waiting: deque[Staged] = deque()
         """Of earlier ticks: written, and above the mark."""
 
+    def batches_waiting(self) -> int:
+        """How many of earlier ticks are not answered."""
+        return sum(entry[6] for entry in self.waiting)
+
     def end_tick(self, last: int, mark: int) -> None:
         """The batches of this tick are written, up to `last`: answers what the mark has passed."""
         staged = self.staged

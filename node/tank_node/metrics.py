@@ -29,16 +29,17 @@ class Histogram:
         self.sum_s += seconds * times
 
 
-def _zeros() -> list[int]:
-    return [0] * 256
+OK = "ok"
+"""The outcome of a request that had no error."""
 
 
 @dataclass(slots=True)
 class Metrics:
     """One per node; everything only grows, except what is marked as a level."""
 
-    requests: list[int] = field(default_factory=_zeros)
-    """Frames taken, by message id."""
+    requests: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """Requests by message id and outcome, counted when they are answered: OK, the first error in the answer,
+    or why the frame could not be read. Pings have no answer and are OK."""
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Error bytes answered, by (request kind, error name)."""
     refused: Counter[str] = field(default_factory=Counter)
@@ -57,7 +58,7 @@ class Metrics:
     consumed_bytes: int = 0
     ticks: int = 0
     waiting: int = 0
-    """A level: long polls and appends that wait for something."""
+    """A level: long polls that wait for something."""
     held_bytes: int = 0
     """A level: memory held for half frames and unsent answers."""
     storage_errors: int = 0

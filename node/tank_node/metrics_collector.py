@@ -19,6 +19,11 @@ MESSAGE_NAMES = {
     75: "await_ends", 76: "describe_broker",
 }  # fmt: skip
 
+MOST_TOPICS = 1000
+"""So many topics have series of their own."""
+OTHER_TOPICS = "(others)"
+"""The label of the rest: no topic can be called so."""
+
 _COUNTERS = {
     "connections_opened": "Client connections that were opened",
     "received_bytes": "Bytes received from clients",
@@ -32,7 +37,6 @@ _COUNTERS = {
 }
 _LEVELS = {
     "connections": "Client connections that are open",
-    "waiting_requests": "Requests that wait for data",
     "held_bytes": "Memory held for half frames and unsent answers",
 }
 _HISTOGRAMS = {
@@ -61,10 +65,11 @@ class MetricsCollector(Collector):
         metrics = self._metrics
         for name, about in _COUNTERS.items():
             yield CounterMetricFamily(f"tank_{name}", about, value=getattr(metrics, name))
-        requests = CounterMetricFamily("tank_requests", "Requests by kind", labels=["kind"])
-        for message_id, count in enumerate(metrics.requests):
-            if count:
-                requests.add_metric([MESSAGE_NAMES.get(message_id, "other")], count)
+        requests = CounterMetricFamily(
+            "tank_requests", "Requests by kind and outcome", labels=["kind", "outcome"]
+        )
+        for (message_id, outcome), count in sorted(metrics.requests.items()):
+            requests.add_metric([MESSAGE_NAMES.get(message_id, "other"), outcome], count)
         yield requests
         errors = CounterMetricFamily("tank_request_errors", "Errors answered", labels=["kind", "error"])
         for (kind, error), count in sorted(metrics.errors.items()):
@@ -85,33 +90,53 @@ class MetricsCollector(Collector):
         metrics, broker = self._metrics, self._broker
         values = {
             "connections": metrics.connections,
-            "waiting_requests": metrics.waiting,
             "held_bytes": metrics.held_bytes,
         }
         for name, about in _LEVELS.items():
             yield GaugeMetricFamily(f"tank_{name}", about, value=values[name])
+        waiting = GaugeMetricFamily(
+            "tank_waiting_requests",
+            "Long polls, and bundles that wait for the mark",
+            labels=["kind"],
+        )
+        waiting.add_metric(["consume"], metrics.waiting)
+        waiting.add_metric(["produce"], sum(p.acks.batches_waiting() for p in broker.partitions()))
+        yield waiting
         files = broker.data_folder.files
         yield GaugeMetricFamily("tank_open_files", "Files of the log that are open", value=len(files))
         yield GaugeMetricFamily("tank_topics", "Topics on this node", value=len(broker.topics))
-        sizes = GaugeMetricFamily("tank_log_size_bytes", "Bytes of a topic's logs", labels=["topic"])
-        marks = GaugeMetricFamily(
-            "tank_high_water_mark", "Committed numbers of a topic's partitions, summed", labels=["topic"]
-        )
+        yield from self._topics()
         states = dict.fromkeys(LogState, 0)
-        for name, topic in sorted(broker.topics.items()):
-            partitions = topic.partitions.values()
-            sizes.add_metric([name], sum(partition.log.size_bytes for partition in partitions))
-            marks.add_metric([name], sum(partition.high_water_mark for partition in partitions))
-            for partition in partitions:
-                states[partition.log.state] += 1
-        yield sizes
-        yield marks
+        for partition in broker.partitions():
+            states[partition.log.state] += 1
         by_state = GaugeMetricFamily("tank_partitions", "Partitions by their log's state", labels=["state"])
         for state, count in states.items():
             by_state.add_metric([state.value], count)
         broken = sum(len(topic.broken) for topic in broker.topics.values())
         by_state.add_metric(["not_opened"], broken)
         yield by_state
+
+    def _topics(self) -> Iterator[Metric]:
+        """Of the largest topics one by one, and of all others together: there may be very many."""
+        sizes = GaugeMetricFamily("tank_log_size_bytes", "Bytes of a topic's logs", labels=["topic"])
+        marks = GaugeMetricFamily(
+            "tank_high_water_mark", "Committed numbers of a topic's partitions, summed", labels=["topic"]
+        )
+        found = []
+        for name, topic in self._broker.topics.items():
+            partitions = topic.partitions.values()
+            size = sum(partition.log.size_bytes for partition in partitions)
+            found.append((size, sum(partition.high_water_mark for partition in partitions), name))
+        found.sort(reverse=True)
+        for size, mark, name in found[:MOST_TOPICS]:
+            sizes.add_metric([name], size)
+            marks.add_metric([name], mark)
+        others = found[MOST_TOPICS:]
+        if others:
+            sizes.add_metric([OTHER_TOPICS], sum(size for size, _, _ in others))
+            marks.add_metric([OTHER_TOPICS], sum(mark for _, mark, _ in others))
+        yield sizes
+        yield marks
 
 
 def _histogram(name: str, about: str, histogram: Histogram) -> HistogramMetricFamily:

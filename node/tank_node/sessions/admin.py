@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tank_node.controller_link import NewTopic, TopicOutcome
+from tank_node.sessions.outcome import outcome_of
 from tank_protos import topic_settings
 from tank_protos.error_codes import CreateTopicError, ErrorCode, ReloadConfError
 from tank_protos.generated.tank import (
@@ -49,7 +50,7 @@ def discover_partitions(session: "TankSession", payload: memoryview) -> None:
                 no_leader = partition is None and topic.absence(number) is ErrorCode.NO_LEADER
                 found.append(DiscoveredPartition(NOBODY, NOBODY, _NO_LEADER if no_leader else _NOT_OPENED))
     answer = DiscoverPartitionsResponse(request_id=request.request_id, topic=request.topic, partitions=found)
-    session.answer(answer.ID, answer.encode())
+    session.answer(answer)
 
 
 _CREATE_ERRORS = {
@@ -73,7 +74,7 @@ def create_topic(session: "TankSession", payload: memoryview) -> None:
         session.in_flight -= 1
         error = _CREATE_ERRORS.get(outcome.error, CreateTopicError.SYSTEM)
         answer = CreateTopicResponse(request_id=request.request_id, topic=request.topic, error=error)
-        session.answer(answer.ID, answer.encode())
+        session.answer(answer, outcome_of(outcome.error))
 
     try:
         pairs = topic_settings.parse_text(bytes(request.config))
@@ -97,7 +98,7 @@ def reload_conf(session: "TankSession", payload: memoryview) -> None:
     elif request.partition >= len(topic.view.partitions):
         error = ReloadConfError.UNKNOWN_PARTITION
     answer = ReloadConfResponse(request.request_id, request.topic, request.partition, error)
-    session.answer(answer.ID, answer.encode())
+    session.answer(answer, error.name.lower())
 
 
 def status(session: "TankSession", payload: memoryview) -> None:
@@ -113,7 +114,7 @@ def status(session: "TankSession", payload: memoryview) -> None:
         start_time_s=broker.started_ms // 1000,
         version=VERSION,
     )
-    session.answer(answer.ID, answer.encode())
+    session.answer(answer)
 
 
 def discover_topics(session: "TankSession", payload: memoryview) -> None:
@@ -124,11 +125,11 @@ def discover_topics(session: "TankSession", payload: memoryview) -> None:
         for name, topic in sorted(session.broker.topics.items())
     ]
     answer = DiscoverTopicsResponse(request_id=request.request_id, topic_count=len(topics), topics=topics)
-    session.answer(answer.ID, answer.encode())
+    session.answer(answer)
 
 
 def discover_topology(session: "TankSession", payload: memoryview) -> None:
     """A broker that stands alone has no topology."""
     request = DiscoverTopologyRequest.decode(payload)
     answer = DiscoverTopologyResponse(request_id=request.request_id, node_count=STANDALONE)
-    session.answer(answer.ID, answer.encode())
+    session.answer(answer)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tank_node.limits import MIB
 from tank_node.log.segment import Stretch
+from tank_node.metrics import OK
 from tank_node.numbering import FIRST_AVAILABLE
 from tank_node.partition import Partition, Reach
 from tank_node.sessions.output import Chunk
@@ -154,6 +155,7 @@ def _answer(session: "TankSession", request_id: int, topics: Topics, *, woken: b
     head = bytearray()
     chunks = []
     size = 0
+    errors: list[str] = []
     for name, count, wanted in topics:
         raw = name.encode("utf-8", "surrogateescape")
         head.append(len(raw))
@@ -161,7 +163,7 @@ def _answer(session: "TankSession", request_id: int, topics: Topics, *, woken: b
         head.append(count)
         if wanted is None:
             head += _UNKNOWN_TOPIC
-            session.metrics.errors["consume", "unknown_topic"] += 1
+            errors.append("unknown_topic")
             continue
         for one in wanted:
             found = one.found
@@ -169,14 +171,18 @@ def _answer(session: "TankSession", request_id: int, topics: Topics, *, woken: b
                 size += found.length
                 chunks.append(Chunk(found))
             elif found is not Reach.WAIT:
-                session.metrics.errors["consume", found.name.lower()] += 1
+                errors.append(found.name.lower())
             head += _entry(one, woken)
     length = len(head) + 5
     session.send(_start(2, 4 + length + size, length, request_id, len(topics)) + head)
     if chunks:
         session.out += chunks
         session.has_chunks = True
-    session.metrics.consumed_bytes += size
+    metrics = session.metrics
+    metrics.consumed_bytes += size
+    metrics.requests[2, errors[0] if errors else OK] += 1
+    for error in errors:
+        metrics.errors["consume", error] += 1
 
 
 def _entry(one: Wanted, woken: bool) -> bytes:

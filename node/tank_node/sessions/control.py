@@ -4,7 +4,7 @@ A request in flight keeps its numbers and names, never its bytes: those are gone
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tank_node.controller_link import (
     CommitOutcome,
@@ -16,6 +16,7 @@ from tank_node.controller_link import (
     TopicAlteration,
     TopicOutcome,
 )
+from tank_node.sessions.outcome import outcome_of
 from tank_protos.generated.tank import (
     AlterTopicRequest,
     AlterTopicResponse,
@@ -40,16 +41,22 @@ if TYPE_CHECKING:
     from tank_node.sessions.tank import TankSession
 
 
-def _asking(session: "TankSession", payload: memoryview) -> Callable[[Message], None]:
+class Refusable(Message, Protocol):
+    """An answer with one error for all of it."""
+
+    error: int
+
+
+def _asking(session: "TankSession", payload: memoryview) -> "Callable[[Refusable], None]":
     """Counts a request as under way; what is returned sends its answer."""
     size = len(payload)
     session.in_flight += 1
     session.asked_bytes += size
 
-    def finish(answer: Message) -> None:
+    def finish(answer: Refusable) -> None:
         session.in_flight -= 1
         session.asked_bytes -= size
-        session.answer(answer.ID, answer.encode())
+        session.answer(answer, outcome_of(answer.error))
 
     return finish
 

@@ -41,7 +41,7 @@ def describe_broker(session: "TankSession", payload: memoryview) -> None:
         troubles=_troubles(session),
         stray_folders=[StrayFolder(name, size) for name, size in usage.strays],
     )
-    session.answer(answer.ID, answer.encode())
+    session.answer(answer)
 
 
 def _troubles(session: "TankSession") -> list[PartitionTrouble]:

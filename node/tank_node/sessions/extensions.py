@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 from tank_node.broker import Topic
 from tank_node.log.errors import StorageError
+from tank_node.metrics import OK
 from tank_node.partition import Partition
+from tank_node.sessions.outcome import error_name, outcome_of
 from tank_node.waiting import Producer, Waiter
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import OutOfRange
@@ -55,7 +57,7 @@ def features(session: "TankSession", payload: memoryview) -> None:
         features=[Feature(name, 0, 0) for name in FEATURES],
         limits=[Limit(name, value) for name, value in session.limits.published()],
     )
-    session.answer(answer.ID, answer.encode())
+    session.answer(answer)
 
 
 # --- idempotent produce --------------------------------------------------------------------------
@@ -64,12 +66,14 @@ def features(session: "TankSession", payload: memoryview) -> None:
 class NumberedReply:
     """The answer to an idempotent produce: sent, with the numbers, when its last bundle is settled."""
 
-    __slots__ = ("answer", "missing", "results", "session")
+    __slots__ = ("answer", "missing", "outcome", "results", "session")
 
     def __init__(self, session: "TankSession", request_id: int) -> None:
         self.session = session
         self.answer = IdempotentProduceResponse(request_id=request_id)
         self.results: list[IdempotentPartitionResult] = []
+        self.outcome = OK
+        """The first error among the results."""
         self.missing = 1
         """Bundles not settled yet, and 1 until `close`."""
         session.in_flight += 1
@@ -91,7 +95,10 @@ class NumberedReply:
         result = self.results[token]
         result.error, result.first, result.last = error, first, last
         if error:
-            self.session.metrics.errors["idempotent_produce", ErrorCode(error).name.lower()] += 1
+            name = error_name(error)
+            self.session.metrics.errors["idempotent_produce", name] += 1
+            if self.outcome is OK:
+                self.outcome = name
         self._one_less()
 
     def close(self) -> None:
@@ -102,7 +109,7 @@ class NumberedReply:
         self.missing -= 1
         if not self.missing:
             self.session.in_flight -= 1
-            self.session.answer(self.answer.ID, self.answer.encode())
+            self.session.answer(self.answer, self.outcome)
 
 
 def idempotent_produce(session: "TankSession", payload: memoryview) -> None:
@@ -192,7 +199,7 @@ def find_by_time(session: "TankSession", payload: memoryview) -> None:
     else:
         for asked in request.partitions:
             answer.partitions.append(_find(topic, asked.partition, asked.timestamp_ms))
-    session.answer(answer.ID, answer.encode())
+    session.answer(answer, outcome_of(answer.error))
 
 
 def _find(topic: Topic, number: int, timestamp_ms: int) -> FoundTime:
@@ -246,7 +253,7 @@ def _answer_ends(session: "TankSession", request: AwaitEndsRequest) -> None:
         else:
             ends.append(ReachedEnd(ErrorCode.NONE, partition.log.first_available, partition.high_water_mark))
     answer = AwaitEndsResponse(request_id=request.request_id, partitions=ends)
-    session.answer(answer.ID, answer.encode())
+    session.answer(answer)
 
 
 class EndsWait(Waiter):
@@ -294,7 +301,7 @@ def describe_topics(session: "TankSession", payload: memoryview) -> None:
         else:
             described.append(_describe(session, topic))
     answer = DescribeTopicsResponse(request_id=request.request_id, brokers=brokers, topics=described)
-    session.answer(answer.ID, answer.encode())
+    session.answer(answer)
 
 
 def _describe(session: "TankSession", topic: Topic) -> DescribedTopic:

@@ -4,6 +4,8 @@ the answer."""
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from tank_node.metrics import OK
+from tank_node.sessions.outcome import error_name
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode, ProduceError
 from tank_protos.errors import WireError
@@ -35,11 +37,15 @@ def tank_error(error: int) -> int:
 class ProduceReply:
     """The answer to a request with any number of bundles: sent when the last of them is settled."""
 
-    __slots__ = ("missing", "request_id", "results", "session")
+    __slots__ = ("kind", "missing", "outcome", "request_id", "results", "session")
 
-    def __init__(self, session: "TankSession", request_id: int) -> None:
+    def __init__(self, session: "TankSession", request_id: int, kind: int) -> None:
         self.session = session
         self.request_id = request_id
+        self.kind = kind
+        """The request's message id."""
+        self.outcome = OK
+        """The first error among the results."""
         self.results = bytearray()
         self.missing = 1
         """Bundles not settled yet, and 1 until `close`."""
@@ -54,7 +60,10 @@ class ProduceReply:
     def settle(self, token: int, error: int, first: int, last: int) -> None:
         if error:
             self.results[token] = tank_error(error)
-            self.session.metrics.errors["produce", error_name(error)] += 1
+            name = error_name(error)
+            self.session.metrics.errors["produce", name] += 1
+            if self.outcome is OK:
+                self.outcome = name
         self._one_less()
 
     def close(self) -> None:
@@ -65,19 +74,15 @@ class ProduceReply:
         self.missing -= 1
         if not self.missing:
             self.session.in_flight -= 1
+            self.session.metrics.requests[self.kind, self.outcome] += 1
             results = self.results
             self.session.send(_HEADER.pack(_ANSWER_ID, 4 + len(results), self.request_id) + results)
-
-
-def error_name(error: int) -> str:
-    """An error code as metrics name it."""
-    return ErrorCode(error).name.lower()
 
 
 def produce(session: "TankSession", payload: memoryview) -> None:
     """Appends each bundle, or answers why not: one byte for each, and one for a topic that does not exist."""
     request = ProduceRequest.decode(payload)
-    reply = ProduceReply(session, request.request_id)
+    reply = ProduceReply(session, request.request_id, request.ID)
     for wanted in request.topics:
         topic = session.broker.topics.get(wanted.name)
         if topic is None:
@@ -101,7 +106,7 @@ def produce_with_numbers(session: "TankSession", payload: memoryview) -> None:
     request = ProduceWithBaseSeqNumRequest.decode(payload)
     if request.client_version >= PEER_VERSION and request.client_version != FORWARDED_VERSION:
         raise NotAPeer("this connection did not open as a replica's")
-    reply = ProduceReply(session, request.request_id)
+    reply = ProduceReply(session, request.request_id, request.ID)
     for wanted in request.topics:
         topic = session.broker.topics.get(wanted.name)
         if topic is None:

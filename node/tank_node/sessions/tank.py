@@ -8,15 +8,16 @@ from struct import Struct
 
 from tank_node.broker import Broker
 from tank_node.limits import Limits
-from tank_node.metrics import Metrics
+from tank_node.metrics import OK, Metrics
 from tank_node.partition import Partition
 from tank_node.sessions import admin, consume, control, describe_broker, extensions, produce
+from tank_node.sessions.outcome import error_name
 from tank_node.sessions.output import Output
 from tank_node.sessions.produce_path import BEFORE_PREFIX, ProducePath, bundle_at
 from tank_node.waiting import Waiter
 from tank_protos.errors import WireError
 from tank_protos.framing import HEADER_BYTES
-from tank_protos.wire import Buffer
+from tank_protos.wire import Message
 
 PING = b"\x03\x00\x00\x00\x00"
 _PRODUCE = 1
@@ -53,9 +54,12 @@ class AckRun:
         session = self.session
         request_ids = self.request_ids
         session.in_flight -= len(request_ids)
+        outcome = OK
         if error:
-            session.metrics.errors["produce", produce.error_name(error)] += len(request_ids)
+            outcome = error_name(error)
+            session.metrics.errors["produce", outcome] += len(request_ids)
             error = produce.tank_error(error)
+        session.metrics.requests[_PRODUCE, outcome] += len(request_ids)
         session.send(b"".join([_write_ack(_PRODUCE, 5, request_id, error) for request_id in request_ids]))
 
 
@@ -143,7 +147,6 @@ class TankSession:
 
     def _expect(self, run: list[int]) -> None:
         """One answer for all produce requests that came by the short way one after another."""
-        self.metrics.requests[_PRODUCE] += len(run)
         assert self.path.partition is not None
         self.path.partition.expect(AckRun(self, run), len(run), self.path.timeout_ms)
 
@@ -170,8 +173,11 @@ class TankSession:
     def frame(self, message_id: int, payload: memoryview) -> None:
         """Takes one whole frame. Raises WireError: the connection is to be closed."""
         self.check_frame(message_id, len(payload))
-        self.metrics.requests[message_id] += 1
-        _HANDLERS[message_id](self, payload)
+        try:
+            _HANDLERS[message_id](self, payload)
+        except WireError as error:
+            self.metrics.requests[message_id, error.reason] += 1
+            raise
 
     # --- output ----------------------------------------------------------------------------------
 
@@ -182,9 +188,11 @@ class TankSession:
         self.out.append(frame)
         self.out_bytes += len(frame)
 
-    def answer(self, message_id: int, payload: list[Buffer]) -> None:
-        """Queues an answer with this payload."""
-        self.send(b"".join((_write_frame(message_id, sum(map(len, payload))), *payload)))
+    def answer(self, answer: Message, outcome: str = OK) -> None:
+        """Queues an answer, whose id is its request's, and counts it as `outcome`."""
+        self.metrics.requests[answer.ID, outcome] += 1
+        payload = answer.encode()
+        self.send(b"".join((_write_frame(answer.ID, sum(map(len, payload))), *payload)))
 
     def ping(self) -> None:
         """Queues a ping: the first thing a client reads, and then the heartbeat."""
@@ -235,6 +243,7 @@ def _ping(session: TankSession, payload: memoryview) -> None:
     """Accepted, never answered."""
     if len(payload):
         raise WireError("a ping has no payload")
+    session.metrics.requests[3, OK] += 1
 
 
 _HANDLERS: dict[int, Callable[[TankSession, memoryview], None]] = {

@@ -88,6 +88,15 @@ def test_min_bytes_are_summed_over_the_partitions_of_a_request(node: BenchNode) 
     assert values_of(one(consumer)) == [b"x" * 50, b"y" * 50]
 
 
+def test_min_bytes_count_all_writes_that_one_fsync_covers(node: BenchNode) -> None:
+    consumer, producer = node.client(), node.client()
+    consumer.send(consume(("durable", 0, 1), wait_ms=10_000, min_bytes=150))
+    for _ in range(3):
+        produce(producer, "durable", 0, b"x" * 50)
+    node.sync()
+    assert len(values_of(one(consumer))) == 3
+
+
 def test_min_bytes_do_not_delay_what_is_there(node: BenchNode) -> None:
     client = node.client()
     produce(client, "a", 0, b"there")
