@@ -44,6 +44,15 @@ async def send_keyed(client: Client, topic: str, values: list[bytes]) -> None:
             await producer.send(topic, value, key=keys[number % 1000])
 
 
+async def send_many_keyed(client: Client, topic: str, values: list[bytes]) -> None:
+    """`send_many`, a thousand at a time, each with one of 1,000 keys."""
+    keys = [b"key%d" % number for number in range(1000)]
+    async with client.producer(ProducerSettings(batch_bytes=64 << 10)) as producer:
+        for at in range(0, len(values), 1000):
+            portion = values[at : at + 1000]
+            await producer.send_many(topic, portion, keys=keys[: len(portion)])
+
+
 async def consume_chunks(client: Client, topic: str, wanted: int) -> None:
     """Batches as they come, nothing decoded: what Spark does before Arrow."""
     read = 0
@@ -103,10 +112,13 @@ async def measure(servers: str, messages: int, size: int, partitions: int, flush
     few = values[: messages // 4]
     stamp = int(time.time())
     async with Client(servers) as client:
-        topics = [f"bench-{stamp}-{name}" for name in ("many", "each", "keyed", "sync")]
+        topics = [f"bench-{stamp}-{name}" for name in ("many", "each", "keyed", "sync", "many-keyed")]
         for topic in topics:
             await client.admin.create_topic(topic, partitions, settings={"flush": flush})
         await timed("publish, send_many", messages, size, lambda: send_many(client, topics[0], values))
+        await timed(
+            "publish, send_many with keys", messages, size, lambda: send_many_keyed(client, topics[4], values)
+        )
         await timed("publish, send", len(few), size, lambda: send_each(client, topics[1], few))
         await timed("publish, send with key", len(few), size, lambda: send_keyed(client, topics[2], few))
         await timed("consume, chunks", messages, size, lambda: consume_chunks(client, topics[0], messages))

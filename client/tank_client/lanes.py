@@ -1,8 +1,9 @@
 """All that a producer holds: messages gathered into bundles, by topic and partition; pure. See `lane` for
 what becomes of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tank_client import errors
 from tank_client.lane import MESSAGE_OVERHEAD_BYTES, Delivery, Lane, PendingBundle
@@ -15,6 +16,28 @@ def as_bytes(content: object) -> bytes:
     raise errors.InvalidArgument(
         f"keys and values are bytes, not {type(content).__name__}: encode them first"
     )
+
+
+class Columns(NamedTuple):
+    """Messages as columns of the same length; `keys` None: none has one."""
+
+    values: Sequence[bytes]
+    keys: Sequence[bytes | None] | None
+    timestamps_ms: Sequence[int]
+
+    def part(self, start: int, stop: int) -> "Columns":
+        """A slice of them."""
+        keys = None if self.keys is None else self.keys[start:stop]
+        return Columns(self.values[start:stop], keys, self.timestamps_ms[start:stop])
+
+    def pick(self, places: Sequence[int]) -> "Columns":
+        """Those at these places."""
+        values, keys, stamps = self
+        return Columns(
+            [values[at] for at in places],
+            None if keys is None else [keys[at] for at in places],
+            [stamps[at] for at in places],
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -93,18 +116,30 @@ class Lanes:
         """The lane of a message: the partition named, the key's, or where messages without key go for now."""
         lanes = self.topics[topic]
         if partition is None:
-            if lanes.partitions is None:
-                raise errors.FeatureMissing(
-                    "telling a topic's partitions", 0, "name the partition of each message"
-                )
+            partitions = _known(lanes)
             if key:
-                partition = self._hash(key) % lanes.partitions
+                partition = self._hash(key) % partitions
             else:
                 if lanes.sticky < 0:
-                    lanes.sticky = int(self._random() * lanes.partitions)
+                    lanes.sticky = int(self._random() * partitions)
                 partition = lanes.sticky
         lane = lanes.lanes.get(partition)
         return lane if lane is not None else self._new_lane(topic, lanes, partition)
+
+    def runs(self, topic: str, batch: Columns, partition: int | None) -> Iterable[tuple[int | None, Columns]]:
+        """The messages by where they go, each run in their order: the partition that was named, the keys', or
+        None for those without key."""
+        if partition is not None or batch.keys is None or not any(batch.keys):
+            return [(partition, batch)]
+        partitions, key_hash = _known(self.topics[topic]), self._hash
+        places: dict[int | None, list[int]] = {}
+        for at, key in enumerate(batch.keys):
+            place = key_hash(key) % partitions if key else None
+            if place in places:
+                places[place].append(at)
+            else:
+                places[place] = [at]
+        return [(place, batch.pick(chosen)) for place, chosen in places.items()]
 
     def _new_lane(self, topic: str, lanes: TopicLanes, partition: int) -> Lane:
         if not 0 <= partition < (65536 if lanes.partitions is None else lanes.partitions):
@@ -143,12 +178,11 @@ class Lanes:
     def extend(
         self,
         lane: Lane,
-        values: Sequence[bytes],
-        keys: Sequence[bytes | None] | None,
-        timestamps_ms: Sequence[int],
+        run: Columns,
         size: int,
     ) -> PendingBundle:
         """Adds messages that go into one bundle; `size`: the bytes of their values and keys."""
+        values, keys, timestamps_ms = run
         bundle = lane.open or self._open(lane)
         if keys is not None and bundle.keys is None:
             bundle.keys = [None] * len(bundle.values)
@@ -200,3 +234,10 @@ class Lanes:
         """Forgets about lanes that hold nothing."""
         for lane in [lane for lane in self.active if lane.idle]:
             del self.active[lane]
+
+
+def _known(lanes: TopicLanes) -> int:
+    """How many partitions the topic has. FeatureMissing where the broker does not tell."""
+    if lanes.partitions is None:
+        raise errors.FeatureMissing("telling a topic's partitions", 0, "name the partition of each message")
+    return lanes.partitions

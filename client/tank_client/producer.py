@@ -12,7 +12,7 @@ from typing import Any
 
 from tank_client import errors
 from tank_client.lane import MESSAGE_OVERHEAD_BYTES
-from tank_client.lanes import Lanes, as_bytes
+from tank_client.lanes import Columns, Lanes, as_bytes
 from tank_client.model import Stored
 from tank_client.sender import Sender
 from tank_client.settings import ProducerSettings
@@ -105,36 +105,25 @@ class Producer:
         timestamps_ms: Sequence[int] | int | None = None,
     ) -> list[BundleDelivery]:
         """Many messages at once, much cheaper for each; the futures of the bundles that they went into, in
-        order."""
-        values = all_bytes(values)
-        stamps = stamps_of(len(values), timestamps_ms)
-        keys = all_keys(keys, len(values))
+        order for each partition."""
+        batch = Columns(all_bytes(values), all_keys(keys, len(values)), stamps_of(len(values), timestamps_ms))
         await self._sender.learn_within(topic, partition)
         deliveries: dict[BundleDelivery, None] = {}
-        if keys is not None and partition is None and any(keys):
-            for value, key, stamp in zip(values, keys, stamps, strict=True):
-                deliveries[await self.send(topic, value, key=key, timestamp_ms=stamp)] = None
-            return list(deliveries)
-        at = 0
-        sizes = sizes_of(values, keys)
-        while at < len(values):
-            limit = self._settings.buffer_bytes
-            if self._sender.closed or self._lanes.held_bytes >= limit:
-                await self._wait_for_room(1)
-            lane = self._lanes.place(topic, None, partition)
-            room = min(self._lanes.room_in(lane), max(limit - self._lanes.held_bytes, 1))
-            stop = cut(sizes, at, room)
-            bundle = self._lanes.extend(
-                lane,
-                values[at:stop],
-                None if keys is None else keys[at:stop],
-                stamps[at:stop],
-                sizes[stop] - sizes[at],
-            )
-            await self._tell(self._lanes)
-            assert isinstance(bundle.delivery, BundleDelivery)
-            deliveries[bundle.delivery] = None
-            at = stop
+        for place, run in self._lanes.runs(topic, batch, partition):
+            at = 0
+            sizes = sizes_of(run)
+            while at < len(run.values):
+                limit = self._settings.buffer_bytes
+                if self._sender.closed or self._lanes.held_bytes >= limit:
+                    await self._wait_for_room(1)
+                lane = self._lanes.place(topic, None, place)
+                room = min(self._lanes.room_in(lane), max(limit - self._lanes.held_bytes, 1))
+                stop = cut(sizes, at, room)
+                bundle = self._lanes.extend(lane, run.part(at, stop), sizes[stop] - sizes[at])
+                await self._tell(self._lanes)
+                assert isinstance(bundle.delivery, BundleDelivery)
+                deliveries[bundle.delivery] = None
+                at = stop
         return list(deliveries)
 
     async def flush(self) -> None:
@@ -225,11 +214,11 @@ def stamps_of(messages: int, timestamps_ms: Sequence[int] | int | None) -> Seque
     return timestamps_ms
 
 
-def sizes_of(values: Sequence[bytes], keys: Sequence[bytes | None] | None) -> list[int]:
+def sizes_of(run: Columns) -> list[int]:
     """Running sums of the messages' bytes: sizes[stop] - sizes[start] is the size of a slice."""
-    if keys is None:
-        return list(accumulate(map(len, values), initial=0))
-    each = (len(value) + len(key or b"") for value, key in zip(values, keys, strict=True))
+    if run.keys is None:
+        return list(accumulate(map(len, run.values), initial=0))
+    each = (len(value) + len(key or b"") for value, key in zip(run.values, run.keys, strict=True))
     return list(accumulate(each, initial=0))
 
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from tank_client import errors
 from tank_client.client import Client as AsyncClient
 from tank_client.lane import MESSAGE_OVERHEAD_BYTES, Delivery
-from tank_client.lanes import as_bytes
+from tank_client.lanes import Columns, as_bytes
 from tank_client.loop_thread import LoopThread
 from tank_client.model import Stored
 from tank_client.producer import all_bytes, all_keys, buffer_full, cut, sizes_of, stamps_of
@@ -94,35 +94,24 @@ class Producer:
         timestamps_ms: Sequence[int] | int | None = None,
     ) -> "list[Future[Stored]]":
         """Many messages at once, much cheaper for each; the futures of the bundles that they went into, in
-        order."""
-        values = all_bytes(values)
-        stamps = stamps_of(len(values), timestamps_ms)
-        keys = all_keys(keys, len(values))
+        order for each partition."""
+        batch = Columns(all_bytes(values), all_keys(keys, len(values)), stamps_of(len(values), timestamps_ms))
         self._thread.check()
         self._learn(topic, partition)
         deliveries: dict[Future[Stored], None] = {}
-        if keys is not None and partition is None and any(keys):
-            for value, key, stamp in zip(values, keys, stamps, strict=True):
-                deliveries[self.send(topic, value, key=key, timestamp_ms=stamp)] = None
-            return list(deliveries)
-        at = 0
-        sizes = sizes_of(values, keys)
-        while at < len(values):
-            with self._lock:
-                self._wait_for_room(1)
-                lane = self._lanes.place(topic, None, partition)
-                free = max(self._settings.buffer_bytes - self._lanes.held_bytes, 1)
-                stop = cut(sizes, at, min(self._lanes.room_in(lane), free))
-                bundle = self._lanes.extend(
-                    lane,
-                    values[at:stop],
-                    None if keys is None else keys[at:stop],
-                    stamps[at:stop],
-                    sizes[stop] - sizes[at],
-                )
-                self._wake()
-            deliveries[_future(bundle.delivery)] = None
-            at = stop
+        for place, run in self._lanes.runs(topic, batch, partition):
+            at = 0
+            sizes = sizes_of(run)
+            while at < len(run.values):
+                with self._lock:
+                    self._wait_for_room(1)
+                    lane = self._lanes.place(topic, None, place)
+                    free = max(self._settings.buffer_bytes - self._lanes.held_bytes, 1)
+                    stop = cut(sizes, at, min(self._lanes.room_in(lane), free))
+                    bundle = self._lanes.extend(lane, run.part(at, stop), sizes[stop] - sizes[at])
+                    self._wake()
+                deliveries[_future(bundle.delivery)] = None
+                at = stop
         return list(deliveries)
 
     def flush(self) -> None:

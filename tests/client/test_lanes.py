@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tank_client import errors
 from tank_client.lane import SEQUENCE_MODULUS, Lane, PendingBundle
-from tank_client.lanes import Lanes, TopicLanes
+from tank_client.lanes import Columns, Lanes, TopicLanes
 from tank_client.model import ProducerIdentity
 
 LOST = errors.ConnectionLost("cut")
@@ -78,8 +78,8 @@ def test_keys_appear_in_the_middle_of_a_bundle() -> None:
     lane = all_lanes.place("t", None, 0)
     for key in (None, b"k", None):
         bundle = all_lanes.add("t", b"v", key, 0, 0)
-    all_lanes.extend(lane, [b"a", b"b"], None, [0, 0], 2)
-    all_lanes.extend(lane, [b"c"], [b"z"], [0], 2)
+    all_lanes.extend(lane, Columns([b"a", b"b"], None, [0, 0]), 2)
+    all_lanes.extend(lane, Columns([b"c"], [b"z"], [0]), 2)
     assert bundle.keys == [None, b"k", None, None, None, b"z"]
     with pytest.raises(errors.InvalidArgument, match="'t'"):
         all_lanes.add("t", b"v", b"x" * 256, 0, 0)
@@ -216,3 +216,25 @@ def test_whatever_fails_the_broker_sees_every_bundle_once_and_in_order(data: st.
         flying = []
     assert stored == [b"%d" % number for number in range(count)]
     assert all_lanes.held_bytes == 0
+
+
+def test_many_messages_with_keys_are_shared_out_as_single_ones_are() -> None:
+    all_lanes = lanes(batch_bytes=1000)
+    all_lanes.topics["t"].partitions = 4
+    keys = [None if n % 5 == 0 else b"k%d" % (n % 7) for n in range(100)]
+    values = [b"%d" % n for n in range(100)]
+    found: dict[int | None, list[bytes]] = {}
+    for place, run in all_lanes.runs("t", Columns(values, keys, list(range(100))), None):
+        assert place not in found
+        found[place] = list(run.values)
+        assert run.keys is not None
+        for value, key, stamp in zip(run.values, run.keys, run.timestamps_ms, strict=True):
+            assert (value, key) == (values[stamp], keys[stamp])
+            assert place == (all_lanes.place("t", key, None).partition if key else None)
+    assert found[None] == values[::5]
+    for run_values in found.values():
+        assert run_values == sorted(run_values, key=int), "in the order they were given"
+    assert sum(map(len, found.values())) == 100
+    assert all_lanes.runs("t", Columns(values, keys, list(range(100))), 2) == [
+        (2, Columns(values, keys, list(range(100))))
+    ]
