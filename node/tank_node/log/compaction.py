@@ -9,15 +9,17 @@ change; the event loop only puts the results in place.
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tank_node.disk import Disk
 from tank_node.log import swap
+from tank_node.log.index import SCAN_RECORDS
 from tank_node.log.record import MARKER, RECORD_BYTES, SPARSE, Record, matches, read_record
 from tank_node.log.rewrite import SegmentWriter
-from tank_node.log.segment import INDEX, LOG, Segment
+from tank_node.log.segment import INDEX, LOG, PRODUCERS, Segment, file_name
 from tank_protos import bundle, varint
 from tank_protos.errors import WireError
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 MAX_KEYS = 4_000_000
 """Remembered in one round, some 400 MiB at worst: of further keys every message stays until the next
 round."""
+RETRY_MS = 60_000
+"""After a round that failed (a full disk): reading everything again at once would fail again."""
 
 
 @dataclass(slots=True)
@@ -41,41 +45,70 @@ class CompactionWork:
     sizes: list[tuple[int, int]]
     """Of each segment when the work was made: bytes of batches, number of records."""
     cancelled: bool = False
-    """The log was truncated or closed: nothing may be put in place."""
+    """The log was truncated or closed: nothing may be put in place. See `cancel`."""
     error: Exception | None = None
     rewritten: list[tuple[Segment, int, int]] = field(default_factory=list)
     """Segments whose new files are complete as `.swap`, with their bytes and records."""
     messages_dropped: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Holds `cancelled` together with the `.swap` files that are complete."""
+
+    def cancel(self, disk: Disk) -> None:
+        """Nothing of it will exist, not even after a crash. On the loop, also while `run` is under way.
+
+        Raises OSError.
+        """
+        with self._lock:
+            self.cancelled = True
+            for segment, _, _ in self.rewritten:
+                swap.discard(disk, self.folder, segment.base)
+            self.rewritten = []
 
     def run(self, disk: Disk) -> None:
         """Reads the segments twice and writes those that change. Never raises: see `error`."""
         try:
             newest: dict[bytes, int] = {}
-            for segment, (log_bytes, records) in zip(self.segments, self.sizes, strict=True):
-                for record, batch in _stored(disk, self.folder, segment.base, log_bytes, records):
+            for segment, sizes in zip(self.segments, self.sizes, strict=True):
+                for record, batch in self._stored(disk, segment, sizes):
                     _note_keys(newest, record, batch)
-            for segment, (log_bytes, records) in zip(self.segments, self.sizes, strict=True):
-                if self.cancelled:
-                    return
-                self._rewrite(disk, segment, log_bytes, records, newest)
-        except (OSError, WireError, SpoiledBatch) as error:
+            self._sync_producers(disk)
+            for segment, sizes in zip(self.segments, self.sizes, strict=True):
+                self._rewrite(disk, segment, sizes, newest)
+        except _Cancelled:
+            pass
+        except (OSError, SpoiledBatch) as error:
             self.error = error
 
-    def _rewrite(
-        self, disk: Disk, segment: Segment, log_bytes: int, records: int, newest: dict[bytes, int]
-    ) -> None:
-        def stored() -> Iterator[tuple[Record, memoryview]]:
-            return _stored(disk, self.folder, segment.base, log_bytes, records)
+    def _sync_producers(self, disk: Disk) -> None:
+        """Makes the snapshot behind these segments durable: rewritten records don't say all of producers."""
+        path = os.path.join(self.folder, file_name(self.through + 1, PRODUCERS))
+        with contextlib.suppress(FileNotFoundError):
+            fd = disk.open(path)
+            try:
+                disk.sync(fd)
+            finally:
+                disk.close(fd)
 
+    def _stored(
+        self, disk: Disk, segment: Segment, sizes: tuple[int, int]
+    ) -> Iterator[tuple[Record, memoryview]]:
+        for stored in _stored(disk, self.folder, segment.base, *sizes):
+            if self.cancelled:
+                raise _Cancelled
+            yield stored
+
+    def _rewrite(
+        self, disk: Disk, segment: Segment, sizes: tuple[int, int], newest: dict[bytes, int]
+    ) -> None:
         dropped = 0
-        for record, batch in stored():
+        for record, batch in self._stored(disk, segment, sizes):
             kept = kept_messages(record, batch, newest)
             dropped += 0 if kept is None else record.messages - len(kept)
         if not dropped:
             return
         writer = SegmentWriter(disk, self.folder, segment.base)
         try:
-            for record, batch in stored():
+            for record, batch in self._stored(disk, segment, sizes):
                 kept = kept_messages(record, batch, newest)
                 if kept is None:
                     writer.add(batch, record, _last_in(record, batch))
@@ -83,16 +116,23 @@ class CompactionWork:
                     changed = record._replace(messages=len(kept), flags=record.flags | SPARSE)
                     writer.add(_encode(kept), changed, kept[-1].sequence_number)
             writer.finish()
-            size, count = writer.end, writer.count
-        finally:
-            writer.close()
-        swap.prepare(disk, self.folder, segment.base)
-        self.rewritten.append((segment, size, count))
+            with self._lock:
+                if self.cancelled:
+                    raise _Cancelled
+                swap.prepare(disk, self.folder, segment.base)
+                self.rewritten.append((segment, writer.end, writer.count))
+        except BaseException:
+            writer.discard()
+            raise
         self.messages_dropped += dropped
 
 
+class _Cancelled(Exception):
+    """Nobody wants the round any more."""
+
+
 class SpoiledBatch(Exception):
-    """A batch that does not match its checksum: the round ends, the scrub will find it too."""
+    """A batch that does not match its checksum: the round ends, and the log is damaged."""
 
 
 def _stored(
@@ -104,45 +144,51 @@ def _stored(
     try:
         log_fd = disk.open(stem + LOG)
         try:
-            yield from _read_batches(
-                disk, log_fd, disk.read_at(index_fd, records * RECORD_BYTES, 0), log_bytes
-            )
+            window, begin = memoryview(b""), 0
+            for record in _read_records(disk, index_fd, records):
+                if record.end > begin + len(window):
+                    begin = record.position
+                    wanted = min(max(1 << 20, record.length), max(log_bytes - begin, 0))
+                    window = memoryview(disk.read_at(log_fd, wanted, begin))
+                batch = window[record.position - begin : record.end - begin]
+                if record.position < begin or not matches(record, batch):
+                    raise SpoiledBatch(f"the batch at {record.first} does not match its checksum")
+                yield record, batch
         finally:
             disk.close(log_fd)
     finally:
         disk.close(index_fd)
 
 
-def _read_batches(disk: Disk, fd: int, index: bytes, log_bytes: int) -> Iterator[tuple[Record, memoryview]]:
-    window, begin = memoryview(b""), 0
-    for at in range(0, len(index), RECORD_BYTES):
-        record = read_record(index, at)
-        if record.end > begin + len(window):
-            begin = record.position
-            window = memoryview(disk.read_at(fd, min(max(1 << 20, record.length), log_bytes - begin), begin))
-        batch = window[record.position - begin : record.end - begin]
-        if not matches(record, batch):
-            raise SpoiledBatch(f"the batch at {record.first} does not match its checksum")
-        yield record, batch
+def _read_records(disk: Disk, fd: int, records: int) -> Iterator[Record]:
+    for start in range(0, records, SCAN_RECORDS):
+        wanted = min(SCAN_RECORDS, records - start) * RECORD_BYTES
+        piece = disk.read_at(fd, wanted, start * RECORD_BYTES)
+        if len(piece) < wanted:
+            raise SpoiledBatch(f"the index ends at record {start + len(piece) // RECORD_BYTES}")
+        for at in range(0, wanted, RECORD_BYTES):
+            yield read_record(piece, at)
 
 
 def _messages(record: Record, batch: memoryview) -> list[bundle.Message]:
-    _, start = varint.read(batch, 0)
-    return bundle.decode(batch[start:], record.first)
+    """None of a marker, nor of what no client can decode either: such a batch stays as it is."""
+    if record.flags & MARKER:
+        return []
+    try:
+        _, start = varint.read(batch, 0)
+        return bundle.decode(batch[start:], record.first)
+    except WireError:
+        return []
 
 
 def _note_keys(newest: dict[bytes, int], record: Record, batch: memoryview) -> None:
-    if record.flags & MARKER:
-        return
     for message in _messages(record, batch):
         if message.key and (message.key in newest or len(newest) < MAX_KEYS):
             newest[message.key] = message.sequence_number
 
 
 def kept_messages(record: Record, batch: memoryview, newest: dict[bytes, int]) -> list[bundle.Message] | None:
-    """The messages that stay; None when all do (or the batch is a marker)."""
-    if record.flags & MARKER:
-        return None
+    """The messages that stay; None when all do."""
     messages = _messages(record, batch)
     kept = [
         message
@@ -189,15 +235,16 @@ def plan(log: "PartitionLog", high_water_mark: int) -> CompactionWork | None:
 
 def finish(log: "PartitionLog", work: CompactionWork, note: Callable[[str], None]) -> None:
     """Puts the rewritten segments in place of the old ones, on the loop."""
+    if work.cancelled:
+        return
     for segment, size, count in work.rewritten:
-        if work.cancelled or segment not in log.segments:
-            with contextlib.suppress(OSError):
-                swap.discard(log.disk, log.folder, segment.base)
+        if segment not in log.segments:  # retention took it, and its new files too
             continue
         try:
             swap.put_in_place(log.disk, log.folder, segment.base)
         except OSError as error:
-            log.fail(f"compaction could not replace {segment.path(LOG)}: {error.strerror}")
+            # One of two files may be the new one: nothing may be read until the next start ends it.
+            log.spoiled(f"compaction could not replace {segment.path(LOG)}: {error.strerror}")
             return
         for file in segment.files():
             log.files.forget(file)
@@ -208,6 +255,9 @@ def finish(log: "PartitionLog", work: CompactionWork, note: Callable[[str], None
     log.forget_cursors()
     if work.error is not None:
         note(f"compaction of {log.folder} stopped: {work.error}")
-    elif not work.cancelled:
+        if isinstance(work.error, SpoiledBatch):
+            log.spoiled(str(work.error))
+    else:
+        log.compact_after_ms = 0
         log.compacted_through = work.through
         log.changed = True

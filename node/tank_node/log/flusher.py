@@ -6,6 +6,7 @@ are synced in parallel, because one after another they would wait for each other
 one `syncfs`.
 """
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -59,6 +60,10 @@ class Flusher:
         self._works: deque[FlushWork] = deque()
         """Asked for, and not begun by a thread."""
         self._closed = False
+        self._long: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._long_thread: threading.Thread | None = None
+        self._cancels: deque[Callable[[], None]] = deque()
+        """Of long work that has not ended, oldest first."""
 
     def request(self, log: PartitionLog, through: int) -> None:
         """Asks that everything up to `through` be made durable; the listener hears of it."""
@@ -77,7 +82,7 @@ class Flusher:
         self._submit(self._sync)
 
     def run(self, job: Callable[[], None], done: Callable[[], None]) -> None:
-        """Does other work of the disk in a thread (a checkpoint, a compaction), then `done` on the loop.
+        """Does other short work of the disk in a thread (a checkpoint), then `done` on the loop.
 
         The job must not raise.
         """
@@ -87,6 +92,33 @@ class Flusher:
             self._tell(done)
 
         self._submit(work)
+
+    def run_long(self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]) -> None:
+        """Does long work (a compaction) in a thread of its own, one after another: no fsync waits behind it.
+
+        The job must not raise. cancel: called on the loop at `close`, may raise OSError: the job then ends
+        soon; `done` is called all the same.
+        """
+        assert not self._closed, "the flusher is closed"
+
+        def ended() -> None:
+            self._idle -= 1  # it was none of the other threads
+            self._cancels.popleft()
+            done()
+
+        def work() -> None:
+            job()
+            self._tell(ended)
+
+        if self._long_thread is None:
+            self._long_thread = threading.Thread(target=self._work_long, name="disk-long", daemon=True)
+            self._long_thread.start()
+        self._cancels.append(cancel)
+        self._long.put(work)
+
+    def _work_long(self) -> None:
+        while (job := self._long.get()) is not None:
+            job()
 
     def _submit(self, job: Callable[[], None]) -> None:
         assert not self._closed, "the flusher is closed"
@@ -155,6 +187,12 @@ class Flusher:
         for _ in self._threads:
             self._queue.put(None)
         self._closed = True
+        for cancel in self._cancels:
+            with contextlib.suppress(OSError):  # the next start ends what it finds
+                cancel()
+        if self._long_thread is not None:
+            self._long.put(None)
+            self._long_thread.join()
         for thread in self._threads:
             thread.join()
         self._again.clear()

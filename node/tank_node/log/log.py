@@ -8,6 +8,7 @@ Invariant: first_available <= last + 1; synced <= written <= last; batches above
 nobody but the producers' memory sees them.
 """
 
+import contextlib
 import logging
 from bisect import bisect_right
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import Protocol
 
 from tank_node.log import compaction, maintenance, mend, recovery, scrub, truncation
 from tank_node.log.append import AppendableLog, LogState
-from tank_node.log.errors import LogDamaged, LogFailed, StorageError
+from tank_node.log.errors import DiskFailed, LogDamaged, LogFailed, StorageError
 from tank_node.log.flush_work import FlushWork
 from tank_node.log.open_files import OpenFiles
 from tank_node.log.segment import Segment, Stretch
@@ -30,9 +31,11 @@ _CURSORS = 256
 
 
 class Background(Protocol):
-    """Does work in a thread, then a function on the loop: `flusher.Flusher`."""
+    """Does long work in a thread, one at a time, then a function on the loop: `flusher.Flusher`."""
 
-    def run(self, job: Callable[[], None], done: Callable[[], None]) -> None: ...
+    def run_long(
+        self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]
+    ) -> None: ...
 
 
 class PartitionLog(AppendableLog):
@@ -46,6 +49,8 @@ class PartitionLog(AppendableLog):
         """The fsync round that is under way."""
         self.compaction: compaction.CompactionWork | None = None
         """The compaction that is under way."""
+        self.compact_after_ms = 0
+        """No compaction begins before."""
         self.scrub_place = scrub.ScrubPlace()
         self.before_truncation: Callable[[PartitionLog, int], None] = _nothing
         """Called with the new end before anything is cut: the checkpoint must not promise more. The
@@ -170,9 +175,18 @@ class PartitionLog(AppendableLog):
         Index first (fsynced), then log; the producers' memory and the epochs go back too. Raises
         StorageError.
         """
-        if self.compaction is not None:
-            self.compaction.cancelled = True
+        self._cancel_compaction()
         truncation.truncate(self, last)
+
+    def _cancel_compaction(self) -> None:
+        """Before segments change under it. Raises StorageError."""
+        if self.compaction is not None:
+            try:
+                self.compaction.cancel(self.disk)
+            except OSError as error:
+                raise DiskFailed(
+                    f"cannot remove a compaction from {self.folder}: {error.strerror}"
+                ) from error
 
     def apply_settings(self, settings: LogSettings) -> None:
         """Takes new settings; they hold from the next batch, and the next `maintain`, on."""
@@ -192,20 +206,27 @@ class PartitionLog(AppendableLog):
             return
         maintenance.roll_by_age(self, now_ms)
         maintenance.apply_retention(self, now_ms, high_water_mark)
-        if self.settings.compact and self.compaction is None:
+        if self.settings.compact and self.compaction is None and now_ms >= self.compact_after_ms:
             work = compaction.plan(self, min(high_water_mark, self.synced))
             if work is not None:
                 self.compaction = work
+                self.compact_after_ms = now_ms + compaction.RETRY_MS
                 if flusher is None:
                     work.run(self.disk)
                     self.end_compaction(work)
                 else:
-                    flusher.run(lambda: work.run(self.disk), lambda: self.end_compaction(work))
+                    flusher.run_long(
+                        lambda: work.run(self.disk),
+                        lambda: self.end_compaction(work),
+                        lambda: work.cancel(self.disk),
+                    )
 
     def end_compaction(self, work: compaction.CompactionWork) -> None:
         """Puts the results of a compaction in place, on the loop."""
         self.compaction = None
-        work.cancelled = work.cancelled or self.state is not LogState.ACTIVE
+        if self.state is not LogState.ACTIVE:
+            with contextlib.suppress(OSError):  # a deleted topic's folder is gone
+                work.cancel(self.disk)
         compaction.finish(self, work, logger.error)
 
     def scrub(self, max_bytes: int) -> scrub.Scrubbed:
@@ -260,8 +281,7 @@ class PartitionLog(AppendableLog):
         blocks.
         Raises StorageError; the log is then damaged as before.
         """
-        if self.compaction is not None:
-            self.compaction.cancelled = True
+        self._cancel_compaction()
         epoch = self.epochs[-1][0] if self.epochs else 0
         return mend.mend(self, self.recovery_point, max(epoch, leader_epoch or 0), now_ms)
 

@@ -1,5 +1,6 @@
 """Writing a segment anew without some of its batches or messages: for compaction and for mending."""
 
+import contextlib
 import os
 
 from tank_node.disk import Buffer, Disk
@@ -21,12 +22,15 @@ class SegmentWriter:
     def __init__(self, disk: Disk, folder: str, base: int) -> None:
         self._disk = disk
         stem = os.path.join(folder, f"{base:020d}")
+        self._paths = stem + LOG + CLEANED, stem + INDEX + CLEANED
         self._log_fd = disk.open(stem + LOG + CLEANED, create=True)
         try:
             self._index_fd = disk.open(stem + INDEX + CLEANED, create=True)
         except OSError:
             disk.close(self._log_fd)
             raise
+        self._disk.truncate(self._log_fd, 0)  # what an interrupted attempt left
+        self._disk.truncate(self._index_fd, 0)
         self._batches: list[bytes] = []
         self._records: list[bytes] = []
         self._gathered = 0
@@ -75,6 +79,13 @@ class SegmentWriter:
         for fd in (self._log_fd, self._index_fd):
             self._disk.sync(fd)
         self.close()
+
+    def discard(self) -> None:
+        """Closes and removes the files, where they still are: half a segment would only take space."""
+        self.close()
+        for path in self._paths:
+            with contextlib.suppress(OSError):
+                self._disk.remove(path)
 
     def close(self) -> None:
         """Closes the files; a second call does nothing."""

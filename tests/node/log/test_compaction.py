@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tank_node.log.compaction import RETRY_MS
 from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.producers import Outcome, ProducerVerdict
 from tank_node.log.record import BREAK, REWRITTEN
 from tank_node.log.settings import LogSettings
 from tank_protos import bundle
@@ -170,7 +172,9 @@ def test_a_truncation_while_it_runs_cancels_it() -> None:
     jobs: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
     class Later:
-        def run(self, job: Callable[[], None], done: Callable[[], None]) -> None:
+        def run_long(
+            self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]
+        ) -> None:
             jobs.append((job, done))
 
     for n in range(10):
@@ -197,9 +201,93 @@ def test_a_spoiled_batch_stops_the_round_and_nothing_is_dropped() -> None:
     content = bytearray(folder.fault.content(path))
     content[-1] ^= 1
     folder.fault.overwrite(path, bytes(content))
+    files = {path: folder.fault.content(path) for path in folder.fault.paths() if path.startswith(FOLDER)}
     log = compacted(folder)
+    assert (log.compacted_through, log.state) == (0, LogState.DAMAGED)
+    assert files == {p: folder.fault.content(p) for p in folder.fault.paths() if p.startswith(FOLDER)}
+
+
+def test_a_batch_that_nobody_can_decode_stays_and_stops_nothing() -> None:
+    folder = Folder(settings=SETTINGS)
+    log = folder.log()
+    put(log, [(b"k", b"old")])
+    garbage = memoryview(bundle.as_batch(bytes([0, 3]) + b"no messages"))
+    log.stage(garbage, messages=3, first=None, span=2, max_timestamp_ms=0, leader_epoch=1, now_ms=1000)
+    put(log, [(b"k", b"new")])
+    log.roll()
+    log = compacted(folder)
+    assert log.compacted_through == 5
+    records = [record for segment in log.segments for record in segment.index.records()]
+    assert [(record.first, record.messages) for record in records] == [(2, 3), (5, 1)]
+
+
+def test_a_round_that_found_no_room_leaves_nothing_and_waits_before_the_next() -> None:
+    folder = Folder(settings=LogSettings(segment_bytes=2000, compact=True, min_cleanable_ratio=0.0))
+    log = folder.log()
+    for n in range(10):
+        put(log, [(b"k", b"%04d" % n), (None, b"x" * 150)])
+    log.roll()
+    log.flush()
+    before = folder.fault.paths()
+    folder.fault.capacity_bytes = folder.fault.used_bytes + 1000
+    log.maintain(1000, log.last)
+    assert (log.state, log.compacted_through, folder.fault.paths()) == (LogState.ACTIVE, 0, before)
+    folder.fault.capacity_bytes = None
+    log.maintain(1000 + RETRY_MS - 1, log.last)
     assert log.compacted_through == 0
-    assert len(read_all(log)) == 10
+    log.maintain(1000 + RETRY_MS, log.last)
+    assert log.compacted_through == 20
+    assert sum(value.startswith(b"0") for value in read_all(log).values()) == 1
+
+
+def test_what_an_interrupted_round_left_is_not_taken_for_the_end_of_a_segment() -> None:
+    folder = Folder(settings=SETTINGS)
+    log = folder.log()
+    put(log, [(b"k", b"old")])
+    put(log, [(b"k", b"new")])
+    log.roll()
+    for path in (log.segments[0].path(".log"), log.segments[0].path(".index")):
+        folder.disk.close(folder.disk.open(path + ".cleaned", create=True))
+        folder.fault.overwrite(path + ".cleaned", b"x" * 1000)
+    log = compacted(folder)
+    assert log.compacted_through == 2
+    assert len(folder.fault.content(log.segments[0].path(".log"))) == log.segments[0].size_bytes
+
+
+def test_a_kill_after_a_truncation_brings_no_compacted_batch_back() -> None:
+    folder = Folder(settings=SETTINGS)
+    log = folder.log()
+    for n in range(10):
+        put(log, [(b"k", b"%04d" % n)])
+    log.flush()
+
+    class Thread:
+        def run_long(
+            self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]
+        ) -> None:
+            job()  # and the loop never hears of it
+
+    log.maintain(1000, 10, Thread())
+    assert folder.fault.paths(".swap")
+    log.truncate_to(1)
+    log = folder.kill()
+    assert (log.state, log.last, read_all(log)) == (LogState.ACTIVE, 1, {1: b"0000"})
+
+
+def test_producers_are_remembered_when_their_records_were_rewritten_and_the_power_goes() -> None:
+    for seed in range(10):
+        folder = Folder(settings=SETTINGS)
+        log = folder.log()
+        for n in range(3):
+            append(log, b"%02d" % n, b"x", keys=[b"k", b"k"], producer=(9, 0, 2 * n))
+        log.roll()
+        log = compacted(folder)
+        assert log.compacted_through == 6
+        folder.fault.lose_power(random.Random(seed))
+        log = folder.reopen_after_power_loss()
+        assert log.last == 6
+        assert log.check_producer(9, 0, 6, 1).outcome is Outcome.APPEND
+        assert log.check_producer(9, 0, 4, 2) == ProducerVerdict(Outcome.REPEAT, 5, 6)
 
 
 def life(folder: Folder) -> None:

@@ -1,6 +1,7 @@
 """Disks that fill up, refuse an fsync, refuse a write, and processes without descriptors."""
 
 import queue
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -229,6 +230,26 @@ def test_closing_the_flusher_finishes_what_is_under_way() -> None:
     flusher.close()
     assert heard == [log]
     assert log.synced == 1
+
+
+def test_no_fsync_waits_behind_long_work_and_closing_cancels_it() -> None:
+    folder = Folder()
+    loop, heard = Loop(), list[PartitionLog]()
+    flusher = Flusher(folder.disk, loop.posted.put, heard.append, threads=1)
+    log = folder.log()
+    may_end, ends = threading.Event(), list[str]()
+
+    def job() -> None:
+        may_end.wait()
+
+    flusher.run_long(job, lambda: ends.append("first"), may_end.set)
+    flusher.run_long(job, lambda: ends.append("second"), may_end.set)
+    append(log, b"a")
+    flusher.request(log, 1)
+    loop.run_one()
+    assert (heard, log.synced, ends) == ([log], 1, [])
+    flusher.close()
+    assert ends == ["first", "second"]
 
 
 def test_the_checkpoint_is_written_in_a_thread_when_something_changed() -> None:
