@@ -57,7 +57,7 @@ class Limits:
 
     memory_bytes: int = 160 * MIB
     """Memory held for all connections; above it the next large frames wait in line, unread, one being let
-    through at any time."""
+    through at any time. What smaller frames hold comes to it: receive_bytes at most for each connection."""
 
     unsent_bytes: int = 1 * MIB
     """Unsent answers of one connection, above which its next requests are not taken: small requests may have

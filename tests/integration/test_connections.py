@@ -2,8 +2,6 @@
 
 import os
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +24,7 @@ from tank_protos.generated.tank import (
     ProduceRequest,
     ProduceTopic,
 )
-from tests.support.ports import free_port
+from tests.support.broker_process import BrokerProcess
 from tests.support.raw_client import RawConnection
 from tests.support.served_node import ServedNode
 
@@ -290,40 +288,35 @@ def test_heartbeats_come_from_time_to_time(tmp_path: Path) -> None:
         assert received[:15] == b"\3\0\0\0\0" * 3
 
 
-def resident_bytes(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 def test_a_thousand_idle_and_two_hundred_busy_connections(tmp_path: Path) -> None:
-    port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.bare_node", str(port), str(tmp_path / "data")],
-        stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
-    )
-    try:
-        assert process.stdout is not None
-        process.stdout.readline()
-        idle_bytes = resident_bytes(process.pid)
-        with ExitStack() as stack:
-            first = stack.enter_context(RawConnection(port, 30))
-            first.ask(7, CreateTopicRequest(1, "a", 1, b"flush=replicated").encode())
-            idle = [stack.enter_context(RawConnection(port, 30)) for _ in range(1000)]
-            for client in idle:
-                client.socket.sendall(b"\3\0\0\0\0")
-            busy = [stack.enter_context(RawConnection(port, 30)) for _ in range(200)]
-            request = b"".join(frame(1, produce_request([b"x" * 20_000]).encode()))
-            for _ in range(10):
-                for client in busy:
-                    client.socket.sendall(request * 2)
-                for client in busy:
-                    assert [client.receive()[1][-1] for _ in range(2)] == [0, 0]
-            used_bytes = resident_bytes(process.pid)
-            assert produce(idle[0], [b"still here"]) == 0
-            assert produce(idle[999], [b"still here"]) == 0
-    finally:
-        process.terminate()
-        assert process.wait(10) == 0
+    with BrokerProcess(tmp_path / "data") as broker, ExitStack() as stack:
+        idle_bytes = broker.resident_bytes()
+        first = stack.enter_context(RawConnection(broker.port, 30))
+        first.ask(7, CreateTopicRequest(1, "a", 1, b"flush=replicated").encode())
+        idle = [stack.enter_context(RawConnection(broker.port, 30)) for _ in range(1000)]
+        for client in idle:
+            client.socket.sendall(b"\3\0\0\0\0")
+        busy = [stack.enter_context(RawConnection(broker.port, 30)) for _ in range(200)]
+        request = b"".join(frame(1, produce_request([b"x" * 20_000]).encode()))
+        read = b"".join(frame(2, consume(1, wait_ms=10_000, size=20_000).encode()))
+        for _ in range(10):
+            for client in busy:
+                client.socket.sendall(request * 2 + read)
+            for client in busy:
+                answers = dict([client.receive() for _ in range(3)])
+                assert answers[1][-1] == 0
+                assert ConsumeResponse.decode(answers[2]).topics[0].partitions[0].chunk_length > 20_000
+        used_bytes = broker.resident_bytes()
+        assert "tank_connections 1201.0" in broker.metrics()
+        for client in (first, idle[0], idle[999], busy[199]):
+            assert produce(client, [b"still here"]) == 0
+        waits = [idle[0], busy[0]]
+        for client in waits:
+            client.send(2, consume(2**64 - 1, wait_ms=60_000).encode())
+        until(lambda: 'tank_waiting_requests{kind="consume"} 2.0' in broker.metrics(), "they don't wait")
+        assert broker.stop() == 0
+        for client in waits:
+            assert ConsumeResponse.decode(client.receive()[1]).topics[0].partitions[0].chunk_length == 0
     print(f"idle {idle_bytes / MIB:.0f} MiB, with 1,000 idle and 200 busy {used_bytes / MIB:.0f} MiB")
     assert idle_bytes < 60 * MIB
     assert used_bytes < 300 * MIB
