@@ -161,6 +161,8 @@ class AppendableLog:
             self._refuse()
         if not self._runs:
             self._begin_staging()
+        if producer_id and self._producers is None:
+            self.load_producers()  # may fail: before anything has changed
         flags = SPARSE if is_sparse_bundle(batch) else 0
         number = self.last + 1
         if first is not None and first != number:
@@ -208,7 +210,7 @@ class AppendableLog:
         return first
 
     def _remember(self, producer_id: int, epoch: int, produced: ProducedBatch) -> None:
-        producers = self._producers or self.load_producers()
+        producers = self.load_producers()
         before = producers.append(producer_id, epoch, produced, self._append_ms)
         self._producer_undo.append((producer_id, before))
 

@@ -135,6 +135,11 @@ class Producers:
                 batch = ProducedBatch(record.producer_sequence, record.messages, record.first, record.span)
                 self.append(record.producer_id, record.producer_epoch, batch, record.append_ms)
 
+    def pass_over(self, append_ms: int) -> None:
+        """Records without producers went by; the newest was appended at this time."""
+        if append_ms > self.last_append_ms:
+            self.last_append_ms = append_ms
+
     def snapshot(self) -> bytes:
         """All that is remembered, with a checksum: the content of `<first>.producers`."""
         parts = []

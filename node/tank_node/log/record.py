@@ -27,6 +27,7 @@ HEAD_BYTES = CHECKED_HEAD.size
 FIRST_AT = 0
 POSITION_AT = 12
 MAX_TIMESTAMP_AT = 32
+PRODUCER_ID_AT = 40
 FLAGS_AT = 59
 
 TRANSACTIONAL = 1
@@ -76,6 +77,11 @@ class Record(NamedTuple):
 def read_record(buffer: Buffer, offset: int) -> Record:
     """The record at an offset of a buffer that is long enough."""
     return Record._make(RECORD.unpack_from(buffer, offset))
+
+
+def names_producers(records: bytes) -> bool:
+    """Whether one of these packed records is of an idempotent producer."""
+    return any(memoryview(records).cast("Q")[PRODUCER_ID_AT // 8 :: RECORD_BYTES // 8].tolist())
 
 
 def checksum(batch: Buffer, record: Record) -> int:

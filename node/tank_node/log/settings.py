@@ -7,8 +7,8 @@ from tank_protos.topic_settings import CleanupPolicy, TopicSettings
 MAX_SEGMENT_RECORDS = 16 * 1024 * 1024
 """A segment is sealed at so many batches: an index of 1 GiB, which the next recovery may have to read."""
 
-MAX_SEGMENT_POSITION = 2**32 - 1
-"""Positions in an index record are 32 bits."""
+MAX_SEGMENT_BYTES = 2**32 - 1
+"""Positions in an index record are 32 bits: whatever the topic's setting, a segment ends before."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -32,7 +32,7 @@ class LogSettings:
     def from_topic(cls, settings: TopicSettings, replication_factor: int = 1) -> "LogSettings":
         """The part of a topic's settings that concerns the log of one partition."""
         return cls(
-            segment_bytes=settings.segment_bytes,
+            segment_bytes=min(settings.segment_bytes, MAX_SEGMENT_BYTES),
             roll_ms=settings.roll_ms,
             roll_jitter_ms=settings.roll_jitter_ms,
             retention_ms=settings.retention_ms,

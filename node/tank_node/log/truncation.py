@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 from tank_node.disk import read_file, write_file
 from tank_node.log import swap
 from tank_node.log.errors import DiskFailed
+from tank_node.log.index import SCAN_RECORDS
 from tank_node.log.producers import Producers
+from tank_node.log.record import names_producers
 from tank_node.log.segment import LOG, PRODUCERS, Segment
 
 if TYPE_CHECKING:
@@ -134,5 +136,17 @@ def restore_producers(log: "AppendableLog") -> Producers:
         break
     for at, segment in enumerate(log.segments):
         if at + 1 == len(log.segments) or log.segments[at + 1].base > start:
-            producers.replay(segment.index.records(segment.index.containing(start)))
+            _replay(producers, segment, segment.index.containing(start))
     return producers
+
+
+def _replay(producers: Producers, segment: Segment, start: int) -> None:
+    """Takes the records in from `start` on; pieces without any producer, the usual ones, at a glance: a
+    segment may have 16 million records, and the event loop waits."""
+    index = segment.index
+    for begin in range(start, index.count, SCAN_RECORDS):
+        end = min(begin + SCAN_RECORDS, index.count)
+        if names_producers(index.raw(begin, end)):
+            producers.replay(index.records(begin, end))
+        else:
+            producers.pass_over(index.record(end - 1).append_ms)

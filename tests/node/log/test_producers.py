@@ -2,6 +2,8 @@
 
 import pytest
 
+from tank_node.log.errors import StorageError
+from tank_node.log.index import SCAN_RECORDS
 from tank_node.log.producers import (
     FORGOTTEN_AFTER_MS,
     MAX_PRODUCERS,
@@ -10,8 +12,9 @@ from tank_node.log.producers import (
     Producers,
     ProducerVerdict,
 )
+from tank_node.log.record import Record, names_producers
 from tank_node.log.settings import LogSettings
-from tests.support.logs import FOLDER, Folder, append
+from tests.support.logs import FOLDER, Folder, append, read_all
 
 APPEND = ProducerVerdict(Outcome.APPEND)
 
@@ -187,3 +190,42 @@ def test_a_truncation_undoes_the_memory() -> None:
     log = folder.kill()
     assert log.check_producer(9, 0, 8, 1) == APPEND
     assert log.check_producer(9, 1, 1, 1).outcome is Outcome.GAP
+
+
+@pytest.mark.parametrize("producer", [0, 1, 255, 256, 2**32, 2**63])
+@pytest.mark.parametrize("place", [0, 1, 99])
+def test_one_producer_among_many_records_is_seen(producer: int, place: int) -> None:
+    plain = Record(1, 0, 0, 10, 2**32 - 1, 2**63, 2**63, 0, 7, 9, 3, 1, 255, 5)
+    records = [plain._replace(producer_id=producer if i == place else 0).pack() for i in range(100)]
+    assert names_producers(b"".join(records)) is (producer != 0)
+
+
+def test_a_producer_that_others_followed_is_remembered_with_the_logs_own_time() -> None:
+    folder = Folder()
+    log = folder.log()
+    append(log, b"p", producer=(9, 0, 0), now_ms=1000)
+    for n in range(SCAN_RECORDS + 10):
+        append(log, b"x", now_ms=2000 + n, write=n % 100 == 0)
+    log.write_staged()
+    log = folder.kill()
+    assert log.check_producer(9, 0, 1, 1).outcome is Outcome.APPEND
+    assert log.load_producers().last_append_ms == 2000 + SCAN_RECORDS + 9
+
+
+def test_a_batch_whose_producers_cannot_be_read_changes_nothing() -> None:
+    folder = Folder()
+    log = folder.log()
+    append(log, b"p", producer=(9, 0, 0))
+    log = folder.reopen()
+    append(log, b"x", write=False)
+    index = folder.fault.paths(".index")[0]
+    folder.fault.delete(folder.fault.paths(".producers")[0])
+    content = folder.fault.content(index)
+    log.segments[0].index.drop_memory()
+    folder.fault.overwrite(index, b"")
+    with pytest.raises(StorageError):
+        append(log, b"q", producer=(9, 0, 1))
+    assert log.last == 2
+    folder.fault.overwrite(index, content)
+    assert append(log, b"q", producer=(9, 0, 1)) == (3, 3)
+    assert read_all(log) == {1: b"p", 2: b"x", 3: b"q"}
