@@ -9,7 +9,7 @@ MAX_PARTITIONS_OF_A_TOPIC = 65_530
 """TANK's own bound."""
 
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_NOT_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Not `str.isprintable`: what is printable differs between versions of Python, and a controller that replays
 its log under another one must judge names as before."""
 _LETTER_OR_DIGIT = re.compile(r"[A-Za-z0-9]")
@@ -24,6 +24,6 @@ def topic_name_problem(name: str) -> str | None:
 
 def group_name_problem(name: str) -> str | None:
     """What is wrong with a consumer group's name; None when it is good."""
-    if not _CONTROL.search(name) and 1 <= len(name.encode()) <= MAX_GROUP_NAME_BYTES:
+    if not _NOT_TEXT.search(name) and 1 <= len(name.encode()) <= MAX_GROUP_NAME_BYTES:
         return None
     return f"a group's name has 1 to {MAX_GROUP_NAME_BYTES} bytes of text without control characters"

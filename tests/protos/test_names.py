@@ -21,6 +21,6 @@ def test_groups_may_be_called(name: str) -> None:
     assert group_name_problem(name) is None
 
 
-@pytest.mark.parametrize("name", ["", "a\tb", "a\n", "\x7f", "\x9b", "\u2028", "é" * 128])
+@pytest.mark.parametrize("name", ["", "a\tb", "a\n", "\x7f", "\x9b", "\u2028", "\udc80", "é" * 128])
 def test_groups_may_not_be_called(name: str) -> None:
     assert "255 bytes" in (group_name_problem(name) or "")
