@@ -8,17 +8,19 @@ again. The files as they were found stay beside the new ones as `.damaged`.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tank_node.log import swap
 from tank_node.log.errors import DiskFailed
 from tank_node.log.record import RECORD_BYTES, SPARSE, Record, matches
-from tank_node.log.recovery import FolderScan, batches, rewrite, scan
+from tank_node.log.recovery import READ_BYTES, FolderScan, batches, rewrite, scan
 from tank_node.log.rewrite import SegmentWriter
 from tank_node.log.segment import INDEX, LOG, Segment
 from tank_protos import bundle, varint
 from tank_protos.errors import WireError
+from tank_protos.framing import MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
     from tank_node.log.log import PartitionLog
@@ -149,34 +151,53 @@ def _parse(segment: Segment, begin: int, log_bytes: int, last: int, behind: int,
 
     As far as they can be understood.
     """
-    if begin >= log_bytes or last + 1 >= behind:
-        return []
-    file = segment.log_end.file
-    content = memoryview(file.files.disk.read_at(file.files.use(file), log_bytes - begin, begin))
-    found = []
-    at = 0
-    while at < len(content):
-        try:
-            length, start = varint.read(content, at)
-            batch = content[at : start + length]
-            if start + length > len(content):
-                break
+    found: list[_Parsed] = []
+    if last + 1 >= behind:
+        return found
+    try:
+        for position, batch, start in _raw_batches(segment, begin, log_bytes):
             header = bundle.validate(batch)
-        except WireError:
-            break
-        first = header.first if header.sparse else last + 1
-        span = header.last - header.first if header.sparse else header.messages - 1
-        if first <= last or first >= behind or first + span >= below:
-            break
-        timestamp = bundle.first_timestamp_ms(batch, header) or 0
-        try:  # the header alone could be chance: nothing else vouches for these bytes
-            bundle.decode(content[start : start + length], first)
-        except WireError:
-            break
-        found.append(_Parsed(begin + at, len(batch), first, span, header.messages, header.sparse, timestamp))
-        last = first + span
-        at += len(batch)
+            first = header.first if header.sparse else last + 1
+            span = header.last - header.first if header.sparse else header.messages - 1
+            if first <= last or first >= behind or first + span >= below:
+                break
+            timestamp = bundle.first_timestamp_ms(batch, header) or 0
+            bundle.decode(
+                batch[start:], first
+            )  # the header alone could be chance: nothing else vouches for it
+            found.append(
+                _Parsed(position, len(batch), first, span, header.messages, header.sparse, timestamp)
+            )
+            last = first + span
+    except WireError:
+        pass
     return found
+
+
+def _raw_batches(segment: Segment, position: int, log_bytes: int) -> Iterator[tuple[int, memoryview, int]]:
+    """(position, batch, where its bundle begins) of what lies back to back, by its length prefixes alone.
+
+    A few MiB at a time. Raises WireError.
+    """
+    file = segment.log_end.file
+
+    def read(length: int) -> memoryview:
+        wanted = min(length, log_bytes - position)
+        return memoryview(file.files.disk.read_at(file.files.use(file), wanted, position))
+
+    window = memoryview(b"")
+    while position < log_bytes:
+        if len(window) < varint.MAX_BYTES:
+            window = read(READ_BYTES)
+        length, start = varint.read(window, 0)
+        end = start + length
+        if len(window) < end <= MAX_FRAME_BYTES:
+            window = read(max(end, READ_BYTES))
+        if len(window) < end:
+            return
+        yield position, window[:end], start
+        position += end
+        window = window[end:]
 
 
 def _write_anew(

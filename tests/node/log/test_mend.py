@@ -1,5 +1,8 @@
 """Making a damaged log whole where there is no replica: what is kept is durable, no number is given twice."""
 
+import pytest
+
+from tank_node.log import mend
 from tank_node.log.log import LogState
 from tank_node.log.settings import LogSettings
 from tests.support.logs import FOLDER, Folder, append, read_all
@@ -39,3 +42,19 @@ def test_a_log_found_bad_while_it_runs_gives_no_number_twice_even_if_nothing_was
     log.maintain(1000, 6)
     assert append(log, b"next") == (7, 7)
     assert read_all(log)[7] == b"next"
+
+
+@pytest.mark.parametrize("window", [6, 40, 100, 1 << 20])
+def test_a_lost_index_is_made_anew_a_piece_of_the_log_at_a_time(
+    window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mend, "READ_BYTES", window)
+    folder = Folder()
+    log = folder.log()
+    stored = {n: b"%03d" % n * (1 + n % 5 * 20) for n in range(1, 40)}
+    for value in stored.values():
+        append(log, value)
+    folder.data.close()
+    folder.fault.delete(f"{FOLDER}/{1:020d}.index")
+    log = folder.kill()
+    assert (log.state, log.last, read_all(log)) == (LogState.ACTIVE, 39, stored)
