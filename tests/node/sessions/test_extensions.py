@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.controller_link import GroupsOutcome
+from tank_node.controller_link import GroupsOutcome, TopicOutcome
+from tank_node.limits import Limits
 from tank_protos.error_codes import ErrorCode
+from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     AlteredSetting,
     AlterTopicRequest,
@@ -146,6 +148,21 @@ def test_asking_for_partitions_that_do_not_exist_ends_nothing(node: BenchNode) -
     known, unknown = answer.partitions
     assert (known.first_available, known.high_water_mark) == (0, 0)
     assert (unknown.first_available, unknown.reason) == (2**64 - 1, 0xFB)
+
+
+def test_what_the_controller_has_not_answered_is_bounded(tmp_path: Path) -> None:
+    with BenchNode(tmp_path / "data", Limits(request_bytes=100)) as node:
+        client = node.client()
+        pending: list[Callable[[TopicOutcome], None]] = []
+        node.controller.delete_topic = lambda name, done: pending.append(done)  # type: ignore[method-assign]
+        request = DeleteTopicRequest(0, 1, "x" * 40)
+        client.feed(b"".join(frame(request.ID, request.encode())) * 5)
+        assert (len(pending), client.session.is_full) == (3, True)
+        while pending:
+            pending.pop(0)(TopicOutcome(ErrorCode.NONE, "", 1))
+            client.feed(b"")
+        assert len(client.answers()) == 5
+        assert client.session.asked_bytes == 0
 
 
 def test_answers_for_a_connection_that_is_gone_are_dropped(node: BenchNode) -> None:

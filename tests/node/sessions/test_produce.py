@@ -104,6 +104,16 @@ def test_a_sparse_bundles_own_numbers_win(node: BenchNode) -> None:
     assert read(client) == [(5, b"five"), (9, b"nine")]
 
 
+def test_a_sparse_bundle_keeps_its_numbers_by_the_short_way_too(node: BenchNode) -> None:
+    client = node.client()
+    assert produce(client, batch_of(b"one")) == b"\0"
+    sparse = bundle.as_batch(bundle.encode_sparse([5, 9], [b"five", b"nine"], timestamps=1))
+    assert client.session.path.partition is not None
+    assert produce(client, sparse) == b"\0"
+    assert produce(client, sparse) == b"\x0a"
+    assert read(client) == [(1, b"one"), (5, b"five"), (9, b"nine")]
+
+
 def test_a_replicas_push_closes_a_connection_that_is_no_replicas(node: BenchNode) -> None:
     with pytest.raises(WireError):
         produce_at(node.client(), 1, bundle.encode([b"x"], timestamps=1), version=0x100)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tank_node.limits import Limits
+from tank_node.sessions import consume as consume_module
 from tank_protos import bundle
 from tank_protos.generated.tank import (
     AwaitEndsRequest,
@@ -95,6 +96,32 @@ def test_min_bytes_count_all_writes_that_one_fsync_covers(node: BenchNode) -> No
         produce(producer, "durable", 0, b"x" * 50)
     node.sync()
     assert len(values_of(one(consumer))) == 3
+
+
+def test_min_bytes_do_not_count_what_lies_before_the_number_that_is_waited_for(node: BenchNode) -> None:
+    consumer, producer = node.client(), node.client()
+    produce(producer, "durable", 0, b"before" * 100)
+    consumer.send(consume(("durable", 0, 2), wait_ms=10_000, min_bytes=200))
+    node.sync()
+    produce(producer, "durable", 0, b"few")
+    node.sync()
+    assert consumer.taken() == b""
+    produce(producer, "durable", 0, b"enough" * 100)
+    node.sync()
+    assert values_of(one(consumer)) == [b"few", b"enough" * 100]
+
+
+def test_an_answer_ends_where_a_frame_would_grow_too_large(
+    node: BenchNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume_module, "ANSWER_BYTES", 1000)
+    client = node.client()
+    for partition in range(3):
+        produce(client, "a", partition, b"x" * 600)
+    client.answers()
+    client.send(consume(("a", 0, 1), ("a", 1, 1), ("a", 2, 1)))
+    lengths = [topic.partitions[0].chunk_length for topic in one(client).topics]
+    assert [length > 0 for length in lengths] == [True, True, False]
 
 
 def test_min_bytes_do_not_delay_what_is_there(node: BenchNode) -> None:
