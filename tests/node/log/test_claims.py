@@ -166,3 +166,33 @@ def test_a_segment_begun_before_a_kill_keeps_its_name_when_the_power_goes_later(
         folder.fault.lose_power(random.Random(seed))
         log = folder.reopen_after_power_loss()
         assert (log.state, read_all(log)) == (LogState.ACTIVE, {1: b"a", 2: b"b"})
+
+
+def test_what_is_appended_while_an_fsync_runs_is_synced_by_the_next_one() -> None:
+    for seed in range(10):
+        folder = Folder()
+        log = folder.log()
+        append(log, b"a")
+        work = log.begin_flush()
+        assert work is not None
+        work.run(folder.disk)
+        append(log, b"b")
+        log.end_flush(work)
+        assert log.synced == 1
+        log.flush()
+        assert log.synced == 2
+        folder.fault.lose_power(random.Random(seed))
+        assert read_all(folder.reopen_after_power_loss()) == {1: b"a", 2: b"b"}
+
+
+def test_a_segment_that_is_not_synced_is_not_compacted() -> None:
+    folder = Folder(settings=LogSettings(compact=True, min_cleanable_ratio=0.0))
+    log = folder.log()
+    for value in (b"old", b"new"):
+        append(log, value, keys=[b"k"])
+    log.roll()
+    log.maintain(1000, 2)
+    assert (log.compaction, log.compacted_through) == (None, 0)
+    log.flush()
+    log.maintain(1000, 2)
+    assert log.compacted_through == 2

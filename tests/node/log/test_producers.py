@@ -1,5 +1,7 @@
 """Idempotent producers: what is stored, what is a repeat, what is refused, and what survives."""
 
+import random
+
 import pytest
 
 from tank_node.log.errors import StorageError
@@ -229,3 +231,43 @@ def test_a_batch_whose_producers_cannot_be_read_changes_nothing() -> None:
     folder.fault.overwrite(index, content)
     assert append(log, b"q", producer=(9, 0, 1)) == (3, 3)
     assert read_all(log) == {1: b"p", 2: b"x", 3: b"q"}
+
+
+def test_an_orderly_stop_leaves_the_memory_in_one_file() -> None:
+    folder = Folder()
+    log = folder.log()
+    append(log, b"p", producer=(9, 0, 0))
+    log = folder.reopen()
+    assert [path.rpartition("/")[2] for path in folder.fault.paths(".producers")] == [f"{2:020d}.producers"]
+    read = folder.fault.bytes_read
+    assert log.check_producer(9, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 1, 1)
+    assert folder.fault.bytes_read - read < 200
+
+
+def test_a_snapshot_of_batches_that_were_truncated_is_not_believed_later() -> None:
+    folder = Folder()
+    log = folder.log()
+    append(log, b"p", producer=(9, 0, 0))
+    append(log, b"truncated", producer=(9, 0, 1))
+    log = folder.reopen()
+    log.truncate_to(1)
+    append(log, b"others")
+    append(log, b"others")
+    log = folder.kill()
+    assert log.check_producer(9, 0, 1, 1) == APPEND
+    assert log.check_producer(9, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 1, 1)
+
+
+def test_the_memory_survives_retention_and_a_power_failure_after_it() -> None:
+    for seed in range(20):
+        folder = Folder(settings=LogSettings(segment_bytes=50, retention_segments=2))
+        log = folder.log()
+        append(log, b"p" * 40, producer=(9, 0, 0))
+        for _ in range(3):
+            append(log, b"x" * 40)
+        log.flush()
+        log.maintain(1000, log.last)
+        assert log.first_available == 3
+        folder.fault.lose_power(random.Random(seed))
+        log = folder.reopen_after_power_loss()
+        assert log.check_producer(9, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 1, 1)
