@@ -129,9 +129,12 @@ class Broker:
                 if partition.write():
                     self._written(partition)
             except Exception:
-                logger.exception("%s/%d: a bug of ours", partition.topic_name, partition.number)
+                _report_bug(partition)
         for partition in touched:
-            partition.acknowledge()
+            try:
+                partition.acknowledge()
+            except Exception:
+                _report_bug(partition)
 
     def _written(self, partition: Partition) -> None:
         log = partition.log
@@ -151,6 +154,12 @@ class Broker:
         if partition is None:
             return
         self.begin_tick()
+        try:
+            self._take_over_sync(partition, log)
+        except Exception:
+            _report_bug(partition)
+
+    def _take_over_sync(self, partition: Partition, log: PartitionLog) -> None:
         if log.state is not LogState.ACTIVE:
             if not partition.refusal:
                 name, number = partition.topic_name, partition.number
@@ -356,3 +365,8 @@ class Broker:
 
 def _report(partition: Partition, error: StorageError) -> None:
     logger.error("partition %s/%d: %s", partition.topic_name, partition.number, error)
+
+
+def _report_bug(partition: Partition) -> None:
+    """What goes wrong with one partition is not to hurt the others, nor their clients."""
+    logger.exception("%s/%d: a bug of ours", partition.topic_name, partition.number)

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from tank_node.log.log import PartitionLog
+from tank_node.partition import Partition
+from tank_protos.framing import frame
+from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceTopic
 from tests.node.sessions.test_produce import batch_of, idempotent, outcome, produce
 from tests.support.bench_node import BenchNode
 
@@ -80,3 +83,23 @@ def test_times_below_a_millisecond_are_told_apart(node: BenchNode) -> None:
     node.sync()
     assert outcome(client)[0] == 0
     assert node.metrics.produce_latency.sum_s == pytest.approx(0.0003)
+
+
+@pytest.mark.parametrize("flush", ["replicated", "disk"])
+def test_a_bug_that_one_partition_meets_does_not_hurt_another(
+    node: BenchNode, flush: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Partition, mark: int) -> None:
+        if self.number == 0:
+            raise RuntimeError("a bug")
+        advance(self, mark)
+
+    advance = Partition.advance
+    node.controller.add("a", 2, flush=flush)
+    client = node.client()
+    monkeypatch.setattr(Partition, "advance", fails)
+    entries = [ProducePartition(number, memoryview(batch_of(b"x"))) for number in (0, 1)]
+    requests = [ProduceRequest(2, e.partition, "", 0, 0, [ProduceTopic("a", [e])]) for e in entries]
+    client.feed(b"".join(part for request in requests for part in frame(1, request.encode())))
+    node.sync()
+    assert [bytes(payload) for _, payload in client.answers()] == [b"\1\0\0\0\0"]
