@@ -1,5 +1,6 @@
 """The node's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes and people."""
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,11 @@ from tank_node.health import Health
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector, CollectorRegistry
+
+
+MAX_CONNECTIONS = 64
+"""More than probes and scrapers need, so few that they don't take the descriptors of logs and clients. Above
+it the oldest go: most likely somebody's who sends nothing. A burst may pass it by the listener's backlog."""
 
 
 class HttpServer:
@@ -23,6 +29,7 @@ class HttpServer:
         self._registry: CollectorRegistry | None = None
         self._health = health
         self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listens; the address with the port that the system chose for port 0. OSError."""
@@ -30,19 +37,33 @@ class HttpServer:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, keepalive_timeout=15.0)
+        runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, keepalive_timeout=15.0, shutdown_timeout=1.0
+        )
         await runner.setup()
+        server = runner.server
+        assert server is not None
+
+        def adopt() -> asyncio.Protocol:
+            connections = server.connections
+            for oldest in connections[: max(len(connections) + 1 - MAX_CONNECTIONS, 0)]:
+                oldest.force_close()
+            return server()
+
         try:
-            await web.TCPSite(runner, host, port, shutdown_timeout=1.0).start()
+            self._listener = await asyncio.get_running_loop().create_server(adopt, host, port)
         except OSError:
             await runner.cleanup()
             raise
         self._runner = runner
-        address: tuple[str, int] = runner.addresses[0]
+        address: tuple[str, int] = self._listener.sockets[0].getsockname()
         return address[0], address[1]
 
     async def stop(self) -> None:
         """Ends it; requests under way get a second."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None

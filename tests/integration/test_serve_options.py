@@ -1,10 +1,13 @@
 """What `tank serve` tells clients and operators: addresses, defaults, damage."""
 
+import contextlib
 import json
+import socket
 from pathlib import Path
 
 import pytest
 
+from tank_node.http import MAX_CONNECTIONS
 from tank_protos.generated.tank import DescribeTopicsRequest, DescribeTopicsResponse
 from tests.integration.test_serve import create_topic, get, stored, write_one
 from tests.support.broker_process import BrokerProcess, running_broker
@@ -58,3 +61,15 @@ def test_damage_that_the_start_mended_is_told(tmp_path: Path) -> None:
         (found,) = json.loads(get(broker.http_port, "/readyz")[1])["found_at_start"]
         assert "rebuilt" in found
         assert stored(broker, "t") == [b"one"]
+
+
+def test_who_holds_connections_to_the_http_port_shuts_nobody_out(tmp_path: Path) -> None:
+    with running_broker(tmp_path) as broker, contextlib.ExitStack() as held:
+        idle = [
+            held.enter_context(socket.create_connection(("127.0.0.1", broker.http_port), 10))
+            for _ in range(MAX_CONNECTIONS + 20)
+        ]
+        for _ in range(2):  # the first may come in one burst with those that wait to be taken
+            assert get(broker.http_port, "/healthz")[0] == 200
+        assert idle[0].recv(1) == b"", "the oldest had to go"
+        assert broker.stop(5) == 0
