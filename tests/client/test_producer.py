@@ -130,6 +130,28 @@ def test_a_failure_that_passes_is_waited_out_and_the_order_kept(error: ErrorCode
     run(scenario())
 
 
+@pytest.mark.parametrize("error", [ErrorCode.STORAGE, ErrorCode.NOT_ENOUGH_REPLICAS])
+def test_a_disk_that_is_full_from_the_first_bundle_on_is_waited_out(error: ErrorCode) -> None:
+    """The broker never heard of this producer then, and says so to the bundles behind the first."""
+
+    async def scenario() -> None:
+        async with ScriptedBroker(topics={"t": 1}) as broker, client(broker) as c:
+            full = iter([True] * 4)
+
+            def script(moment: Moment) -> Fate | int:
+                first = is_produce(moment) and moment.request.topics[0].partitions[0].sequence == 0
+                return error if first and not moment.carried_out and next(full, False) else Fate.SERVE
+
+            broker.script = script
+            async with c.producer(ProducerSettings(batch_bytes=1, linger_ms=0)) as producer:
+                for value in values(12):
+                    await producer.send("t", value)
+            assert broker.topics["t"][0].values() == values(12)
+            assert len(broker.topics["t"][0].producers) == 1, "nothing was forgotten"
+
+    run(scenario())
+
+
 def test_a_refused_bundle_fails_alone_and_the_others_go_on_in_order() -> None:
     async def scenario() -> None:
         async with ScriptedBroker(topics={"t": 1}) as broker, client(broker) as c:
@@ -180,7 +202,8 @@ def test_a_gap_that_is_the_brokers_fault_is_told() -> None:
         async with ScriptedBroker(topics={"t": 1}) as broker, client(broker) as c:
             producer = c.producer(ProducerSettings(linger_ms=0))
             await (await producer.send("t", b"a"))
-            broker.topics["t"][0].producers.clear()  # it has lost its memory, and expects sequence 0
+            for stored in broker.topics["t"][0].producers.values():
+                stored.clear()  # it knows the producer, has lost what it stored, and expects sequence 0
             with pytest.raises(errors.OutOfOrderSequence):
                 await (await producer.send("t", b"b"))
             assert await (await producer.send("t", b"c")) == Stored(2, 2)

@@ -35,6 +35,8 @@ class Log:
 
     def append_once(self, batch: bytes, producer: int, epoch: int, sequence: int) -> tuple[int, int, int]:
         """(error, first, last)"""
+        if sequence and producer not in self.producers:
+            return ErrorCode.UNKNOWN_PRODUCER, 0, 0
         known = self.producers.setdefault(producer, [])
         messages = read_header(next(bundles(batch))).messages
         for _, first_sequence, first, last in known:
