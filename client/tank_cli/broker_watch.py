@@ -1,7 +1,9 @@
-"""Tells a person when a command only waits because the broker has gone, and when it is back."""
+"""Tells a person when a command only waits because the broker has gone, or can't store what it is given; and
+when it goes on."""
 
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -17,8 +19,8 @@ LOOK_EVERY_S = 1.0
 class BrokerWatch(threading.Thread):
     """For `with`. The work calls `alive` whenever something came, and `waits` to say whether it waits at all.
 
-    After `SILENCE_S` of silence it tries whether the servers take a connection at all, and says it when they
-    don't.
+    After `SILENCE_S` of silence it tries whether the servers take a connection at all, and asks `why` what
+    else is wrong; it says so once, and once more when it is over.
     """
 
     def __init__(self, servers: str) -> None:
@@ -27,7 +29,9 @@ class BrokerWatch(threading.Thread):
         self._ended = threading.Event()
         self._last = time.monotonic()
         self._waiting = True
-        self._gone = False
+        self._told = False
+        self.why: Callable[[], BaseException | None] = lambda: None
+        """What keeps the broker, which is there, from doing the work; None: nothing that is known."""
 
     def alive(self) -> None:
         """Something came from the broker. Any thread may say so."""
@@ -40,17 +44,20 @@ class BrokerWatch(threading.Thread):
     def run(self) -> None:
         """The thread's work."""
         while not self._ended.wait(LOOK_EVERY_S):
-            if self._gone or (self._waiting and time.monotonic() - self._last >= SILENCE_S):
+            if self._told or (self._waiting and time.monotonic() - self._last >= SILENCE_S):
                 self.look()
 
     def look(self) -> None:
         """Tries the servers, and says what changed."""
         reasons = unreachable(self._servers, LOOK_EVERY_S)
-        if reasons and not self._gone:
+        trouble = None if reasons else self.why()
+        if reasons and not self._told:
             warn(f"no broker answers ({reasons}); it is tried again until one does, Ctrl-C ends it.")
-        elif not reasons and self._gone:
+        elif trouble is not None and not self._told:
+            warn(f"nothing is stored now ({trouble}); it is tried again, Ctrl-C ends it.")
+        elif self._told and not reasons and trouble is None:
             note("The broker answers again.")
-        self._gone = bool(reasons)
+        self._told = bool(reasons) or trouble is not None
         self.alive()
 
     def __enter__(self) -> Self:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tank_cli.broker_watch import BrokerWatch
 from tank_cli.exit_codes import CliError
-from tank_cli.figures import count_text
+from tank_cli.figures import count_text, plural
 from tank_cli.output import note
 from tank_cli.produce_input import Record, Records, grouped
 from tank_cli.progress import Progress
@@ -61,6 +61,14 @@ class Sent:
         self.first = stored.first if self.first is None else min(self.first, stored.first)
         self.last = stored.last if self.last is None else max(self.last, stored.last)
 
+    def so_far(self) -> str:
+        """For one whose sending ends before all is acknowledged."""
+        if not self.numbers_known:
+            return (
+                f"{plural(self.messages, 'message')} were sent; this broker does not tell how many it stored."
+            )
+        return f"Known to be stored: {count_text(self.stored)} of {plural(self.messages, 'message')}."
+
     def show(self, shown: Progress) -> None:
         """Progress by what is stored; its bytes by the mean size of a message."""
         stored = min(self.stored, self.messages) if self.numbers_known else self.messages
@@ -80,23 +88,33 @@ def send_all(
     """Sends everything and waits until it is acknowledged. What was read before a fault of the input, or
     before Ctrl-C, is sent, too; a second Ctrl-C drops it.
     """
+    from tank_client import errors
+
     sent = Sent(watch)
     with client.producer(settings) as producer:
+        watch.why = lambda: producer.trouble
         try:
             for run in runs:
                 for records in grouped(run, partition):
                     send_run(producer, topic, records, sent)
                 sent.show(shown)
+            producer.flush()
+        except errors.TankError:
+            note(sent.so_far())
+            raise
         except CliError:
             producer.flush()
             raise
         except KeyboardInterrupt:
             if sent.pending:
                 note("Interrupted: what was read is still being sent; Ctrl-C again drops it.")
-            producer.flush()
-            note(f"Interrupted after {count_text(sent.messages)} messages, all of them stored.")
+            try:
+                producer.flush()
+            except (KeyboardInterrupt, errors.TankError):
+                note(sent.so_far())
+                raise
+            note(f"Interrupted after {plural(sent.messages, 'message')}, all of them stored.")
             raise
-        producer.flush()
     return sent
 
 

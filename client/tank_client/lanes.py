@@ -230,6 +230,11 @@ class Lanes:
         self.held_bytes -= bundle.memory_bytes
         del self.unfinished[bundle.order]
 
+    @property
+    def trouble(self) -> errors.TankError | None:
+        """What keeps a bundle from being stored: its last failure; None: nothing that is known."""
+        return next((b.last_error for b in self.unfinished.values() if b.last_error is not None), None)
+
     def tidy(self) -> None:
         """Forgets about lanes that hold nothing."""
         for lane in [lane for lane in self.active if lane.idle]:

@@ -126,6 +126,11 @@ class Producer:
                 at = stop
         return list(deliveries)
 
+    @property
+    def trouble(self) -> errors.TankError | None:
+        """The last failure of something that is not stored yet and tried again; None: nothing is."""
+        return self._lanes.trouble
+
     async def flush(self) -> None:
         """Waits until everything sent so far is stored; raises the first failure since the last flush."""
         await self._sender.flush()

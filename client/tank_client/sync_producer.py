@@ -114,6 +114,12 @@ class Producer:
                 at = stop
         return list(deliveries)
 
+    @property
+    def trouble(self) -> errors.TankError | None:
+        """The last failure of something that is not stored yet and tried again; None: nothing is."""
+        with self._lock:
+            return self._lanes.trouble
+
     def flush(self) -> None:
         """Waits until everything sent so far is stored; raises the first failure since the last flush."""
         self._thread.run(self._sender.flush())

@@ -211,6 +211,8 @@ class FakeAdmin:
 class FakeProducer:
     """Stores at once."""
 
+    trouble: BaseException | None = None
+
     def __init__(self, broker: FakeBroker) -> None:
         self._broker = broker
 
