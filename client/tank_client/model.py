@@ -35,6 +35,8 @@ def parse_servers(servers: "str | list[str] | tuple[str, ...]") -> list[Address]
 
 
 def _parse_server(name: str) -> Address:
+    if "/" in name:
+        raise InvalidArgument(f"{name!r} is not HOST:PORT: write it without '//' and without a path")
     host, port = name, ""
     if name.startswith("["):
         host, bracket, rest = name[1:].partition("]")
