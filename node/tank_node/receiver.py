@@ -1,5 +1,6 @@
 """What comes in: a shared buffer for all connections of a tick, and one of its own for a large frame."""
 
+import contextlib
 import logging
 from mmap import mmap
 from typing import TYPE_CHECKING
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from tank_node.server import TankServer
 
 logger = logging.getLogger(__name__)
+
+_DISCARDED_RECEIVES = 16
+"""A client that goes on sending is not waited for."""
 
 
 class Receiver:
@@ -191,6 +195,14 @@ class Receiver:
             connection.large_bytes = connection.large_filled = 0
             self._large_frames -= 1
         self.starved.pop(connection, None)
+
+    def discard(self, connection: Connection) -> None:
+        """Throws away what came and was not read. A socket that is closed over unread bytes resets the
+        connection, which can overtake the last answers."""
+        with contextlib.suppress(OSError):
+            for _ in range(_DISCARDED_RECEIVES):
+                if not connection.socket.recv_into(self._view):
+                    return
 
     def _starve(self, connection: Connection) -> None:
         if not connection.starved:

@@ -94,6 +94,7 @@ class TankServer:
         while self._is_busy() and self.loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(_STOP_STEP_S)
         for connection in list(self.connections.values()):
+            self.receiver.discard(connection)
             self.close(connection, "")
         if self._timer is not None:
             self._timer.cancel()

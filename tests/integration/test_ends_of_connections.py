@@ -172,3 +172,21 @@ def test_a_stop_does_not_forget_answers_that_are_about_to_leave(node: ServedNode
             return node.server._is_busy()
 
         assert node.on_loop(answer)
+
+
+def test_the_last_answers_are_not_lost_to_requests_that_come_too_late(node: ServedNode) -> None:
+    with RawConnection(node.port) as client:
+        client.send(2, consume(1, wait_ms=60_000).encode())
+        until(lambda: node.on_loop(lambda: node.metrics.waiting) == 1, "the wait was not taken")
+
+        def take_no_more() -> None:
+            node.server._stopping = True
+            for connection in node.server.connections.values():
+                node.server.watch(connection)
+
+        node.on_loop(take_no_more)
+        for _ in range(20):
+            client.send(1, produce_request([b"x" * 1000]).encode())
+        node.stop()
+        assert client.receive()[0] == 2
+        assert client.socket.recv(1) == b"", "it was reset"
