@@ -34,9 +34,9 @@ def judge(lane: Lane, bundle: PendingBundle, error: errors.TankError, *, at_leas
             )
         return Verdict(False, error)
     if isinstance(error, errors.UnknownProducer):
-        # Either the broker has stored nothing of this producer yet, because the bundles before this one did not
-        # pass: then it goes again behind them. Or it has forgotten it, and cannot tell whether it has the
-        # bundle: then only one that surely was not stored goes on.
+        # Either the broker has stored nothing of this producer yet, because the bundles before this one did
+        # not pass: then it goes again behind them. Or it has forgotten it, and cannot tell whether it has
+        # the bundle: then only one that surely was not stored goes on.
         if not lane.gap_can_close(bundle):
             lane.forget_identity()
         return Verdict(True, error)
