@@ -5,6 +5,7 @@ durations take ms, s, min, h, d, w, mon (30 days), y (365 days); both may be sum
 A number without a unit is bytes, or seconds.
 """
 
+import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -385,7 +386,9 @@ def _shown(text: str) -> str:
 
 
 def _nearest(key: str) -> str:
-    """The known key that shares most words with this one."""
+    """The known key that is most like this one, or shares most words with it."""
+    if close := difflib.get_close_matches(key.lower(), _SETTINGS, n=1, cutoff=0.7):
+        return f"did you mean {close[0]}?"
     words = set(re.split(r"[._-]", key.lower()))
     best = max(_SETTINGS, key=lambda known: len(words & set(known.split("."))))
     if words & set(best.split(".")):

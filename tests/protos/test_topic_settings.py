@@ -100,6 +100,8 @@ def test_a_value_that_cannot_be_is_refused_with_key_value_and_advice(key: str, v
 def test_an_unknown_key_names_the_nearest() -> None:
     with pytest.raises(SettingError, match=r"did you mean log\.retention\.secs"):
         from_pairs({"retention.secs": "1d"})
+    with pytest.raises(SettingError, match="did you mean flush"):
+        from_pairs({"Flsh": "disk"})
     with pytest.raises(SettingError, match="the keys are"):
         from_pairs({"zzz": "1"})
 
