@@ -155,8 +155,7 @@ class AppendableLog:
 
         first: None: number it last + 1 onwards; else its own number, above `last`; after a gap it must be
         sparse. span: last - first. max_timestamp_ms: the greatest of its messages, 0: unknown. The bytes must
-        not change until `write_staged`. Returns (first, last). Raises LogFailed, LogDamaged or LogClosed when
-        the log takes no writes; touches the disk only for the first batch after opening."""
+        not change until `write_staged`. Returns (first, last). Raises StorageError, with nothing staged."""
         if self.state is not LogState.ACTIVE:
             self._refuse()
         if not self._runs:
@@ -195,9 +194,8 @@ class AppendableLog:
         if not self.epochs or self.epochs[-1][0] != leader_epoch:
             self.epochs.append((leader_epoch, number))
         if producer_id:
-            self._remember(
-                producer_id, producer_epoch, ProducedBatch(producer_sequence, messages, number, span)
-            )
+            produced = ProducedBatch(producer_sequence, messages, number, span)
+            self._remember(producer_id, producer_epoch, produced)
         return number, last
 
     def _begin_staging(self) -> None:
