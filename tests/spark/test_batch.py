@@ -216,10 +216,22 @@ def test_what_cannot_be_written_is_refused(
     assert topic.ends()[1] == 0
 
 
+class OverConnect:
+    """A session as Spark Connect gives it: without a context."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("sparkContext", "_jvm", "_jsparkSession"):
+            raise AttributeError(f"{name} is not supported in Spark Connect")
+        return getattr(self._spark, name)
+
+
 def test_registering_checks_the_workers(
     spark: SparkSession, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pyspark_tank.register(spark)
+    pyspark_tank.register(OverConnect(spark))
     assert new_topic().read(spark).count() == 0
     monkeypatch.setattr(registration, "NEEDED", (*registration.NEEDED, "a_package_that_nobody_has"))
     with pytest.raises(
