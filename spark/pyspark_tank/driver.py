@@ -24,7 +24,7 @@ from pyspark_tank.positions import (
 )
 
 if TYPE_CHECKING:
-    from tank_client.model import Ends
+    from tank_client.model import Ends, TopicDescription
     from tank_client.sync import Client
 
 logger = logging.getLogger("pyspark_tank")
@@ -45,26 +45,46 @@ def data_loss(fail: bool, what: str) -> None:
     logger.warning("%s; going on without those messages (failOnDataLoss=false)", what)
 
 
-def subscribed_partitions(client: Client, subscription: Subscription) -> dict[str, tuple[int, ...]]:
-    """The partitions that a subscription means now. Raises OptionError or the client's UnknownTopic."""
+def subscribed_partitions(
+    client: Client, subscription: Subscription, *, skip_missing: bool = False
+) -> dict[str, tuple[int, ...]]:
+    """The partitions that a subscription means now. Raises OptionError or the client's UnknownTopic; with
+    `skip_missing`, topics that aren't there (any more) are left out instead.
+    """
     if subscription.pattern:
         wanted = re.compile(subscription.pattern)
         topics = [topic for topic in client.admin.describe_topics() if wanted.fullmatch(topic.name)]
     else:
-        topics = client.admin.describe_topics(list(subscription.assigned or subscription.topics))
+        topics = _named_topics(client, list(subscription.assigned or subscription.topics), skip_missing)
     partitions = {
         topic.name: tuple(sorted(part.partition for part in topic.partitions))
         for topic in sorted(topics, key=lambda topic: topic.name)
     }
     for topic, assigned in subscription.assigned.items():
-        missing = set(assigned) - set(partitions.get(topic, ()))
-        if missing:
+        there = partitions.get(topic)
+        if there is None:
+            continue
+        missing = set(assigned) - set(there)
+        if missing and not skip_missing:
             raise OptionError(
-                f"assign names partition {min(missing)} of topic {topic!r}, which has "
-                f"{len(partitions.get(topic, ()))}: they are numbered from 0"
+                f"assign names partition {min(missing)} of topic {topic!r}, which has {len(there)}: "
+                "they are numbered from 0"
             )
-        partitions[topic] = assigned
+        partitions[topic] = tuple(number for number in assigned if number not in missing)
     return partitions
+
+
+def _named_topics(client: Client, names: list[str], skip_missing: bool) -> list[TopicDescription]:
+    from tank_client.errors import UnknownTopic
+
+    while names:
+        try:
+            return client.admin.describe_topics(names)
+        except UnknownTopic as unknown:
+            if not skip_missing:
+                raise
+            names = [name for name in names if name != unknown.topic]
+    return []
 
 
 def ends_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -46,6 +46,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         self._connection: Client | None = None
         self._connected_in = 0  # the process: a fork must not use its parent's connection
         self._target: Offsets | None = None  # set: trigger(availableNow=True), nothing above is read
+        self._target_checked = False  # whether the checkpoint's offsets were held against it
         self._reported: Offsets | None = None
         self._last_batch_s = time.monotonic()
 
@@ -57,6 +58,8 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         client = self._client()
         partitions = subscribed_partitions(client, self._options.subscription)
         start = resolve(client, self._options.starting, partitions, self._options, starting=True)
+        if self._target is not None:  # noted before, and messages may have come since
+            self._target = _greater(self._target, start)
         return offsets_to_json(start)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -70,16 +73,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
     def latestOffset(self, start: JsonOffset, limit: ReadLimit) -> JsonOffset:
         """How far the next batch goes. Without news it waits in the broker for `latestOffsetWaitMs`."""
         begin = offsets_from_json(start)
-        end = self._target if self._target is not None else self._news(begin)
-        end = {
-            topic: {
-                partition: offset
-                if self._target is None
-                else max(offset, begin.get(topic, {}).get(partition, 0))
-                for partition, offset in partitions.items()
-            }
-            for topic, partitions in end.items()
-        }
+        end = self._target_from(begin) if self._target is not None else self._news(begin)
         ranges = ranges_between(begin, end)
         if not isinstance(limit, ReadAllAvailable) and self._too_few(sum(part.size for part in ranges)):
             ranges = []
@@ -96,7 +90,10 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
     def prepareForTriggerAvailableNow(self) -> None:
         """Notes the ends of now: the query goes no further."""
         client = self._client()
-        self._target = latest(ends_of(client, subscribed_partitions(client, self._options.subscription)))
+        skip_missing = not self._options.fail_on_data_loss
+        partitions = subscribed_partitions(client, self._options.subscription, skip_missing=skip_missing)
+        self._target = latest(ends_of(client, partitions))
+        self._target_checked = False
         self._reported = self._target
 
     def partitions(self, start: JsonOffset, end: JsonOffset) -> list[TankPartition]:
@@ -120,31 +117,67 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
 
     def _news(self, begin: Offsets) -> Offsets:
         """How far the partitions reach, after waiting for one of them to reach further than `begin`."""
-        client = self._client()
-        partitions = subscribed_partitions(client, self._options.subscription)
-        lost = sorted(
+        from tank_client.errors import UnknownPartition, UnknownTopic
+
+        client, wait_ms = self._client(), self._options.latest_offset_wait_ms
+        try:
+            ends = ends_of(client, self._subscribed(client, begin), begin, wait_ms)
+        except (UnknownPartition, UnknownTopic):  # perhaps deleted while it waited: this tells
+            ends = ends_of(client, self._subscribed(client, begin))
+        if not ends:
+            time.sleep(wait_ms / 1000)  # no broker to wait in: no partition is there
+        reached = self._reported = latest(ends)
+        if not self._options.fail_on_data_loss:
+            _skip_expired(begin, earliest(ends))
+        self._check_ends(begin, reached)
+        return reached
+
+    def _target_from(self, begin: Offsets) -> Offsets:
+        """Where availableNow ends; what the query has read before must still be there, as without it."""
+        assert self._target is not None
+        if not self._target_checked:
+            self._check_gone(begin, self._target)
+            self._check_ends(begin, self._target)
+            self._target_checked = True
+        return self._target
+
+    def _subscribed(self, client: Client, begin: Offsets) -> dict[str, tuple[int, ...]]:
+        """The partitions to read now. One that was read and is gone is lost data, as in the Kafka source."""
+        from tank_client.errors import UnknownTopic
+
+        fail = self._options.fail_on_data_loss
+        try:
+            partitions = subscribed_partitions(client, self._options.subscription, skip_missing=not fail)
+        except UnknownTopic as unknown:
+            if unknown.topic in begin:
+                self._check_gone({unknown.topic: begin[unknown.topic]}, {})
+            raise
+        self._check_gone(begin, partitions)
+        return partitions
+
+    def _check_gone(self, begin: Offsets, partitions: Mapping[str, Container[int]]) -> None:
+        gone = sorted(
             f"{topic}/{number}"
             for topic, numbers in begin.items()
             for number in numbers
             if number not in partitions.get(topic, ())
         )
-        fail = self._options.fail_on_data_loss
-        if lost:
-            data_loss(fail, f"the query reads {', '.join(lost)}, gone from the broker")
-        ends = ends_of(client, partitions, begin, self._options.latest_offset_wait_ms)
-        reached = self._reported = latest(ends)
-        if not fail:
-            _skip_expired(begin, earliest(ends))
+        if gone:
+            data_loss(
+                self._options.fail_on_data_loss,
+                f"the query has read {', '.join(gone)}: deleted, or not subscribed to any more",
+            )
+
+    def _check_ends(self, begin: Offsets, reached: Offsets) -> None:
         for topic, numbers in begin.items():
             for number, offset in numbers.items():
                 end = reached.get(topic, {}).get(number, offset)
                 if end < offset:
                     data_loss(
-                        fail,
+                        self._options.fail_on_data_loss,
                         f"{topic}/{number}: the query has read up to {offset - 1}, and the broker ends at "
                         f"{end - 1}: the topic was made anew, or lost its end",
                     )
-        return reached
 
     def _too_few(self, waiting: int) -> bool:
         """Whether to wait for minOffsetsPerTrigger: at most maxTriggerDelay, and not under availableNow."""
@@ -160,6 +193,17 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
             self._connection = Client(self._options.servers)
             self._connected_in = os.getpid()
         return self._connection
+
+
+def _greater(some: Offsets, others: Offsets) -> Offsets:
+    """The offsets of `some`, each raised to that of `others` where it is below."""
+    return {
+        topic: {
+            partition: max(offset, others.get(topic, {}).get(partition, offset))
+            for partition, offset in partitions.items()
+        }
+        for topic, partitions in some.items()
+    }
 
 
 def _skip_expired(begin: Offsets, first: Offsets) -> None:

@@ -1,0 +1,155 @@
+"""Topics that go away under a query: the driver's side of a stream at a real broker, without Spark."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pyspark_tank.columns import layout_of
+from pyspark_tank.errors import DataLossError
+from pyspark_tank.options import parse_source_options
+from pyspark_tank.stream_reader import TankStreamReader
+from tank_client.errors import UnknownTopic
+
+if TYPE_CHECKING:
+    from tank_client.sync import Client
+    from tests.spark.conftest import NewTopic
+    from tests.spark.topics import Topic
+
+pytestmark = pytest.mark.integration
+
+STEP_S = 60
+NewReader = Callable[..., TankStreamReader]
+ANYTHING: dict[str, Any] = {"latestOffsetWaitMs": "0", "startingOffsets": "earliest"}
+
+
+def reader_of(topic: Topic, **options: str) -> TankStreamReader:
+    from pyspark.sql.types import BinaryType, StructType
+
+    given = {"servers": topic.servers, **ANYTHING, **options}
+    parsed = parse_source_options(given, streaming=True)
+    schema = StructType().add("value", BinaryType())
+    return TankStreamReader(parsed, schema, layout_of(schema, parsed))
+
+
+def next_offset(reader: TankStreamReader, start: dict[str, Any]) -> dict[str, Any]:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+    return reader.latestOffset(start, ReadAllAvailable())
+
+
+@pytest.fixture
+def two(new_topic: NewTopic) -> tuple[Topic, Topic]:
+    """A topic that stays and one that a test deletes, three messages in each."""
+    kept, doomed = new_topic(), new_topic()
+    kept.add_numbers(0, 3)
+    doomed.add_numbers(0, 3)
+    return kept, doomed
+
+
+def subscriptions(kept: Topic, doomed: Topic) -> list[dict[str, str]]:
+    return [
+        {"subscribe": f"{kept.name},{doomed.name}"},
+        {"subscribePattern": f"{kept.name}|{doomed.name}"},
+        {"assign": f'{{"{kept.name}": [0], "{doomed.name}": [0]}}'},
+    ]
+
+
+@pytest.mark.parametrize("way", range(3))
+def test_a_deleted_topic_stops_the_query(two: tuple[Topic, Topic], client: Client, way: int) -> None:
+    kept, doomed = two
+    reader = reader_of(kept, **subscriptions(kept, doomed)[way])
+    start = next_offset(reader, reader.initialOffset())
+    assert start == {kept.name: {"0": 4}, doomed.name: {"0": 4}}
+    client.admin.delete_topic(doomed.name)
+    with pytest.raises(DataLossError, match=f"{doomed.name}/0: deleted.*failOnDataLoss"):
+        next_offset(reader, start)
+    reader.stop()
+
+
+@pytest.mark.parametrize("way", range(3))
+def test_a_deleted_topic_is_left_out_when_it_may(
+    two: tuple[Topic, Topic], client: Client, caplog: pytest.LogCaptureFixture, way: int
+) -> None:
+    kept, doomed = two
+    reader = reader_of(kept, failOnDataLoss="false", **subscriptions(kept, doomed)[way])
+    start = next_offset(reader, reader.initialOffset())
+    client.admin.delete_topic(doomed.name)
+    kept.add_numbers(3, 5)
+    with caplog.at_level(logging.WARNING, "pyspark_tank"):
+        end = next_offset(reader, start)
+        assert end == {kept.name: {"0": 6}}
+        assert next_offset(reader, end) == end
+    assert len(caplog.records) == 1, "it is told once"
+    assert f"{doomed.name}/0" in caplog.text
+    client.admin.create_topic(doomed.name)
+    doomed.add_numbers(0, 1)
+    again = next_offset(reader, end)
+    assert again == {kept.name: {"0": 6}, doomed.name: {"0": 2}}, "made anew, it is read from its beginning"
+    assert [part.messages.start for part in reader.partitions(end, again)] == [1]
+    reader.stop()
+
+
+def test_a_topic_deleted_while_the_driver_waits_in_the_broker(new_topic: NewTopic, client: Client) -> None:
+    doomed = new_topic()
+    reader = reader_of(doomed, subscribe=doomed.name, failOnDataLoss="false", latestOffsetWaitMs="3000")
+    start = reader.initialOffset()
+    found: list[Any] = []
+    waiting = threading.Thread(target=lambda: found.append(next_offset(reader, start)))
+    waiting.start()
+    client.admin.delete_topic(doomed.name)
+    waiting.join(STEP_S)
+    assert found == [{}]
+    assert next_offset(reader, {}) == {}, "no topic is left, and the query goes on waiting"
+    reader.stop()
+
+
+def test_a_topic_that_never_was_is_an_error_either_way(new_topic: NewTopic) -> None:
+    there = new_topic()
+    for fail in ("true", "false"):
+        reader = reader_of(there, subscribe=f"{there.name},no-such-topic", failOnDataLoss=fail)
+        with pytest.raises(UnknownTopic, match="tank topic create no-such-topic"):
+            reader.initialOffset()
+        reader.stop()
+    reader = reader_of(there, subscribe=f"{there.name},no-such-topic")
+    with pytest.raises(UnknownTopic, match="no-such-topic"):
+        next_offset(reader, {there.name: {"0": 1}})
+    reader.stop()
+
+
+def test_available_now_notices_lost_data_too(two: tuple[Topic, Topic], client: Client) -> None:
+    kept, anew = two
+    start = {kept.name: {"0": 4}, anew.name: {"0": 4}}
+    client.admin.delete_topic(anew.name)
+
+    def target(fail: str) -> dict[str, Any]:
+        reader = reader_of(kept, subscribePattern=f"{kept.name}|{anew.name}", failOnDataLoss=fail)
+        reader.prepareForTriggerAvailableNow()
+        try:
+            return next_offset(reader, start)
+        finally:
+            reader.stop()
+
+    with pytest.raises(DataLossError, match=f"{anew.name}/0: deleted"):
+        target("true")
+    assert target("false") == {kept.name: {"0": 4}}
+    client.admin.create_topic(anew.name)
+    anew.add_numbers(0, 1)
+    with pytest.raises(DataLossError, match="made anew"):
+        target("true")
+    assert target("false") == {kept.name: {"0": 4}, anew.name: {"0": 2}}
+
+
+def test_messages_that_come_between_the_two_questions_are_not_lost_data(new_topic: NewTopic) -> None:
+    topic = new_topic()
+    topic.add_numbers(0, 3)
+    reader = reader_of(topic, subscribe=topic.name, startingOffsets="latest")
+    reader.prepareForTriggerAvailableNow()
+    topic.add_numbers(3, 5)
+    start = reader.initialOffset()
+    assert start == next_offset(reader, start) == {topic.name: {"0": 6}}
+    reader.stop()
