@@ -56,7 +56,7 @@ class Consumer:
         self._max_age_s = caller.settings.metadata_max_age_ms / 1000
         self._looked_at = 0.0
         self._starting = asyncio.Lock()
-        # A batch of which `messages()` has handed out a part.
+        # What `next_part` gave and nobody has handed out wholly: a new reader goes on within it.
         self._partial: deque[tuple[Track, MessageBatch]] = deque()
 
     async def __aenter__(self) -> "Consumer":
@@ -124,13 +124,16 @@ class Consumer:
         """For the faces: the messages of a part, each counted as read when it is handed out."""
         track, batch = part
         generation = track.generation
-        # Until all of it is handed out, the batch counts as partly read: a new reader goes on within it.
-        self._partial.append(part)
         for message in batch.messages():
             track.position = message.sequence_number + 1
             yield message
             if track.generation != generation:
                 return
+        self.handed_out(part)
+
+    def handed_out(self, part: tuple[Track, MessageBatch]) -> None:
+        """For the faces: the whole part counts as read."""
+        track, batch = part
         track.position = batch.next_number
         self._partial = deque(entry for entry in self._partial if entry is not part)
 
@@ -183,30 +186,33 @@ class Consumer:
         self._on_close(self)
 
     async def take(self, max_wait_ms: int | None) -> MessageBatch | None:
-        """For the faces: the next batch, counted as read. None: nothing in time (None: no limit), or the
-        end."""
+        """The next batch, counted as read. None: nothing in time (None: no limit), or the end."""
         found = await self.next_part(max_wait_ms)
         if found is None:
             return None
-        track, batch = found
-        track.position = batch.next_number
-        return batch
+        self.handed_out(found)
+        return found[1]
 
     async def next_part(self, max_wait_ms: int | None) -> tuple[Track, MessageBatch] | None:
-        """For the faces: the next batch, not counted as read."""
+        """For the faces: the next batch, not counted as read; it comes again until it is handed out."""
         if not self._started:
             await self.start()
         while self._partial:
             track, batch = self._partial.popleft()
             if track.position < batch.next_number:
-                return track, batch.starting_at(track.position)
+                part = (track, batch.starting_at(track.position))
+                self._partial.appendleft(part)
+                return part
         loop = asyncio.get_running_loop()
         deadline = float("inf") if max_wait_ms is None else loop.time() + max_wait_ms / 1000
         while True:
             look_at = self._looked_at + self._max_age_s
             found = await self._fetcher.next(min(deadline, look_at))
-            if found is not None or self._fetcher.finished:
+            if found is not None:
+                self._partial.append(found)
                 return found
+            if self._fetcher.finished:
+                return None
             if loop.time() >= look_at:
                 await self._look_for_partitions()
             if loop.time() >= deadline:

@@ -154,7 +154,7 @@ class Consumer:
 
     def __next__(self) -> MessageBatch:
         # StopAsyncIteration cannot pass through a future; None stands for the end.
-        batch = self._thread.run(self._consumer.take(None))
+        batch = self._take(None)
         if batch is None:
             raise StopIteration
         return batch
@@ -162,7 +162,15 @@ class Consumer:
     def poll(self, max_wait_ms: int = 0) -> MessageBatch | None:
         """The next batch, or None when none came within `max_wait_ms`, or everything up to the end was
         read."""
-        return self._thread.run(self._consumer.take(max_wait_ms))
+        return self._take(max_wait_ms)
+
+    def _take(self, max_wait_ms: int | None) -> MessageBatch | None:
+        part = self._thread.run(self._consumer.next_part(max_wait_ms))
+        if part is None:
+            return None
+        # Here, in the caller's thread: a batch whose reader was interrupted (Ctrl-C) must not count as read.
+        self._consumer.handed_out(part)
+        return part[1]
 
     def messages(self) -> Iterator[Message]:
         """Message by message; see `tank_client.Consumer.messages`."""

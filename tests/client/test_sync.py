@@ -6,10 +6,12 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
+from typing import Any
 
 import pytest
 
 from tank_client import Ends, ProducerSettings, Stored, errors
+from tank_client.loop_thread import LoopThread
 from tank_client.settings import ClientSettings
 from tank_client.sync import Client
 from tank_protos.bundle import encode
@@ -85,6 +87,28 @@ def test_messages_can_be_left_in_the_middle(broker: ScriptedBroker) -> None:
                     break
             assert consumer.position("t", 0) == 5
             assert [message.sequence_number for message in consumer.messages()] == [5, 6, 7, 8, 9, 10]
+
+
+def test_a_batch_whose_reader_was_interrupted_is_not_read(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = LoopThread.run
+
+    def interrupted(thread: LoopThread, work: Any) -> Any:
+        run(thread, work)
+        raise KeyboardInterrupt
+
+    with Client(broker.address, QUICK) as client:
+        client.produce_bundle("t", 0, encode([b"a", b"b"], timestamps=1))
+        with client.consumer({"t": [0]}, group="g", stop_at_end=True) as consumer:
+            with monkeypatch.context() as ctrl_c:
+                ctrl_c.setattr(LoopThread, "run", interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    next(consumer)
+            assert consumer.position("t", 0) == 0, "a commit now must not skip it"
+            assert not consumer.at_end
+            assert [batch.values for batch in consumer] == [[b"a", b"b"]]
+            assert (consumer.position("t", 0), consumer.at_end) == (3, True)
 
 
 def test_many_threads_share_a_producer(broker: ScriptedBroker) -> None:
