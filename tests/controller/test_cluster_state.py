@@ -127,3 +127,15 @@ def test_a_snapshot_holds_everything() -> None:
 def test_the_order_of_last_use_survives_a_snapshot() -> None:
     state = applied(register(), init_producer("q", 1, 1), init_producer("p", 1, 2))
     assert list(ClusterState.load(state.snapshot()).producers) == ["q", "p"]
+
+
+def test_the_bytes_of_notes_are_counted_as_they_are_replaced_and_loaded() -> None:
+    state = applied(
+        register(),
+        create("t", 2),
+        commit("g", (2, 0, 1), metadata=b"a long note"),
+        commit("g", (2, 0, 2), metadata=b"note"),
+        commit("h", (2, 1, 2), metadata=b"12"),
+    )
+    assert (state.position_count, state.metadata_bytes) == (2, 6)
+    assert ClusterState.load(state.snapshot()) == state

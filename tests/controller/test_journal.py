@@ -314,6 +314,29 @@ def test_a_snapshot_that_fails_half_way_loses_nothing(
     assert entries(opened(tmp_path)[1]) == [b"one", b"two", b"three", b"four"]
 
 
+def test_the_file_that_was_gone_on_with_is_made_durable_as_the_newest_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = FailingFiles()
+    journal, _ = opened(tmp_path, files)
+    journal.append([b"one"])
+    files.fail_open = True
+    with pytest.raises(JournalFullError):
+        journal.snapshot(1, b"1")
+    journal.append([b"two"])
+    rewritten: list[str] = []
+    rewrite = OsFiles.rewrite
+
+    def noted(files: OsFiles, path: Path, content: bytes) -> None:
+        rewritten.append(path.name)
+        rewrite(files, path, content)
+
+    monkeypatch.setattr(OsFiles, "rewrite", noted)
+    files.fail_open = False
+    assert entries(opened(tmp_path, files)[1]) == [b"one", b"two"]
+    assert rewritten == [f"{1:020}.journal"]
+
+
 def test_a_snapshot_is_due_when_the_journal_has_outgrown_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
