@@ -315,8 +315,11 @@ class AppendableLog:
         del self.epochs[epochs:]
 
     def fail(self, reason: str) -> None:
-        """Stops taking writes, for good: after a failed fsync the page cache lies."""
-        if self.state in (LogState.ACTIVE, LogState.DAMAGED):
+        """Stops taking writes, for good: after a failed fsync the page cache lies.
+
+        A damaged log stays damaged: a failed one is still read.
+        """
+        if self.state is LogState.ACTIVE:
             self.state, self.reason = LogState.FAILED, reason
 
     def damage(self, reason: str) -> None:

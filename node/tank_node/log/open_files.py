@@ -8,6 +8,7 @@ open whatever happens.
 import errno
 import threading
 from collections import OrderedDict
+from itertools import islice
 
 from tank_node.disk import Disk
 from tank_node.log.errors import DiskFailed, StorageError, TooManyOpenFiles
@@ -127,7 +128,7 @@ class OpenFiles:
         raise AssertionError("unreachable")
 
     def _close_unused(self, count: int) -> None:
-        for file in [f for f in self._open if f.pins == 0][:count]:
+        for file in list(islice((f for f in self._open if f.pins == 0), count)):
             self.close(file)
 
     def close(self, file: OpenFile) -> None:

@@ -217,15 +217,20 @@ def _end(segment: Segment, count: int) -> int:
     return segment.index.record(count - 1).end if count else 0
 
 
-def batches(segment: Segment, start: int, log_bytes: int) -> Iterator[tuple[int, Record, bytes | memoryview]]:
-    """Each record from `start` on with the bytes it points to (fewer where the file ends before)."""
+def batches(
+    segment: Segment, start: int, log_bytes: int, read_bytes: int = READ_BYTES
+) -> Iterator[tuple[int, Record, memoryview]]:
+    """Each record from `start` on with the bytes it points to (fewer where the file ends before).
+
+    read_bytes: read from the log at once, or one batch if it is longer.
+    """
     disk = segment.log_end.file.files.disk
     file = segment.log_end.file
     window, begin = memoryview(b""), 0
     for i, record in enumerate(segment.index.records(start), start):
         if record.position < begin or record.end > begin + len(window):
             begin = record.position
-            wanted = min(max(READ_BYTES, record.length), max(log_bytes - begin, 0))
+            wanted = min(max(read_bytes, record.length), max(log_bytes - begin, 0))
             try:
                 window = memoryview(disk.read_at(file.files.use(file), wanted, begin))
             except OSError as error:

@@ -39,7 +39,7 @@ def scrub(log: "PartitionLog", place: ScrubPlace, max_bytes: int) -> Scrubbed:
             last, position = before.last, before.end
         else:
             last, position = segment.base - 1, 0
-        for i, record, batch in batches(segment, start, segment.size_bytes):
+        for i, record, batch in batches(segment, start, segment.size_bytes, max_bytes):
             if record.position != position or record.first <= last or not matches(record, batch):
                 place.number = 0
                 sentence = (

@@ -196,3 +196,29 @@ def test_a_segment_that_is_not_synced_is_not_compacted() -> None:
     log.flush()
     log.maintain(1000, 2)
     assert log.compacted_through == 2
+
+
+def test_a_damaged_log_whose_fsync_fails_is_still_not_read() -> None:
+    folder = Folder(settings=REPLICATED)
+    log = folder.log()
+    append(log, b"a" * 60)
+    work = log.begin_flush()
+    assert work is not None
+    folder.fault.fail_sync = lambda path: True
+    work.run(folder.disk)
+    log.spoiled("a bad batch")
+    log.end_flush(work)
+    assert (log.state, log.synced) == (LogState.DAMAGED, 0)
+    with pytest.raises(LogDamaged):
+        log.read(1, 100, 1)
+
+
+def test_a_step_of_the_scrub_reads_no_more_than_it_checks() -> None:
+    folder = Folder()
+    log = folder.log()
+    for _ in range(100):
+        append(log, random.Random(1).randbytes(1000))
+    read = folder.fault.bytes_read
+    done = log.scrub(5000)
+    assert 5000 <= done.bytes < 7000
+    assert folder.fault.bytes_read - read < done.bytes + 5000
