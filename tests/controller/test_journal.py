@@ -337,6 +337,15 @@ def test_the_file_that_was_gone_on_with_is_made_durable_as_the_newest_is(
     assert rewritten == [f"{1:020}.journal"]
 
 
+def test_what_is_written_again_is_synced_and_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    (tmp_path / "f").write_bytes(b"good and torn")
+    OsFiles().rewrite(tmp_path / "f", b"good")
+    assert (tmp_path / "f").read_bytes() == b"good"
+    assert len(synced) == 1
+
+
 def test_a_snapshot_is_due_when_the_journal_has_outgrown_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
