@@ -15,6 +15,8 @@ from tank_cli.exit_codes import CliError, ExitCode
 from tank_node.log import checkpoint
 from tank_node.log.checkpoint import Checkpoint, Entry
 from tank_node.log.record import FORMAT_TANK, MARKER, RECORD_BYTES, Record, checksum, read_record
+from tank_node.log.segment import INDEX
+from tank_node.log.swap import DELETED
 from tank_protos import bundle
 from tank_protos.errors import WireError
 
@@ -113,8 +115,9 @@ def read_checkpoint(data: Path) -> Checkpoint:
 
 
 def segment_bases(folder: Path) -> list[int]:
-    """The first numbers of the segments in a partition's folder, rising."""
+    """The first numbers of the segments in a partition's folder, rising, without those half removed."""
     stems = {path.stem for suffix in ("*.log", "*.index") for path in folder.glob(suffix)}
+    stems -= {path.name.removesuffix(INDEX + DELETED) for path in folder.glob("*" + INDEX + DELETED)}
     return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdecimal())
 
 

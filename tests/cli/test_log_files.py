@@ -104,6 +104,14 @@ def test_a_missing_file_is_damage(data: Path) -> None:
     assert "00000000000000000001.index is missing" in ended.stderr
 
 
+def test_a_segment_that_is_half_removed_is_no_damage(data: Path) -> None:
+    index = segment(data, "index")
+    index.rename(f"{index}.deleted")
+    ended = tank("verify", str(data))
+    assert ended.exit_code == 0
+    assert ended.stdout.splitlines()[1].split()[:3] == ["#3/0", "1", "1"]
+
+
 def test_an_end_that_a_crash_left_unfinished_is_no_damage(data: Path) -> None:
     log, index = segment(data, "log", 4), segment(data, "index", 4)
     log.write_bytes(log.read_bytes() + b"half a batch")

@@ -280,3 +280,20 @@ def test_the_size_is_that_of_the_files() -> None:
     log.truncate_to(17)
     stored = sum(len(folder.fault.content(path)) for path in folder.fault.paths(".log"))
     assert log.size_bytes == stored
+
+
+def test_a_segment_holds_a_bounded_number_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tank_node.log.append.MAX_SEGMENT_RECORDS", 3)
+    folder = Folder()
+    log = folder.log()
+    for n in range(4):  # in one tick
+        append(log, b"x", write=n == 3)
+    assert [segment.count for segment in log.segments] == [3, 1]
+    for _ in range(6):  # and over several
+        append(log, b"x")
+    assert [segment.count for segment in log.segments] == [3, 3, 3, 1]
+    for _ in range(2):
+        append(log, b"x", write=False)
+    log.write_staged()
+    append(log, b"x")
+    assert [segment.count for segment in log.segments] == [3, 3, 3, 3, 1]

@@ -222,3 +222,27 @@ def test_a_step_of_the_scrub_reads_no_more_than_it_checks() -> None:
     done = log.scrub(5000)
     assert 5000 <= done.bytes < 7000
     assert folder.fault.bytes_read - read < done.bytes + 5000
+
+
+def test_the_scrub_finds_a_record_that_points_to_the_same_bytes_elsewhere() -> None:
+    folder = Folder(settings=LogSettings(replication_factor=3))
+    log = folder.log()
+    for _ in range(3):
+        append(log, b"same")
+    log.segments[0].seal()
+    path = log.segments[0].path(".index")
+    index = bytearray(folder.fault.content(path))
+    index[64 + 12 : 64 + 16] = bytes(4)  # the position, which the checksum does not cover
+    folder.fault.overwrite(path, bytes(index))
+    assert "does not match" in log.scrub(1 << 20).bad
+
+
+def test_the_scrub_finds_an_index_that_ends_early() -> None:
+    folder = Folder(settings=REPLICATED)
+    log = folder.log()
+    for n in range(8):
+        append(log, b"%d" % n * 20)
+    folder.data.close()
+    short = folder.fault.paths(".index")[1]
+    folder.fault.overwrite(short, folder.fault.content(short)[:-64])
+    assert "without a record" in folder.kill().scrub(1 << 20).bad
