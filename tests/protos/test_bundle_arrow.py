@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from itertools import chain, pairwise
+from itertools import chain
 
 import pyarrow as pa
 import pytest
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tank_protos.bundle import (
     MAX_SEQUENCE_NUMBER,
-    Codec,
     Message,
     as_batch,
     bundles,
@@ -22,9 +21,8 @@ from tank_protos.bundle import (
     iter_columns,
 )
 from tank_protos.bundle_arrow import MAX_TIMESTAMP_MS, Chunk, decode_arrow
-from tank_protos.bundle_arrow_encode import EncodedBundle, encode_arrow
-from tank_protos.errors import InvalidBundle, OutOfRange
-from tests.support.bundle_shapes import TIMESTAMPS, VALUES, chunks
+from tank_protos.errors import InvalidBundle
+from tests.support.bundle_shapes import chunks
 
 SCHEMA = pa.schema(
     [("key", pa.binary()), ("value", pa.binary()), ("offset", pa.int64()), ("timestamp", pa.int64())]
@@ -172,95 +170,9 @@ def test_the_greatest_timestamp_and_number() -> None:
         list(decode_arrow([Chunk(MAX_SEQUENCE_NUMBER, chunk)]))
 
 
-TYPES = [pa.binary(), pa.string(), pa.large_binary(), pa.large_string(), pa.binary_view(), pa.string_view()]
-TEXTS = st.lists(st.none() | st.text(max_size=6), max_size=30)
-
-
-@given(st.data(), TEXTS, st.sampled_from(TYPES), st.integers(1, 8), st.integers(1, 30))
-def test_columns_go_to_bundles_and_come_back(
-    data: st.DataObject, texts: list[str | None], kind: pa.DataType, max_rows: int, max_bytes: int
-) -> None:
-    count = len(texts)
-    names = data.draw(st.lists(st.none() | st.text(max_size=3), min_size=count, max_size=count))
-    stamps = data.draw(
-        st.lists(TIMESTAMPS.filter(lambda stamp: stamp < 2**63), min_size=count, max_size=count)
-    )
-    values, keys = pa.array(texts, pa.string()).cast(kind), pa.array(names, pa.string()).cast(kind)
-    made = encode_arrow(keys, values, pa.array(stamps, pa.int64()), max_rows=max_rows, max_bytes=max_bytes)
-    messages = plain(b"".join(as_batch(part.bundle) for part in made), 1)
-    assert [message.value for message in messages] == [(text or "").encode() for text in texts]
-    assert [message.key for message in messages] == [name.encode() if name else None for name in names]
-    assert [message.timestamp_ms for message in messages] == stamps
-    assert sum(part.messages for part in made) == count
-    at = 0
-    for part in made:
-        inside = messages[at : at + part.messages]
-        at += part.messages
-        assert part.max_timestamp_ms == max(message.timestamp_ms for message in inside)
-        assert part.messages <= max_rows
-        size = sum(len(message.value) + len(message.key or b"") for message in inside)
-        assert size <= max_bytes or part.messages == 1
-
-
-@given(st.lists(VALUES, min_size=1, max_size=20), st.integers(0, 5), st.integers(0, 20))
-def test_slices_and_chunked_columns_are_like_whole_ones(values: list[bytes], begin: int, length: int) -> None:
-    column = pa.array(values, pa.binary())
-    part = column.slice(begin, length)
-    cut = values[begin : begin + length]
-    whole = encode_arrow(None, pa.array(cut, pa.binary()), 7, max_bytes=300)
-    assert encode_arrow(None, part, 7, max_bytes=300) == whole
-    pieces = pa.chunked_array([part.slice(0, 2), part.slice(2)], pa.binary())
-    assert encode_arrow(pa.nulls(len(cut), pa.binary()), pieces, 7, max_bytes=300) == whole
-
-
-def test_bundles_are_cut_by_rows_and_bytes_greedily() -> None:
-    column = pa.array([b"12345"] * 7, pa.binary())
-    assert [part.messages for part in encode_arrow(None, column, 1, max_bytes=10)] == [2, 2, 2, 1]
-    assert [part.messages for part in encode_arrow(None, column, 1, max_bytes=14)] == [2, 2, 2, 1]
-    assert [part.messages for part in encode_arrow(None, column, 1, max_bytes=15)] == [3, 3, 1]
-    assert [part.messages for part in encode_arrow(None, column, 1, max_rows=4)] == [4, 3]
-    assert [part.messages for part in encode_arrow(column, column, 1, max_bytes=25)] == [2, 2, 2, 1]
-    assert [part.messages for part in encode_arrow(None, column, 1, max_bytes=1)] == [1] * 7
-    assert encode_arrow(None, column.slice(0, 0), 1) == []
-
-
-def test_timestamps_of_any_unit_become_milliseconds() -> None:
-    values = pa.array([b"a", b"b"], pa.binary())
-    for unit, scale in (("ms", 1), ("us", 1000), ("ns", 1_000_000)):
-        for zone in (None, "UTC", "Europe/Berlin"):
-            stamps = pa.array([1500 * scale, 1501 * scale + scale - 1], pa.timestamp(unit, zone))
-            [made] = encode_arrow(None, values, stamps)
-            assert [message.timestamp_ms for message in decode(made.bundle, 1)] == [1500, 1501]
-    [made] = encode_arrow(None, values, pa.array([3, 4], pa.timestamp("s")))
-    assert made == EncodedBundle(encode([b"a", b"b"], timestamps=[3000, 4000]), 2, 4000)
-
-
-def test_what_the_sink_cannot_encode() -> None:
-    values = pa.array([b"a", b"b"], pa.binary())
-    with pytest.raises(OutOfRange, match="null"):
-        encode_arrow(None, values, pa.array([1, None], pa.int64()))
-    with pytest.raises(OutOfRange, match="before 1970"):
-        encode_arrow(None, values, pa.array([1, -1], pa.timestamp("us")))
-    with pytest.raises(OutOfRange, match="1 timestamps for 2"):
-        encode_arrow(None, values, pa.array([1], pa.int64()))
-    with pytest.raises(OutOfRange, match="1 keys for 2"):
-        encode_arrow(pa.array([b"k"], pa.binary()), values, 1)
-    with pytest.raises(OutOfRange, match="'flights'"):
-        encode_arrow(pa.array([b"k" * 256, None], pa.binary()), values, 1, topic="flights")
-
-
-def test_the_same_rows_give_the_same_bytes() -> None:
-    texts = [f"message {number % 17}" for number in range(30_000)]
-    stamps = pa.array([1000 + number // 100 for number in range(30_000)], pa.int64())
-    first, second = (encode_arrow(None, pa.array(texts), stamps, codec=Codec.SNAPPY) for _ in range(2))
-    assert first == second
-    assert [part.messages for part in first] == [10_000] * 3
-    assert all(a.max_timestamp_ms < b.max_timestamp_ms for a, b in pairwise(first))
-
-
 def test_pyarrow_is_not_needed_to_import_the_codec() -> None:
     code = (
-        "import sys, tank_protos.bundle, tank_protos.bundle_arrow, tank_protos.bundle_arrow_encode;"
+        "import sys, tank_protos.bundle, tank_protos.bundle_arrow;"
         "print(sorted({'pyarrow', 'numpy', 'pandas'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
