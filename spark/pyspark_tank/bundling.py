@@ -21,7 +21,7 @@ MAX_TOPICS = 10_000
 
 
 class TopicPartition(NamedTuple):
-    """Where a row goes."""
+    """Where a row goes: a topic's name and the number of one of its partitions, from 0."""
 
     topic: str
     partition: int

@@ -294,10 +294,13 @@ def _servers(given: Mapping[str, str]) -> str:
             f"servers ({own}) and kafka.bootstrap.servers ({alias}) differ: they mean the same, give one"
         )
     servers = (own or alias or DEFAULT_SERVERS).strip()
-    for server in servers.split(","):
-        host, colon, port = server.strip().rpartition(":")
-        if not host or not colon or not port.isdigit() or not 0 < int(port) < 65536:
-            raise OptionError(f"servers={servers!r}: {server.strip()!r} is not HOST:PORT")
+    from tank_client.errors import InvalidArgument
+    from tank_client.model import parse_servers
+
+    try:
+        parse_servers(servers)
+    except InvalidArgument as wrong:
+        raise OptionError(f"servers={servers!r}: {wrong}") from None
     return servers
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -118,12 +119,13 @@ def test_a_path_is_refused_with_the_option_to_use() -> None:
 def test_servers_and_their_alias() -> None:
     assert read(servers="a:1,b:2").servers == "a:1,b:2"
     assert read(**{"kafka.bootstrap.servers": "a:9092"}).servers == "a:9092"
+    assert read(servers="a,[::1]:5").servers == "a,[::1]:5", "as the client and the command read them"
     assert read(servers="a:1", **{"kafka.bootstrap.servers": "a:1"}).servers == "a:1"
     with pytest.raises(OptionError, match="give one"):
         read(servers="a:1", **{"kafka.bootstrap.servers": "b:1"})
 
 
-@pytest.mark.parametrize("servers", ["a:x", "a:0", "a:70000", "a:1,,b:2", ":5", "a:1,b:-1"])
+@pytest.mark.parametrize("servers", ["a:x", "a:0", "a:70000", ",", ":5", "a:1,b:-1", "tank://a:1"])
 def test_a_server_is_host_and_port(servers: str) -> None:
     with pytest.raises(OptionError, match="HOST:PORT"):
         read(servers=servers)
@@ -273,3 +275,91 @@ def test_whatever_is_given_is_understood_or_refused(options: dict[str, str], str
         parse_source_options(options, streaming=streaming)
     with contextlib.suppress(OptionError):
         parse_sink_options(options)
+
+
+# Every option of a read or write, with a value that is taken. What is refused is above.
+TAKEN_BY_A_BATCH = {
+    "servers": "a:1",
+    "kafka.bootstrap.servers": "a:1",
+    "includeHeaders": "false",
+    "subscribe": "t",
+    "assign": '{"t": [0]}',
+    "subscribePattern": "t.*",
+    "startingOffsets": '{"t": {"0": -2}}',
+    "endingOffsets": '{"t": {"0": -1}}',
+    "startingOffsetsByTimestamp": '{"t": {"0": 5}}',
+    "endingOffsetsByTimestamp": '{"t": {"0": 5}}',
+    "startingTimestamp": "5",
+    "endingTimestamp": "5",
+    "startingOffsetsByTimestampStrategy": "latest",
+    "failOnDataLoss": "false",
+    "minPartitions": "2",
+    "maxRecordsPerPartition": "2",
+    "valueFormat": "json",
+    "mode": "FAILFAST",
+    "fetchBytes": "4096",
+    "fetchTimeoutMs": "1",
+}
+TAKEN_BY_A_STREAM = {
+    "minOffsetsPerTrigger": "1",
+    "maxOffsetsPerTrigger": "1",
+    "maxTriggerDelay": "1m",
+    "latestOffsetWaitMs": "0",
+}
+TAKEN_BY_A_SINK = {"topic": "t", "bundleRows": "1", "bundleBytes": "1", "compression": "snappy"}
+BOTH_WAYS = ("servers", "kafka.bootstrap.servers", "includeHeaders")
+KAFKAS_OWN = (
+    "kafka.group.id", "kafka.max.poll.records", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "useDeprecatedOffsetFetching",
+)  # fmt: skip
+SPARKS_OWN = ("queryName", "checkpointLocation", "outputMode", "trigger", "spark.x", "__source")
+
+
+def meaning(name: str, value: str, streaming: bool) -> tuple[SourceOptions, SourceOptions]:
+    """A read without the option and with it, its name in lower case as Spark hands it over."""
+    return read(streaming), read(streaming, **{name.lower(): value})
+
+
+@pytest.mark.parametrize("name", TAKEN_BY_A_BATCH)
+def test_a_batch_takes(name: str) -> None:
+    if name in ("assign", "subscribePattern"):
+        taken = parse_source_options({name.lower(): TAKEN_BY_A_BATCH[name]}, streaming=False)
+        assert taken.subscription != read().subscription
+        return
+    without, with_it = meaning(name, TAKEN_BY_A_BATCH[name], streaming=False)
+    assert (without == with_it) == (name in ("subscribe", "includeHeaders"))
+    assert with_it.without_meaning == ()
+
+
+@pytest.mark.parametrize("name", TAKEN_BY_A_STREAM)
+def test_a_stream_takes(name: str) -> None:
+    without, with_it = meaning(name, TAKEN_BY_A_STREAM[name], streaming=True)
+    assert without != with_it
+    assert with_it.without_meaning == ()
+
+
+@pytest.mark.parametrize("name", [*TAKEN_BY_A_SINK, *BOTH_WAYS])
+def test_a_sink_takes(name: str) -> None:
+    taken = parse_sink_options({name.lower(): {**TAKEN_BY_A_BATCH, **TAKEN_BY_A_SINK}[name]})
+    assert (taken == parse_sink_options({})) == (name == "includeHeaders")
+    assert taken.without_meaning == ()
+
+
+@pytest.mark.parametrize("name", KAFKAS_OWN)
+def test_an_option_of_kafkas_client_is_named_and_ignored(name: str) -> None:
+    assert [told.lower() for told in read(**{name.lower(): "1"}).without_meaning] == [name.lower()]
+    assert [told.lower() for told in parse_sink_options({name.lower(): "1"}).without_meaning] == [
+        name.lower()
+    ]
+
+
+@pytest.mark.parametrize("name", SPARKS_OWN)
+def test_what_spark_adds_is_no_option(name: str) -> None:
+    assert read(**{name.lower(): "1"}) == read()
+    assert parse_sink_options({name.lower(): "1"}) == parse_sink_options({})
+
+
+def test_the_documentation_names_every_option() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+    for name in [*TAKEN_BY_A_BATCH, *TAKEN_BY_A_STREAM, *TAKEN_BY_A_SINK, "valueSchema"]:
+        assert f"`{name}`" in page or f"`{name}=" in page, name
