@@ -246,3 +246,18 @@ def test_the_scrub_finds_an_index_that_ends_early() -> None:
     short = folder.fault.paths(".index")[1]
     folder.fault.overwrite(short, folder.fault.content(short)[:-64])
     assert "without a record" in folder.kill().scrub(1 << 20).bad
+
+
+def test_a_damaged_log_gives_no_number_twice_whatever_is_left_of_it() -> None:
+    folder = Folder()
+    log = folder.log()
+    folder.data.write_checkpoint()
+    for value in (b"a", b"b", b"c"):
+        append(log, value)
+    log.spoiled("a bad batch")
+    folder.data.write_checkpoint()
+    for path in folder.fault.paths():
+        if path.startswith(FOLDER):
+            folder.fault.delete(path)
+    log = folder.kill()
+    assert append(log, b"d") == (4, 4)
