@@ -25,7 +25,10 @@ SEQUENCES = 2**31  # a producer's sequence numbers go round at this
 
 
 class _Sending(NamedTuple):
+    """A bundle on its way."""
+
     answer: Future[Any]
+    where: TopicPartition
     rows: int
 
 
@@ -77,7 +80,7 @@ class _Delivery:
     def _send(self, where: TopicPartition, rows: Rows) -> None:
         if not self._producer_id:
             identity = self._identity
-            with self._explained():
+            with self._explained(where):
                 producer = self._client.admin.init_producer(identity.producer, identity.generation)
             self._producer_id = producer.producer_id
         bundle = self._encode(where, rows)
@@ -87,7 +90,7 @@ class _Delivery:
             self._confirm()
         # One thread sends, so the bundles of a partition arrive in the order of their sequences.
         answer = self._sender.submit(self._produce, where, rows, bundle, sequence)
-        self._waiting.append(_Sending(answer, len(rows.values)))
+        self._waiting.append(_Sending(answer, where, len(rows.values)))
 
     def _encode(self, where: TopicPartition, rows: Rows) -> bytes:
         from tank_protos.bundle import Codec, encode
@@ -127,7 +130,7 @@ class _Delivery:
     def _confirm(self) -> None:
         sending = self._waiting.popleft()
         try:
-            with self._explained():
+            with self._explained(sending.where):
                 sending.answer.result()
         except BaseException:
             self._drop()
@@ -136,22 +139,25 @@ class _Delivery:
         self._bundles += 1
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self, where: TopicPartition) -> Iterator[None]:
         """Says what the client's errors about producers mean for a query."""
         from tank_client import errors
 
+        identity = self._identity
+        attempt = f"batch {identity.batch} of query {identity.query}, to topic {where.topic!r}"
         try:
             yield
         except errors.StaleProducer as stale:
             raise SinkError(
-                f"batch {self._identity.batch} of query {self._identity.query} is older than one that was "
-                "written already: another run of this query is ahead (stop one of them), or its checkpoint "
-                f"was put back to an older state (begin with a new one) [{stale}]"
+                f"{attempt}, is older than one that was written already: another run of this query is ahead "
+                "(stop one of them), or its checkpoint was put back to an older state (begin with a new "
+                f"one) [{stale}]"
             ) from stale
         except (errors.OutOfOrderSequence, errors.UnknownProducer) as gap:
             raise SinkError(
-                f"the broker has lost part of what task {self._identity.task} of batch "
-                f"{self._identity.batch} wrote before, so repeats can't be told from new messages [{gap}]"
+                f"{attempt}: the broker has lost part of what task {identity.task} wrote before to partition "
+                f"{where.partition}, so repeats can't be told from new messages: look at what the topic "
+                f"holds, then begin with a new checkpoint at startingOffsets of your choice [{gap}]"
             ) from gap
 
     def _drop(self) -> None:
