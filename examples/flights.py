@@ -2,16 +2,18 @@
 
     python examples/flights.py --servers 127.0.0.1:11011 --topic flights --out out
 
-It reads flights (JSON) while they arrive, and keeps two queries running until you stop it:
+It reads flights (JSON) while they arrive, and keeps two queries running until you stop it by Ctrl-C; started
+again with the same `--out`, they go on where they were:
 
 - `hourly`: departures and mean delay per airport and hour, with the weather joined in, to a result topic;
 - `routes`: flights and delays per route and day, to Parquet.
 
-Event time is the time of departure. A watermark of 7 days lets late flights in; when it has passed an hour's
-end, the hour's row is written, once.
+Event time is the time of departure, in UTC. A watermark of 7 days lets late flights in; when it has passed an
+hour's end, the hour's row is written, once. Needs `tank-cluster[spark]` in its Python, and Java 17 or newer.
 """
 
 import argparse
+import time
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -144,6 +146,24 @@ def hours_written(spark: SparkSession, servers: str, result_topic: str) -> DataF
     )
 
 
+def watch(queries: list[StreamingQuery]) -> None:
+    """Prints a line for each batch until a query ends. Raises what ended it."""
+    printed: dict[str, int] = {}
+    while all(query.isActive for query in queries):
+        for query in queries:
+            progress = query.lastProgress
+            if progress is not None and printed.get(query.id) != progress["batchId"]:
+                printed[query.id] = progress["batchId"]
+                watermark = progress["eventTime"].get("watermark", "1970")
+                closed = "nothing" if watermark.startswith("1970") else f"what was before {watermark}"
+                print(f"{query.name}: batch {progress['batchId']}, {progress['numInputRows']:,} messages, "
+                      f"{closed} is closed", flush=True)  # fmt: skip
+        time.sleep(1)
+    for query in queries:
+        if query.exception() is not None:
+            query.awaitTermination()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Flights by hour and by route, from a Tank topic.")
     parser.add_argument("--servers", default="127.0.0.1:11011", help="brokers, HOST:PORT,HOST:PORT")
@@ -162,8 +182,15 @@ def main() -> None:
         .getOrCreate()
     )
     weather = read_weather(spark, given.weather)
-    start(spark, given.servers, given.topic, given.result_topic, weather, given.out)
-    spark.streams.awaitAnyTermination()
+    queries = start(spark, given.servers, given.topic, given.result_topic, weather, given.out)
+    try:
+        watch(queries)
+    except KeyboardInterrupt:
+        print("stopping")
+    finally:
+        for query in queries:
+            query.stop()
+        spark.stop()
 
 
 if __name__ == "__main__":
