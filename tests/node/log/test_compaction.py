@@ -274,6 +274,31 @@ def test_a_kill_after_a_truncation_brings_no_compacted_batch_back() -> None:
     assert (log.state, log.last, read_all(log)) == (LogState.ACTIVE, 1, {1: b"0000"})
 
 
+def test_a_truncation_at_the_last_moment_of_a_rewrite_leaves_no_file() -> None:
+    folder = Folder(settings=SETTINGS)
+    log = folder.log()
+    for n in range(10):
+        put(log, [(b"k", b"%04d" % n)])
+    log.flush()
+
+    class Meanwhile:
+        def run_long(
+            self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]
+        ) -> None:
+            def truncate(path: str) -> bool:
+                if path.endswith(".index.cleaned"):
+                    cancel()
+                return False
+
+            folder.fault.fail_sync = truncate
+            job()
+            done()
+
+    log.maintain(1000, 10, Meanwhile())
+    assert not [path for path in folder.fault.paths() if path.endswith((".swap", ".cleaned"))]
+    assert (log.compacted_through, len(read_all(log))) == (0, 10)
+
+
 def test_producers_are_remembered_when_their_records_were_rewritten_and_the_power_goes() -> None:
     for seed in range(10):
         folder = Folder(settings=SETTINGS)
