@@ -238,3 +238,28 @@ def test_many_messages_with_keys_are_shared_out_as_single_ones_are() -> None:
     assert all_lanes.runs("t", Columns(values, keys, list(range(100))), 2) == [
         (2, Columns(values, keys, list(range(100))))
     ]
+
+
+def test_a_bundle_that_was_sent_and_waits_too_long_leaves_no_gap() -> None:
+    """It is surely not stored: those behind it take its sequence numbers."""
+    _, lane = filled(3)
+    first, second, third = send_all(lane)
+    for bundle in (first, second, third):
+        lane.failed(bundle, errors.NotEnoughReplicas("too few"), retry=True, retry_at_ms=0.0)
+    assert lane.expire(first.opened_ms) == [first]
+    assert [(bundle, bundle.sequence) for bundle in send_all(lane)] == [(second, 0), (third, 1)]
+
+
+def test_a_bundle_that_was_sent_and_may_be_stored_takes_those_sent_behind_it_along() -> None:
+    _, lane = filled(3)
+    first, second, third = send_all(lane)
+    for bundle in (first, second):
+        bundle.maybe_stored = True
+    for bundle in (first, second, third):
+        lane.failed(bundle, LOST, retry=True, retry_at_ms=0.0)
+    assert lane.expire(first.opened_ms) == [first, second]
+    assert lane.needs_identity
+    lane.identity = ProducerIdentity(8, 0)
+    assert [(bundle, bundle.sequence, bundle.identity) for bundle in send_all(lane)] == [
+        (third, 0, ProducerIdentity(8, 0))
+    ]

@@ -1,10 +1,10 @@
-"""What a program can do wrong with a producer: it is told at once, and nothing else stops for it."""
+"""What a program can do wrong with a producer, or too much of at once: nothing else stops for it."""
 
 from typing import Any
 
 import pytest
 
-from tank_client import Client, ProducerSettings, Stored, errors
+from tank_client import Client, ClientSettings, ProducerSettings, Stored, errors
 from tests.support.scripted_broker import ScriptedBroker
 from tests.support.waiting import run
 
@@ -51,5 +51,18 @@ def test_a_bundle_that_the_engine_cannot_encode_fails_alone() -> None:
                 await bad
             assert await good == Stored(1, 1)
             producer.abort()
+
+    run(scenario())
+
+
+def test_a_connection_that_has_no_place_for_a_bundle_gets_it_later() -> None:
+    async def scenario() -> None:
+        settings = ClientSettings(max_in_flight_per_connection=1, backoff_min_ms=1)
+        async with ScriptedBroker(topics={"t": 3}) as broker, Client(broker.address, settings) as c:
+            async with c.producer(ProducerSettings(batch_bytes=1, linger_ms=0)) as producer:
+                for number in range(30):
+                    await producer.send("t", b"%d" % number, partition=number % 3)
+            for partition, log in enumerate(broker.topics["t"]):
+                assert log.values() == [b"%d" % number for number in range(partition, 30, 3)]
 
     run(scenario())
