@@ -80,24 +80,20 @@ class Display:
 
 def tables(console: Console, hours: pd.DataFrame, worst: pd.DataFrame) -> None:
     """The year in two tables."""
-    airports = Table(title="2013, by airport", title_justify="left", title_style="bold")
-    for column in (
-        "airport",
-        "flights",
-        "departures",
-        "mean delay",
-        "its worst hour (UTC)",
-        "mean delay then",
-    ):
+    airports = Table(
+        title="2013, by airport (hours in New York time)", title_justify="left", title_style="bold"
+    )
+    for column in ("airport", "flights", "departures", "mean delay", "worst hour", "mean delay then"):
         airports.add_column(column, justify="left" if column == "airport" else "right")
     for origin, rows in hours.groupby("origin"):
         delay = (rows["mean_delay"] * rows["departures"]).sum() / rows["departures"].sum()
         busy = rows[rows["departures"] >= 10]
         worst_hour = busy.nlargest(1, "mean_delay").iloc[0]
+        began = to_new_york(worst_hour["hour"])
         airports.add_row(
             str(origin),
             f"{int(rows['flights'].sum()):,}", f"{int(rows['departures'].sum()):,}", f"{delay:.1f} min",
-            f"{worst_hour['hour']:%d %b, %H h}", f"{worst_hour['mean_delay']:.0f} min",
+            f"{began:%d %b, %H h}", f"{worst_hour['mean_delay']:.0f} min",
         )  # fmt: skip
     console.print(airports)
     routes = Table(title="The worst routes", title_justify="left", title_style="bold")
@@ -106,6 +102,11 @@ def tables(console: Console, hours: pd.DataFrame, worst: pd.DataFrame) -> None:
     for origin, dest, departures, delay in worst.itertuples(index=False):
         routes.add_row(f"{origin} → {dest}", f"{int(departures):,}", f"{delay:.1f} min")
     console.print(routes)
+
+
+def to_new_york(hour: pd.Timestamp) -> pd.Timestamp:
+    """An hour in UTC, with or without its zone, by the clocks of New York."""
+    return (hour if hour.tzinfo else hour.tz_localize("UTC")).tz_convert("America/New_York")
 
 
 def _day(time_ms: int) -> str:

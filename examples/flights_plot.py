@@ -89,7 +89,7 @@ def _headline(figure: Any, hours: pd.DataFrame) -> None:
     figure.text(
         0.052, 0.912,
         f"{departures:,} departures, {mean:.1f} minutes late on average. "
-        "Each cell: one airport, one hour; Spark closed it as the flights came in.",
+        "Each cell: one airport, one hour, New York time; Spark closed it as the flights came in.",
         fontsize=11.5, color=FAINT, va="center",
     )  # fmt: skip
 
@@ -171,7 +171,7 @@ def _through_the_day(axes: Any, hours: pd.DataFrame) -> None:
     axes.set_xticks([6, 9, 12, 15, 18], ["6h", "9h", "12h", "15h", "18h"])
     axes.axhline(0, color=GRID, linewidth=1)
     axes.grid(axis="y", color=GRID, linewidth=0.8)
-    _title(axes, "Delay grows through the day", "mean delay in minutes, by hour of departure")
+    _title(axes, "Delay grows through the day", "mean delay in minutes, by hour of departure (New York)")
     _bare(axes)
 
 

@@ -231,9 +231,10 @@ def report(console: Console, hours: pd.DataFrame, routes: pd.DataFrame, out: Pat
     tables(console, hours, worst_routes(routes))
     console.print(
         f"{FLIGHTS:,} flights went through, none lost, none twice: {len(hours):,} hours in topic "
-        f"{RESULT_TOPIC!r} and {out / 'hours'}, {len(routes):,} rows in {out / 'routes'}"
+        f"{RESULT_TOPIC!r} and {out / 'hours'}, {len(routes):,} rows in {out / 'routes'}",
+        soft_wrap=True,
     )
-    console.print(f"the picture: [bold]{picture}[/bold]")
+    console.print(f"the picture: [bold]{picture}[/bold]", soft_wrap=True)
 
 
 if __name__ == "__main__":
