@@ -166,6 +166,21 @@ def test_a_read_under_way_goes_on_with_the_old_file() -> None:
     assert stretch.file.fd == -1
 
 
+def test_a_consumer_in_the_middle_of_a_segment_goes_on_in_the_new_one() -> None:
+    folder = Folder(settings=SETTINGS)
+    log = folder.log()
+    for message in ((b"a", b"1"), (b"k", b"old"), (b"k", b"new"), (b"b", b"4")):
+        put(log, [message])
+    log.roll()
+    first = read_chunk(log, 1, 1)
+    assert first is not None
+    assert first.last == 1
+    compacted(folder)
+    second = read_chunk(log, first.last + 1, 1)
+    assert second is not None
+    assert second.messages() == {3: b"new"}
+
+
 def test_a_truncation_while_it_runs_cancels_it() -> None:
     folder = Folder(settings=SETTINGS)
     log = folder.log()
