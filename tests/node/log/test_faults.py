@@ -240,7 +240,7 @@ def test_no_fsync_waits_behind_long_work_and_closing_cancels_it() -> None:
     may_end, ends = threading.Event(), list[str]()
 
     def job() -> None:
-        may_end.wait()
+        may_end.wait(30)
 
     flusher.run_long(job, lambda: ends.append("first"), may_end.set)
     flusher.run_long(job, lambda: ends.append("second"), may_end.set)
@@ -249,6 +249,7 @@ def test_no_fsync_waits_behind_long_work_and_closing_cancels_it() -> None:
     loop.run_one()
     assert (heard, log.synced, ends) == ([log], 1, [])
     flusher.close()
+    assert may_end.is_set()
     assert ends == ["first", "second"]
 
 
