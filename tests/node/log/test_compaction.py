@@ -289,6 +289,27 @@ def test_a_kill_after_a_truncation_brings_no_compacted_batch_back() -> None:
     assert (log.state, log.last, read_all(log)) == (LogState.ACTIVE, 1, {1: b"0000"})
 
 
+def test_a_kill_after_retention_brings_no_compacted_segment_back() -> None:
+    folder = Folder(settings=SETTINGS)
+    log = folder.log()
+    for n in range(60):
+        put(log, [(b"k", b"%04d" % n)])
+    log.flush()
+
+    class Thread:
+        def run_long(
+            self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]
+        ) -> None:
+            job()
+
+    log.maintain(1000, 60, Thread())
+    log.apply_settings(LogSettings(segment_bytes=120, retention_segments=2))
+    log.maintain(1000, 60)
+    first = log.first_available
+    assert first > 1
+    assert folder.kill().first_available == first
+
+
 def test_a_truncation_at_the_last_moment_of_a_rewrite_leaves_no_file() -> None:
     folder = Folder(settings=SETTINGS)
     log = folder.log()

@@ -210,8 +210,8 @@ def test_a_producer_that_others_followed_is_remembered_with_the_logs_own_time() 
         append(log, b"x", now_ms=2000 + n, write=n % 100 == 0)
     log.write_staged()
     log = folder.kill()
-    assert log.check_producer(9, 0, 1, 1).outcome is Outcome.APPEND
     assert log.load_producers().last_append_ms == 2000 + SCAN_RECORDS + 9
+    assert log.check_producer(9, 0, 1, 1).outcome is Outcome.APPEND
 
 
 def test_a_batch_whose_producers_cannot_be_read_changes_nothing() -> None:
