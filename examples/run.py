@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -117,6 +119,9 @@ def spark_session(log: Path, folder: Path) -> Iterator[SparkSession]:
             .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
             .getOrCreate()
         )
+    # Spark's own answer to Ctrl-C asks Java in the middle of another question to it, and fails.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    logging.basicConfig(filename=log)
     try:
         yield spark
     finally:
@@ -128,7 +133,8 @@ def _errors_to(log: Path) -> Iterator[None]:
     """Standard error goes to a file, for the processes that start meanwhile: Java inherits it."""
     sys.stderr.flush()
     kept = os.dup(2)
-    with open(log, "wb") as file:
+    log.write_bytes(b"")
+    with open(log, "ab") as file:
         os.dup2(file.fileno(), 2)
         try:
             yield
