@@ -221,7 +221,10 @@ def test_what_is_deleted_in_the_tick_that_appended_it_is_not_acknowledged(node: 
     client = node.client()
     produce(client, batch_of(b"x"))
     entry = ProducePartition(0, memoryview(batch_of(b"x")))
-    messages = [ProduceRequest(2, 7, "", 0, 0, [ProduceTopic("a", [entry])]), DeleteTopicRequest(0, 8, "a")]
+    messages: list[ProduceRequest | DeleteTopicRequest] = [
+        ProduceRequest(2, 7, "", 0, 0, [ProduceTopic("a", [entry])]),
+        DeleteTopicRequest(0, 8, "a"),
+    ]
     client.feed(b"".join(part for m in messages for part in frame(m.ID, m.encode())))
     answered = {message_id: bytes(payload) for message_id, payload in client.answers()}
     assert answered[1] == b"\7\0\0\0\1"
