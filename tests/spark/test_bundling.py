@@ -68,6 +68,20 @@ def test_every_row_once_in_order_within_bounds(messages: list[tuple[bytes | None
         assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("size", "rows_of_bundles"), [(50, [2, 2, 2, 1]), (49, [2, 2, 2, 1]), (33, [3, 3, 1]), (101, [1] * 7)]
+)
+@pytest.mark.parametrize("cuts", [[], [1, 2, 3, 4, 5, 6]])
+def test_a_bundle_takes_what_just_fits(size: int, rows_of_bundles: list[int], cuts: list[int]) -> None:
+    made = bundle([(b"k", b"x" * (size - 1))] * 7, cuts)
+    assert [[len(part.values) for part in parts] for parts in made.values()] == [rows_of_bundles]
+
+
+def test_a_full_bundle_takes_no_row_of_the_next_batch() -> None:
+    (made,) = bundle([(b"k", b"x")] * 9, [7]).values()
+    assert [len(part.values) for part in made] == [7, 2]
+
+
 def test_rows_without_key_go_round_in_runs_from_the_tasks_own_partition() -> None:
     made = bundle([(None, b"%d" % number) for number in range(20)], [], task=1)
     assert {where.partition: [part.values for part in parts] for where, parts in made.items()} == {

@@ -47,6 +47,8 @@ def test_bad_content_is_null_and_the_rest_is_not_touched() -> None:
         [b'{"s":"}', b'{"s":"}'],
         [b'{"a":[{}', b"{}]}"],
         [b'{"a":1},', b'{"a":2}'],
+        [b'{"a":1}{"a":2}', b'{"a":3}'],
+        [b'{"l":[{},', b"{}]}", b'{"a":1}{"a":2}'],  # as many objects as contents, were they one text
     ],
 )
 def test_no_content_reaches_into_the_next(contents: list[bytes]) -> None:

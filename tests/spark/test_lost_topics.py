@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyspark_tank.columns import layout_of
-from pyspark_tank.errors import DataLossError
+from pyspark_tank.errors import DataLossError, OptionError
 from pyspark_tank.options import parse_source_options
 from pyspark_tank.stream_reader import TankStreamReader
 from tank_client.errors import UnknownTopic
@@ -152,4 +152,12 @@ def test_messages_that_come_between_the_two_questions_are_not_lost_data(new_topi
     topic.add_numbers(3, 5)
     start = reader.initialOffset()
     assert start == next_offset(reader, start) == {topic.name: {"0": 6}}
+    reader.stop()
+
+
+def test_a_partition_that_never_was_cannot_be_assigned(new_topic: NewTopic) -> None:
+    topic = new_topic(partitions=2)
+    reader = reader_of(topic, assign=f'{{"{topic.name}": [1, 2]}}')
+    with pytest.raises(OptionError, match=f"assign names partition 2 of topic '{topic.name}', which has 2"):
+        reader.initialOffset()
     reader.stop()
