@@ -14,6 +14,7 @@ from functools import partial
 
 from rich.console import Console
 from rich.table import Table
+from tank_protos.bundle_arrow_encode import encode_arrow
 
 from tank_protos.bundle import (
     Codec,
@@ -26,7 +27,6 @@ from tank_protos.bundle import (
     validate,
 )
 from tank_protos.bundle_arrow import Chunk, decode_arrow
-from tank_protos.bundle_arrow_encode import encode_arrow
 
 RUNS = 5
 CHUNK_BYTES = 1 << 20

@@ -5,7 +5,6 @@ import threading
 from dataclasses import dataclass, field
 
 from tank_protos.bundle import as_batch, encode
-
 from tank_protos.generated.tank import (
     IdempotentPartition,
     IdempotentProduceRequest,
