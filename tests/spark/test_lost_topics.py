@@ -96,7 +96,7 @@ def test_a_deleted_topic_is_left_out_when_it_may(
 
 def test_a_topic_deleted_while_the_driver_waits_in_the_broker(new_topic: NewTopic, client: Client) -> None:
     doomed = new_topic()
-    reader = reader_of(doomed, subscribe=doomed.name, failOnDataLoss="false", latestOffsetWaitMs="3000")
+    reader = reader_of(doomed, subscribe=doomed.name, failOnDataLoss="false", latestOffsetWaitMs="400")
     start = reader.initialOffset()
     found: list[Any] = []
     waiting = threading.Thread(target=lambda: found.append(next_offset(reader, start)))
