@@ -64,7 +64,10 @@ class Display:
         if not self._console.is_terminal:
             if time.monotonic() - self._last_line >= PLAIN_LINE_S:
                 self._last_line = time.monotonic()
-                queries = "  ".join(f"{name}: {count:,} read" for name, count in read.items())
+                queries = "  ".join(
+                    f"{name}: {min(read[name], self._total):,} read" if name in read else f"{name}: starting"
+                    for name in self._read
+                )
                 self._console.print(
                     f"{_day(state.sent_date_ms)}  {state.sent:,} of {self._total:,} flights sent  {queries}  "
                     f"{state.rows_closed:,} hours written"
