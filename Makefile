@@ -50,7 +50,7 @@ check: $(VENV)/.ready-dev ## lint, types, walls between rooms, generated files, 
 	@ruff check --quiet $(CODE)
 	ruff format --check --quiet $(CODE)
 	mypy $(CODE)
-	lint-imports --no-cache
+	lint-imports --no-cache --no-logo
 	$(MAKE) --no-print-directory proto-fresh
 	pytest -q -p no:cacheprovider tests/repository
 
