@@ -46,11 +46,17 @@ def print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], titl
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    table = Table(
+        box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False,
+        collapse_padding=True,
+    )  # fmt: skip
     for name in columns:
         right = name.startswith(TO_THE_RIGHT)
         heading = Text(name.removeprefix(TO_THE_RIGHT), style="bold cyan")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=right)
+        table.add_column(
+            heading, justify="right" if right else "left", overflow="fold", no_wrap=right,
+            min_width=len(heading),
+        )  # fmt: skip
     for row in rows:
         table.add_row(*[Text(cell) for cell in row])
     Console().print(table)
