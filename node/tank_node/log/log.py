@@ -62,9 +62,9 @@ class PartitionLog(AppendableLog):
         """Whole batches from the one that holds `number` (or the next that exists); None when there is none.
 
         None begins above `through`; at least one, however long, else at most `max_bytes`; never over the end
-        of a segment, nor over a hole when the batch behind it does not carry its numbers. The stretch's file
-        must be released. Raises LogDamaged for a damaged log, StorageError when the files cannot be opened or
-        read.
+        of a segment, nor over a hole when the batch behind it does not carry its numbers. What an earlier
+        process wrote is checked when it is first read, in smaller pieces. The stretch's file must be
+        released. Raises LogDamaged for a damaged log, StorageError when the files cannot be opened or read.
         """
         if self.state is LogState.DAMAGED:
             raise LogDamaged(self.reason)
@@ -83,7 +83,12 @@ class PartitionLog(AppendableLog):
                 if found is None:
                     return None
             segment, i = found
+            checked = scrub.is_checked(segment, i)
+            if not checked:
+                max_bytes = min(max_bytes, scrub.FIRST_READ_BYTES)
             taken = segment.read(i, max_bytes, through, self.written)
+            if not checked:
+                self._check(segment, number, i, taken)
         except LogDamaged as damage:
             self.spoiled(str(damage))
             raise
@@ -96,6 +101,15 @@ class PartitionLog(AppendableLog):
         cursors[stretch.last + 1] = (segment, stop)
         return stretch
 
+    def _check(self, segment: Segment, number: int, i: int, taken: tuple[Stretch, int] | None) -> None:
+        """Nothing found is believed only when the record that says so is good."""
+        try:
+            scrub.check_before_reading(segment, i, i + 1 if taken is None else taken[1], number)
+        except StorageError:
+            if taken is not None:
+                taken[0].file.release()
+            raise
+
     def _find(self, number: int) -> tuple[Segment, int] | None:
         """The record that holds `number`, or the next one that exists."""
         segments = self.segments
@@ -105,6 +119,8 @@ class PartitionLog(AppendableLog):
             if i < segment.count:
                 return segment, i
             segment.check_end()
+            if segment.count:
+                scrub.check_before_reading(segment, segment.count - 1, segment.count)
         return None
 
     def find_time(self, timestamp_ms: int) -> tuple[int, int]:

@@ -142,7 +142,17 @@ def pieces(buffers: Sequence[Buffer], position: int) -> list[list[Buffer]]:
 class Segment:
     """Two files and what is known of them. `base` is their name: no number below it is in here."""
 
-    __slots__ = ("_newest", "base", "folder", "index", "index_end", "log_end", "synced")
+    __slots__ = (
+        "_newest",
+        "base",
+        "folder",
+        "index",
+        "index_end",
+        "inherited",
+        "log_end",
+        "synced",
+        "trusted",
+    )
 
     def __init__(self, files: OpenFiles, folder: str, base: int, log_bytes: int, records: int) -> None:
         self.folder = folder
@@ -153,6 +163,10 @@ class Segment:
         self.index = Index(index_file, records, base)
         self.synced = True
         """Nothing was written since the last fsync of both files."""
+        self.inherited = records
+        """So many batches were here when it was opened: each is checked before it is first read."""
+        self.trusted = (0, 0)
+        """Of these, the ones from the first of the two up to the second have been."""
         self._newest = (0, 0)
         """The number of batches when the newest append time was read, and that time."""
 
@@ -236,6 +250,8 @@ class Segment:
         """Keeps the first `count` batches: the index is cut and synced, then the log. Raises StorageError."""
         log_bytes = self.index.record(count).position if count < self.index.count else self.log_end.length
         self.synced = False
+        self.inherited = min(self.inherited, count)
+        self.trusted = (min(self.trusted[0], count), min(self.trusted[1], count))
         try:
             self.index_end.cut_back(count * RECORD_BYTES)
             self.index.cut(count)

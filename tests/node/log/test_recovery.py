@@ -7,7 +7,16 @@ from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.record import RECORD_BYTES
 from tank_node.log.scrub import Scrubbed
 from tank_node.log.settings import LogSettings
-from tests.support.logs import DATA, FOLDER, TOPIC, Folder, append, append_sparse, error_of, read_all
+from tests.support.logs import (
+    DATA,
+    FOLDER,
+    TOPIC,
+    Folder,
+    append,
+    append_sparse,
+    error_of,
+    read_all,
+)
 
 ALONE = LogSettings(replication_factor=1)
 REPLICATED = LogSettings(replication_factor=3)
