@@ -1,7 +1,6 @@
 """Chunks to Arrow record batches, for Spark: no Python object per message where the format allows it.
 
-pyarrow and numpy (extra `[spark]`) are imported when a decoder is made, not when this module is. The other
-way round: `tank_protos.bundle_arrow_encode`.
+pyarrow and numpy (extra `[spark]`) are imported when a decoder is made, not when this module is.
 """
 
 from __future__ import annotations
