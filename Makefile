@@ -55,7 +55,7 @@ check: $(VENV)/.ready-dev ## lint, types, walls between rooms, generated files, 
 	pytest -q -p no:cacheprovider tests/repository
 
 proto-fresh: $(VENV)/.ready-dev
-	@tank-protos check
+	@tank-protos generate --check
 	folder=$$(mktemp -d)
 	trap 'rm -rf "$$folder"' EXIT
 	$(PROTOC) --python_out="$$folder" --pyi_out="$$folder" tank_protos/generated/control.proto

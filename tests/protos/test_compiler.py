@@ -321,25 +321,25 @@ def repository(tmp_path: Path) -> Path:
 
 
 def run(command: str, root: Path) -> tuple[int, str]:
-    result = CliRunner().invoke(main, [command, "--root", str(root)])
+    result = CliRunner().invoke(main, [*command.split(), "--root", str(root)])
     return result.exit_code, result.output
 
 
 def test_generated_files_are_fresh_until_the_definition_changes(repository: Path) -> None:
-    assert run("check", repository) == (0, "6 files are fresh\n")
+    assert run("generate --check", repository) == (0, "6 files are fresh\n")
     (repository / "protos/toy/Example.json").write_text(definition({"name": "B", "type": "uint8"}))
-    code, output = run("check", repository)
+    code, output = run("generate --check", repository)
     assert code == 1
     assert "protos/tank_protos/generated/toy/example.py is not made from its definition" in output
     assert "run: tank-protos generate" in output
     assert run("generate", repository)[0] == 0
-    assert run("check", repository)[0] == 0
+    assert run("generate --check", repository)[0] == 0
 
 
 def test_what_has_no_definition_any_more_is_stale_and_removed(repository: Path) -> None:
     left_over = repository / "protos/tank_protos/generated/toy/gone.py"
     left_over.write_text("")
-    code, output = run("check", repository)
+    code, output = run("generate --check", repository)
     assert code == 1
     assert "protos/tank_protos/generated/toy/gone.py has no definition" in output
     assert run("generate", repository) == (0, "6 files: 0 written, 1 removed\n")
@@ -350,13 +350,16 @@ def test_a_protocol_that_is_gone_is_stale_and_removed(repository: Path) -> None:
     shutil.copytree(repository / "protos/toy", repository / "protos/other")
     assert run("generate", repository)[0] == 0
     shutil.rmtree(repository / "protos/other")
-    assert "6 files are stale" in run("check", repository)[1]
+    assert "6 files are stale" in run("generate --check", repository)[1]
     assert run("generate", repository) == (0, "6 files: 0 written, 6 removed\n")
 
 
 def test_a_definition_that_is_not_utf_8_is_named(repository: Path) -> None:
     (repository / "protos/toy/Example.json").write_bytes(b"{\n\xff")
-    assert run("check", repository) == (1, "Error: protos/toy/Example.json:2: not UTF-8; save it as that\n")
+    assert run("generate --check", repository) == (
+        1,
+        "Error: protos/toy/Example.json:2: not UTF-8; save it as that\n",
+    )
 
 
 def test_a_wrong_definition_is_reported_and_writes_nothing(repository: Path) -> None:
@@ -369,13 +372,13 @@ def test_a_wrong_definition_is_reported_and_writes_nothing(repository: Path) -> 
 
 
 def test_a_folder_without_definitions_is_explained(tmp_path: Path) -> None:
-    code, output = run("check", tmp_path)
+    code, output = run("generate --check", tmp_path)
     assert code == 1
     assert "give the repository with --root" in output
 
 
 def test_this_repository_is_fresh() -> None:
-    assert run("check", ROOT)[0] == 0
+    assert run("generate --check", ROOT)[0] == 0
 
 
 def test_the_reference_names_every_field(repository: Path) -> None:

@@ -31,37 +31,30 @@ def main() -> None:
 
 @main.command()
 @_root_option
-def generate(root: Path) -> None:
+@click.option("--check", is_flag=True, help="Write nothing; exit code 1 when there is something to write.")
+def generate(root: Path, check: bool) -> None:
     """Write everything that is made from the definitions, and remove what no definition asks for."""
     wanted = _compile(root)
-    changed = 0
-    for path, text in wanted.items():
-        target = root / path
-        if not target.exists() or target.read_text(encoding="utf-8") != text:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, encoding="utf-8")
-            changed += 1
     left_over = _left_over(root, wanted)
+    stale = [path for path, text in wanted.items() if not _holds(root / path, text)]
+    if check:
+        _report_stale(stale, left_over)
+        click.echo(f"{len(wanted)} files are fresh")
+        return
+    for path in stale:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(wanted[path], encoding="utf-8")
     for path in left_over:
         (root / path).unlink()
-    click.echo(f"{len(wanted)} files: {changed} written, {len(left_over)} removed")
+    click.echo(f"{len(wanted)} files: {len(stale)} written, {len(left_over)} removed")
 
 
-@main.command()
-@_root_option
-def check(root: Path) -> None:
-    """Say what `generate` would change; exit code 1 when there is something."""
-    wanted = _compile(root)
-    stale = [
-        f"{path} is not made from its definition"
-        for path, text in wanted.items()
-        if not _holds(root / path, text)
-    ]
-    stale += [f"{path} has no definition" for path in _left_over(root, wanted)]
-    if stale:
-        shown = "\n".join(sorted(stale)[:20])
-        raise click.ClickException(f"{shown}\n{len(stale)} files are stale; run: tank-protos generate")
-    click.echo(f"{len(wanted)} files are fresh")
+def _report_stale(stale: list[Path], left_over: list[Path]) -> None:
+    lines = [f"{path} is not made from its definition" for path in stale]
+    lines += [f"{path} has no definition" for path in left_over]
+    if lines:
+        shown = "\n".join(sorted(lines)[:20])
+        raise click.ClickException(f"{shown}\n{len(lines)} files are stale; run: tank-protos generate")
 
 
 def _holds(path: Path, text: str) -> bool:
