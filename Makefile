@@ -18,7 +18,7 @@ SHORT_FRAMES ?= 60000
 KILLS ?= 200
 ROUNDS ?= 5
 
-.PHONY: help setup run check unit test fuzz fuzz-short crash long bench proto proto-fresh docs wheel ci clean
+.PHONY: help setup kernel run check unit unit-pure test fuzz fuzz-short crash long bench proto proto-fresh docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ $(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/python
 
 setup: $(VENV)/.ready-dev ## install everything for development into .venv
 
+kernel: $(VENV)/.ready-dev ## build the compiled kernel anew where its sources changed (the install builds it first)
+	@$(BIN)/python protos/kernel_build.py
+
 run: $(VENV)/.ready-run ## stream a year of flights through a broker into a PySpark pipeline
 	@$(BIN)/python -m examples.run
 
@@ -51,6 +54,7 @@ check: $(VENV)/.ready-dev ## lint, types, walls between rooms, generated files, 
 	ruff format --check --quiet $(CODE)
 	mypy $(CODE)
 	lint-imports --no-cache --no-logo
+	$(BIN)/python protos/kernel_build.py --check
 	$(MAKE) --no-print-directory proto-fresh
 	pytest -q -p no:cacheprovider tests/repository
 
@@ -65,6 +69,9 @@ proto-fresh: $(VENV)/.ready-dev
 
 unit: $(VENV)/.ready-dev ## the fast tests: no Spark, no processes, no kills
 	@pytest -q -n 2 -m 'not integration and not spark and not crash and not long'
+
+unit-pure: $(VENV)/.ready-dev ## the fast tests without the compiled kernel
+	@TANK_KERNEL=pure pytest -q -n 2 -m 'not integration and not spark and not crash and not long'
 
 test: $(VENV)/.ready-dev ## unit + integration + Spark, in their short form
 	@pytest -q -m 'not long'
@@ -95,7 +102,8 @@ docs: $(VENV)/.ready-dev ## write the references of the command line and of the 
 wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
 	@$(BIN)/python -m tests.wheel
 
-ci: check test fuzz-short wheel run ## what CI runs
+ci: check test unit-pure fuzz-short wheel run ## what CI runs
 
 clean: ## remove the environment and what was built
 	@rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -f */tank_*/compiled/*.so */tank_*/compiled/built.json

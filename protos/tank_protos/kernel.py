@@ -1,0 +1,85 @@
+"""Which kernel runs: the compiled twins of hot functions, or the plain ones. Chosen here, once, at import.
+
+    @twin("bundle")          # tank_protos.compiled.bundle.validate, where it was built; else what stands here
+    def validate(batch): ...
+
+The environment variable TANK_KERNEL decides: `auto` (the default: compiled where it is there), `pure`, or
+`compiled` (an error that says what to do where it is not there). Both have the same interface, raise the same
+errors and pass the same tests. Callers import the function from the module that defines it.
+"""
+
+import os
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+from tank_protos.compiled import outdated
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+ROOM: Final = "tank_protos.compiled"
+MODES: Final = ("auto", "pure", "compiled")
+
+MODE: Final = os.environ.get("TANK_KERNEL") or "auto"
+if MODE not in MODES:
+    raise ImportError(f"TANK_KERNEL={MODE!r}: use 'auto', 'pure' or 'compiled'")
+
+
+class Pair(NamedTuple):
+    """A plain function and its compiled twin; for tests and benchmarks, which try both."""
+
+    plain: Callable[..., Any]
+    compiled: Callable[..., Any]
+
+
+PAIRS: Final[list[Pair]] = []
+"""The functions that run compiled, each with the plain one that it stands for."""
+
+
+def _load(name: str) -> Any:
+    """The compiled module, None where plain functions are to run."""
+    if MODE == "pure":
+        return None
+    try:
+        module = import_module(name)
+    except ImportError as error:
+        if MODE == "auto":
+            return None
+        raise ImportError(
+            f"TANK_KERNEL=compiled, and the compiled kernel is not there ({error}). In a checkout run "
+            "`make kernel`; else install again where a C compiler and Python's headers are, or set "
+            "TANK_KERNEL=auto"
+        ) from error
+    path = Path(module.__file__ or "")
+    if outdated(path.parent, name.rpartition(".")[2]):
+        warnings.warn(
+            f"{name} was compiled from an older source than the one beside it: run `make kernel`",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return module
+
+
+NAME: Final = "pure" if _load(f"{ROOM}.checksum") is None else "compiled"
+"""What runs: "compiled" or "pure"."""
+
+
+def twin(module: str) -> Callable[[Function], Function]:
+    """Puts the function of the same name from `tank_protos.compiled.MODULE` into the place of a plain one.
+
+    `module` with a dot in it is a full name. Where there is no such module, the plain function stays; with
+    TANK_KERNEL=compiled that raises ImportError.
+    """
+    full_name = module if "." in module else f"{ROOM}.{module}"
+
+    def choose(plain: Function) -> Function:
+        loaded = _load(full_name) if NAME == "compiled" else None
+        if loaded is None:
+            return plain
+        compiled = getattr(loaded, plain.__name__)
+        PAIRS.append(Pair(plain, compiled))
+        return cast(Function, compiled)
+
+    return choose
