@@ -1,59 +1,112 @@
-"""Our broker beside the C ceiling, the same loads on each in turn: `make bench`.
+"""The broker beside the C ceiling, the same loads on each in turn: compiled kernel, plain Python, C.
 
-The load generator and the ceiling come from the folder `../shared/bench` beside the repository and are
-built in `out/bench`. The ceiling does the least a broker can do (append, 64-byte index record, CRC-32C), so
-the column "of first" says how far ours is from what the machine allows.
+    python -m benchmarks.broker [--cases REGEX] [--rounds N] [--seconds S] [--kernel pure|compiled|both]
+                                [--quick] [--server NAME=COMMAND] [--markdown] [--rows] [--json FILE] [--list]
+
+Two tables: everything measured, and each bar with whether it is reached. Read the processor time per request
+first: throughput also holds the generator, the scheduler and the neighbours. The exit code says whether all
+loads ran, not how fast.
 """
 
 import argparse
-import shutil
-import subprocess
+import re
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared" / "bench"
-BUILT = ROOT / "out" / "bench"
-CASES = (
-    r"produce (64Kx1 8 conns x 8|100x10 8 conns x 64|100x1 64 conns x 1|100x1 8 conns x 64)|consume 1M bytes"
-)
-CEILING = f"{BUILT}/tankceil --keep 128 -p {{port}} -d {{dir}}"
-OURS = (
-    f"{sys.executable} -m tank_cli.main serve"
-    " --listen 127.0.0.1:{port} --http 127.0.0.1:0 --data {dir} --log-level error"
-)
+from benchmarks.cases import Case, cases
+from benchmarks.load_generator import build
+from benchmarks.servers import Kernel, Server, ceiling, kernels, ours
+from benchmarks.side_by_side import FIGURE_HEADS, Results, Run, figures, rows, run_in_turn
+from benchmarks.table import dump, machine, show, show_cells, summary
+
+ROUNDS, SECONDS = 5, 1.5
+QUICK_ROUNDS, QUICK_SECONDS = 2, 0.8
 
 
-def build() -> None:
-    """Builds the load generator and the ceiling. SystemExit says what is missing."""
-    if not SHARED.is_dir():
-        raise SystemExit(
-            f"There is no load generator: {SHARED.relative_to(ROOT.parent)} beside the repository is missing."
-        )
-    if shutil.which("cc") is None or shutil.which("make") is None:
-        raise SystemExit("The load generator is C: install a C compiler and make, then try again.")
-    BUILT.mkdir(parents=True, exist_ok=True)
-    for source in SHARED.iterdir():
-        if source.is_file():
-            shutil.copy(source, BUILT / source.name)
-            (BUILT / source.name).chmod(0o755)
-    subprocess.run(["make", "-s", "-C", str(BUILT)], check=True)
+def options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.broker", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument(
+        "--cases", help="a regular expression; among all loads, without it those that have a bar"
+    )
+    parser.add_argument("--rounds", type=int, help=f"how often each load runs on each broker ({ROUNDS})")
+    parser.add_argument("--seconds", type=float, help=f"measured in each run, after a warm-up ({SECONDS})")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROUNDS} rounds of {QUICK_SECONDS} s")
+    parser.add_argument("--kernel", choices=[*Kernel, "both"], default="both", help="which of ours (both)")
+    parser.add_argument(
+        "--server", action="append", default=[], metavar="NAME=COMMAND",
+        help="one more broker, for instance of another checkout; {port} and {dir} are filled in",
+    )  # fmt: skip
+    parser.add_argument("--folder", help="where the brokers' folders are made (the temporary folder)")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown")
+    parser.add_argument("--rows", action="store_true", help="print the rows as JSON, for `make bench`")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="append every single result here")
+    parser.add_argument("--list", action="store_true", help="name the loads and stop")
+    return parser.parse_args()
+
+
+def chosen(pattern: str | None) -> list[Case]:
+    """Raises: SystemExit: nothing is called so."""
+    if pattern is None:
+        return [case for case in cases() if case.bars]
+    found = [case for case in cases() if re.search(pattern, case.name)]
+    if not found:
+        raise SystemExit(f"No load is called {pattern!r}: --list names them.")
+    return found
+
+
+def others(given: list[str]) -> list[Server]:
+    """Raises: SystemExit: not NAME=COMMAND."""
+    servers = []
+    for text in given:
+        name, equals, command = text.partition("=")
+        if not equals or "{port}" not in command or "{dir}" not in command:
+            raise SystemExit(f"--server wants NAME=COMMAND with {{port}} and {{dir}}, not {text!r}.")
+        servers.append(Server(name, command))
+    return servers
 
 
 def main() -> None:
-    """Prints the table of medians; the exit code is that of the comparison."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="how often each case runs on each broker")
-    parser.add_argument("--cases", default=CASES, help="a regular expression; '' runs all of them")
-    parser.add_argument("--seconds", type=float, default=1.5, help="measured in each run")
-    options = parser.parse_args()
+    """Measures and prints."""
+    given = options()
+    found = chosen(given.cases)
+    if given.list:
+        print("\n".join(case.name for case in found))
+        return
     build()
-    command = [
-        sys.executable, str(BUILT / "compare.py"),
-        "--server", f"ceiling={CEILING}", "--server", f"ours={OURS}",
-        "--cases", options.cases, "--rounds", str(options.rounds), "--seconds", str(options.seconds),
-    ]  # fmt: skip
-    raise SystemExit(subprocess.run(command, check=False).returncode)
+    servers = [ceiling(), *(ours(kernel) for kernel in kernels(given.kernel)), *others(given.server)]
+    run = Run(
+        rounds=given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS),
+        seconds=given.seconds or (QUICK_SECONDS if given.quick else SECONDS),
+        folder=given.folder,
+        singles=given.json,
+    )
+    results = run_in_turn(found, servers, run)
+    report(found, servers, results, run, given)
+    for failure in results.failures:
+        print(f"FAILED {failure}", file=sys.stderr)
+    raise SystemExit(1 if results.failures else 0)
+
+
+def report(
+    found: list[Case], servers: list[Server], results: Results, run: Run, given: argparse.Namespace
+) -> None:
+    """Both tables; with --rows the figures go to stderr's reader as they are and the rows to stdout."""
+    judged = rows(found, servers, results)
+    if given.rows:
+        dump(judged)
+        return
+    title = f"Broker: medians of {run.rounds} rounds of {run.seconds:g} s. {machine()}"
+    lines = figures(found, servers, results)
+    right = [False, False, *(True for _ in FIGURE_HEADS[2:])]
+    show_cells(title, FIGURE_HEADS, lines, right=right, markdown=given.markdown)
+    if judged:
+        show(
+            f"Bars: {summary(judged)}", judged, markdown=given.markdown,
+            heads={"beside": "C", "ratio": "ours to C", "recorded": "C++ TANK (C)"},
+        )  # fmt: skip
 
 
 if __name__ == "__main__":
