@@ -19,7 +19,6 @@ static size_t arena_used;
 
 void log_init(void)
 {
-    crc32c_init();
     if (mkdir(opt.dir, 0755) && errno != EEXIST) die("%s: %s", opt.dir, strerror(errno));
 }
 
