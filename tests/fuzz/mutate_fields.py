@@ -10,6 +10,7 @@ from typing import Final
 from tank_protos import varint
 from tank_protos.errors import WireError
 from tank_protos.generated.tank import IdempotentPartition, ProduceBasePartition, ProducePartition
+from tank_protos.wire import Message
 from tests.fuzz import mutate, seeds
 
 _NAMES: Final = (
@@ -26,6 +27,8 @@ _NAMES: Final = (
     "1",
     "é",
 )
+_TOO_LONG: Final = ("x" * 256, "\ud800", "y" * 70_000)
+_VERSIONS: Final = (0, 1, 2, 3, 0xFF, 0x100, 0x101, 0xFFFF)
 _CHANGED_SHARE: Final = 0.25
 """Of the fields: the rest stays, so that a request still means something."""
 
@@ -33,34 +36,46 @@ _CHANGED_SHARE: Final = 0.25
 def request(chance: Random, seed: seeds.Seed) -> bytes:
     """A payload that decodes; the seed's own where the changes cannot be encoded."""
     try:
-        message = seed.codec.decode(seed.payload)
-        _change(chance, message)
-        return b"".join(message.encode())
+        return b"".join(message(chance, seed).encode())
     except WireError:
         return seed.payload
 
 
-def _change(chance: Random, struct: object) -> None:
+def message(chance: Random, seed: seeds.Seed, *, beyond: bool = False) -> Message:
+    """The seed's message with some fields changed; `beyond`: to values, too, that have no place on the wire.
+
+    Raises WireError for a seed that is wrong by intent.
+    """
+    found = seed.codec.decode(seed.payload)
+    _change(chance, found, beyond)
+    return found
+
+
+def _change(chance: Random, struct: object, beyond: bool) -> None:
     limits: dict[str, tuple[int, int]] = getattr(struct, "LIMITS", {})
     for one in fields(struct) if is_dataclass(struct) else ():
         value = getattr(struct, one.name)
         if isinstance(value, list):
-            _change_list(chance, value)
-        elif chance.random() >= _CHANGED_SHARE or "version" in one.name or one.name == "bundle_length":
+            _change_list(chance, value, beyond)
+        elif chance.random() >= _CHANGED_SHARE or one.name == "bundle_length":
             continue
         elif isinstance(value, bool):
             setattr(struct, one.name, not value)
+        elif one.name == "client_version":
+            setattr(struct, one.name, chance.choice(_VERSIONS) if chance.random() < 0.3 else value)
         elif isinstance(value, int):
-            setattr(struct, one.name, _number(chance, *limits.get(one.name, (0, 255))))
+            setattr(struct, one.name, _number(chance, *limits.get(one.name, (0, 255)), beyond))
         elif isinstance(value, str):
-            setattr(struct, one.name, chance.choice(_NAMES))
+            setattr(struct, one.name, chance.choice((*_NAMES, *_TOO_LONG) if beyond else _NAMES))
         elif isinstance(value, bytes | memoryview) and one.name == "bundle":
             _change_bundle(chance, struct)
 
 
-def _number(chance: Random, low: int, high: int) -> int:
+def _number(chance: Random, low: int, high: int, beyond: bool) -> int:
     """Small ones are likelier to name something; the ends are where mistakes are."""
     roll = chance.random()
+    if beyond and roll < 0.2:
+        return chance.choice((low - 1, high + 1, -1, 1 << 64))
     if roll < 0.5:
         return min(high, low + chance.randrange(6))
     return (
@@ -92,12 +107,12 @@ def _batch(chance: Random) -> bytes:
     return varint.encode(len(bundle)) + bundle
 
 
-def _change_list(chance: Random, value: list[object]) -> None:
+def _change_list(chance: Random, value: list[object], beyond: bool) -> None:
     for at, element in enumerate(value):
         if isinstance(element, str) and chance.random() < _CHANGED_SHARE:
             value[at] = chance.choice(_NAMES)
         elif is_dataclass(element):
-            _change(chance, element)
+            _change(chance, element, beyond)
     roll = chance.random()
     if value and roll < 0.05:
         value.pop(chance.randrange(len(value)))

@@ -20,9 +20,9 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 
-from tests.fuzz import live_target, pure_targets, session_target
+from tests.fuzz import bundle_target, codec_target, live_target, session_target
 
-SHARES = {"messages": 0.45, "batches": 0.3, "sessions": 0.2, "live": 0.05}
+SHARES = {"messages": 0.4, "batches": 0.25, "chunks": 0.05, "sessions": 0.25, "live": 0.05}
 """How the frames are divided: the slower a target, the fewer it gets."""
 
 CASE_TIMEOUT_S = 30.0
@@ -46,6 +46,15 @@ class Tally:
 
 
 Case = Callable[[Random], "Counter[str] | None"]
+
+
+_ALONE: dict[str, Case] = {
+    "messages": codec_target.message,
+    "batches": bundle_target.batch,
+    "chunks": bundle_target.chunk,
+    "sessions": session_target.conversation,
+}
+"""The targets whose cases need nothing but chance."""
 
 
 class Hang(Exception):
@@ -91,12 +100,8 @@ def _live_case() -> Iterator[tuple[live_target.LiveBroker, Case]]:
 
 def run_target(target: str, cases: Iterator[int], seed: int) -> Tally:
     """One target over the given case numbers."""
-    if target == "messages":
-        return drive(target, pure_targets.message, cases, 1, seed)
-    if target == "batches":
-        return drive(target, pure_targets.batch, cases, 1, seed)
-    if target == "sessions":
-        return drive(target, session_target.conversation, cases, session_target.FRAMES, seed)
+    if target in _ALONE:
+        return drive(target, _ALONE[target], cases, frames_each(target), seed)
     with _live_case() as (broker, case):
         tally = drive(target, case, cases, live_target.FRAMES, seed)
         if not tally.failures:

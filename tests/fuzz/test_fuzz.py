@@ -19,7 +19,7 @@ LAST_LINE = re.compile(r"([0-9,]+) frames, ([0-9]+) failures\n$")
 
 
 @pytest.mark.parametrize(
-    ("target", "frames"), [("messages", 20_000), ("batches", 15_000), ("sessions", 6_000)]
+    ("target", "frames"), [("messages", 15_000), ("batches", 8_000), ("chunks", 2_000), ("sessions", 6_000)]
 )
 def test_bad_input_is_refused(target: str, frames: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert run.main(["--target", target, "--frames", str(frames)]) == 0
