@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tank_protos import varint
 from tank_protos.errors import InvalidBundle, Truncated, WireError
+from tank_protos.kernel import twin
 
 if TYPE_CHECKING:
     from tank_protos.wire import Buffer
@@ -74,6 +75,7 @@ class BundleHeader(NamedTuple):
         return self.last - self.first if self.sparse else self.messages - 1
 
 
+@twin("bundle_header")
 def read_header(bundle: Buffer, offset: int = 0) -> BundleHeader:
     """The header of the bundle that lies from `offset` to the end of the buffer.
 
@@ -167,6 +169,7 @@ def _simple_headers() -> list[list[BundleHeader | None]]:
 _SIMPLE = _simple_headers()
 
 
+@twin("bundle_header")
 def validate(batch: memoryview) -> BundleHeader:
     """Judge a produced batch, `varint length, bundle`, without decoding its messages; for the broker.
 

@@ -25,6 +25,8 @@ from tank_protos.errors import InvalidBundle, OutOfRange
 from tests.support.bundle_shapes import Shape, shapes
 from tests.support.golden_bundles import Stretch, captured
 
+pytestmark = pytest.mark.usefixtures("kernel")
+
 STAMP = 0x000001A1FAFC30BC
 STAMP_HEX = "bc30fcfaa1010000"
 ALPHA = bytes.fromhex(f"0c 00 {STAMP_HEX} 05 616c706861 02 04 62657461 02 05 67616d6d61")

@@ -25,6 +25,8 @@ from tank_protos.bundle import (
 from tank_protos.errors import InvalidBundle
 from tests.support.bundle_shapes import Shape, shapes
 
+pytestmark = pytest.mark.usefixtures("kernel")
+
 STAMP = "0000000000000000"
 
 

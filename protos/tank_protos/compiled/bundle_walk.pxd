@@ -1,0 +1,156 @@
+# How bundles lie in memory (docs/protocol/bundle.md), for the twins: inline C over pointers, without Python objects.
+#
+# Every function says by its result whether the bytes are right, and reads nothing at or behind `end`. None says what is
+# wrong: a twin that meets bad bytes calls the plain function, which finds it again and raises its error.
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+cdef enum:
+    KEY = 1
+    SAME_TIMESTAMP = 2
+    NEXT_NUMBER = 4
+    LARGEST_FLAGS = 7
+    CODEC_MASK = 0x03
+    COUNT_SHIFT = 2
+    COUNT_MASK = 0x0F
+    SPARSE = 0x40
+    RESERVED = 0x80
+    # Flags, timestamp and length of a first message without key and content; flags and length of a later one.
+    FIRST_MESSAGE_BYTES = 10
+    MESSAGE_BYTES = 2
+    # A snappy element of 3 bytes gives 64 at best.
+    SNAPPY_BEST = 22
+    # What one compressed message set may unpack to.
+    MAX_MESSAGE_SET_BYTES = 64 * 1024 * 1024
+
+cdef struct Header:
+    uint32_t codec
+    uint32_t messages
+    bint sparse
+    # 0 and 0 in a dense bundle.
+    uint64_t first
+    uint64_t last
+    # Where the message set begins.
+    size_t body_offset
+
+cdef struct Message:
+    uint32_t flags
+    # When the flags have no SAME_TIMESTAMP.
+    uint64_t timestamp
+    const uint8_t *key
+    # 0: none.
+    uint32_t key_bytes
+    # Read in sparse bundles, where the message has one.
+    uint32_t delta
+    const uint8_t *value
+    size_t value_bytes
+
+
+cdef inline bint read_varint(const uint8_t *data, size_t end, size_t *at, uint32_t *value) noexcept nogil:
+    """The varint at `at`, which moves behind it; False: cut, over five bytes, or above 2^32 - 1."""
+    cdef uint64_t found = 0
+    cdef uint32_t shift = 0
+    cdef uint8_t byte
+    while at[0] < end:
+        byte = data[at[0]]
+        at[0] += 1
+        found |= <uint64_t>(byte & 0x7F) << shift
+        if byte < 0x80:
+            value[0] = <uint32_t>found
+            return found <= 0xFFFFFFFFu
+        shift += 7
+        if shift > 28:
+            return False
+    return False
+
+
+cdef inline uint64_t read_u64(const uint8_t *data) noexcept nogil:
+    """Little-endian, as every machine is that this is built for."""
+    cdef uint64_t value
+    memcpy(&value, data, 8)
+    return value
+
+
+cdef inline bint read_bundle_header(const uint8_t *data, size_t offset, size_t end, Header *header) noexcept nogil:
+    """The header of the bundle from `offset` to `end`, judged as `tank_protos.bundle.read_header` does."""
+    cdef uint32_t flags, span, size
+    cdef size_t at
+    if offset >= end:
+        return False
+    flags = data[offset]
+    offset += 1
+    if flags & RESERVED or flags & CODEC_MASK > 1:
+        return False
+    header.codec = flags & CODEC_MASK
+    header.messages = flags >> COUNT_SHIFT & COUNT_MASK
+    if not header.messages and (not read_varint(data, end, &offset, &header.messages) or not header.messages):
+        return False
+    header.sparse = flags & SPARSE != 0
+    header.first = header.last = 0
+    if header.sparse:
+        if end - offset < 8:
+            return False
+        header.first = header.last = read_u64(data + offset)
+        offset += 8
+        # 2^63 - 2 is the largest number: the sum below cannot overflow.
+        if header.first < 1 or header.first > 0x7FFFFFFFFFFFFFFEu:
+            return False
+        if header.messages > 1:
+            if not read_varint(data, end, &offset, &span):
+                return False
+            header.last += <uint64_t>span + 1
+        if header.last > 0x7FFFFFFFFFFFFFFEu or header.last - header.first + 1 < header.messages:
+            return False
+    header.body_offset = offset
+    cdef uint64_t room = end - offset
+    if header.codec:
+        at = offset
+        if not read_varint(data, end, &at, &size):
+            return False
+        if size > MAX_MESSAGE_SET_BYTES or size > SNAPPY_BEST * room:
+            return False
+        room = size
+    return room >= FIRST_MESSAGE_BYTES + MESSAGE_BYTES * (<uint64_t>header.messages - 1)
+
+
+cdef inline bint read_message(
+    const uint8_t *data, size_t end, size_t *at, bint with_delta, Message *message
+) noexcept nogil:
+    """The message at `at`, which moves behind it; `with_delta`: a delta follows flags without NEXT_NUMBER."""
+    cdef size_t here = at[0]
+    cdef uint32_t length
+    if here >= end:
+        return False
+    message.flags = data[here]
+    here += 1
+    if message.flags > LARGEST_FLAGS:
+        return False
+    message.delta = 0
+    if with_delta and not message.flags & NEXT_NUMBER and not read_varint(data, end, &here, &message.delta):
+        return False
+    if not message.flags & SAME_TIMESTAMP:
+        if end - here < 8:
+            return False
+        message.timestamp = read_u64(data + here)
+        here += 8
+    message.key_bytes = 0
+    if message.flags & KEY:
+        if here >= end:
+            return False
+        message.key_bytes = data[here]
+        here += 1
+        if end - here < message.key_bytes:
+            return False
+        message.key = data + here
+        here += message.key_bytes
+    if here < end and data[here] < 0x80:
+        length = data[here]
+        here += 1
+    elif not read_varint(data, end, &here, &length):
+        return False
+    if end - here < length:
+        return False
+    message.value = data + here
+    message.value_bytes = length
+    at[0] = here + length
+    return True
