@@ -70,8 +70,8 @@ def twin(module: str) -> Callable[[Function], Function]:
     """Puts the function of the same name from `tank_protos.compiled.MODULE` into the place of a plain one.
 
     `module` with a dot in it is a full name. Where there is no such module, the plain function stays; with
-    TANK_KERNEL=compiled that raises ImportError. A module with a dictionary PLAIN gets the plain function into
-    it, by name: a twin that meets bad input calls it, so that both kernels refuse in the same words.
+    TANK_KERNEL=compiled that raises ImportError. A module with a dictionary PLAIN gets the plain function in
+    it by name: a twin that meets bad input calls it, so that both kernels refuse in the same words.
     """
     full_name = module if "." in module else f"{ROOM}.{module}"
 

@@ -26,7 +26,7 @@ _CODECS: tuple = tuple(Codec)  # type: ignore[type-arg]
 
 
 @cython.cfunc
-def header_tuple(header: cython.pointer(Header)) -> object:
+def header_tuple(header: cython.pointer[Header]) -> object:
     """The same as a BundleHeader."""
     row: object = new_tuple(_HEADER, 6)
     put(row, 0, _CODECS[header.codec])
@@ -44,7 +44,7 @@ def read_header(bundle: object, offset: cython.Py_ssize_t = 0) -> BundleHeader:
     header: Header
     PyObject_GetBuffer(bundle, cython.address(view), PyBUF_SIMPLE)
     size: cython.size_t = view.len
-    good: cython.bint = 0 <= offset and read_bundle_header(
+    good: cython.bint = offset >= 0 and read_bundle_header(
         cython.cast(cython.p_const_uchar, view.buf), offset, size, cython.address(header)
     )
     PyBuffer_Release(cython.address(view))
@@ -67,7 +67,7 @@ def validate(batch: object) -> BundleHeader:
 @cython.nogil
 @cython.exceptval(check=False)
 def read_batch(
-    data: cython.p_const_uchar, size: cython.size_t, header: cython.pointer(Header)
+    data: cython.p_const_uchar, size: cython.size_t, header: cython.pointer[Header]
 ) -> cython.bint:
     """Whether the bytes are one good batch; its header."""
     at: cython.size_t = 0
