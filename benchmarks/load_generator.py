@@ -43,6 +43,8 @@ class Load:
     p99_us: float
     """Closed loops: how long the queue was. Paced: from when a request was due until it was acknowledged.
     Tail: until a consumer that waits has it. 0 where nothing was timed."""
+    checked: int
+    """Messages of which every byte was looked at."""
 
 
 def missing_tool() -> str | None:
@@ -86,4 +88,5 @@ def run_load(arguments: str, port: int, pid: int, *more: str) -> Load:
         stolen_cpu=found["stolen_cpu"],
         p50_us=latency.get("p50", 0.0),
         p99_us=latency.get("p99", 0.0),
+        checked=found["checked"],
     )

@@ -1,0 +1,116 @@
+"""How the figures of the rounds become a row: what is compared with what, and when a bar is reached."""
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.cases import Against, Bar, Case, Measure, cases
+from benchmarks.load_generator import Load
+from benchmarks.servers import Kernel, ceiling, ours
+from benchmarks.side_by_side import Results, figures, judge, rows
+from benchmarks.table import Row, dump, load, show, spread, summary
+
+OURS = ours(Kernel.PURE)
+CASE = Case("produce much", "produce")
+QUIET = Load(
+    server_us=1.0, requests_s=1.0, messages_s=1.0, mb_s=1.0, server_cpu=1.0, client_cpu=1.0,
+    stolen_cpu=0.0, p50_us=1.0, p99_us=1.0, checked=0,
+)  # fmt: skip
+
+
+def cpu_of(c: list[float], ours: list[float]) -> Results:
+    """Rounds with these microseconds a request."""
+    results = Results()
+    for server, values in ((ceiling(), c), (OURS, ours)):
+        results.loads[CASE.name, server.name] = {
+            number: replace(QUIET, server_us=value) for number, value in enumerate(values)
+        }
+    return results
+
+
+def test_ratios_are_taken_round_by_round() -> None:
+    # The machine was three times slower in the second round: ratio of medians 1.5 / 2, of rounds 2.
+    results = cpu_of(c=[1.0, 3.0, 1.1], ours=[2.0, 6.0, 2.2])
+    row = judge(CASE, OURS, Bar(Measure.CPU, Against.TIMES, 2.0), results)
+    assert row == Row(
+        "produce much: CPU a request", "2.20 (2.00–6.00) µs", "≤ 2 × C", True, "pure",
+        beside="1.10 (1.00–3.00) µs", ratio="2.00 (2.00–2.00) ×",
+    )  # fmt: skip
+
+
+def test_a_round_in_which_one_of_them_failed_is_left_out() -> None:
+    results = cpu_of(c=[1.0, 1.0], ours=[1.5, 9.0])
+    del results.loads[CASE.name, "C"][1]
+    assert judge(CASE, OURS, Bar(Measure.CPU, Against.TIMES, 2.0), results).figure == "1.50 µs"
+
+
+def test_without_any_round_a_bar_is_not_reached() -> None:
+    row = judge(CASE, OURS, Bar(Measure.CPU, Against.TIMES, 2.0), Results())
+    assert (row.figure, row.reached) == ("failed", False)
+
+
+@pytest.mark.parametrize(
+    ("bar", "reached"),
+    [
+        (Bar(Measure.CPU, Against.TIMES, 2.0), True),
+        (Bar(Measure.CPU, Against.TIMES, 1.9), False),
+        (Bar(Measure.CPU, Against.TIMES, 2.0, at_least=True), True),
+        (Bar(Measure.CPU, Against.TIMES, 2.1, at_least=True), False),
+        (Bar(Measure.CPU, Against.PLUS, 3.0), True),
+        (Bar(Measure.CPU, Against.PLUS, 2.9), False),
+        (Bar(Measure.CPU, Against.ALONE, 6.0), True),
+        (Bar(Measure.CPU, Against.ALONE, 5.9), False),
+    ],
+    ids=str,
+)
+def test_a_limit_itself_reaches_the_bar(bar: Bar, reached: bool) -> None:
+    assert judge(CASE, OURS, bar, cpu_of(c=[3.0], ours=[6.0])).reached is reached
+
+
+def test_every_kernel_that_ran_gets_a_row_for_each_of_its_bars() -> None:
+    found = list(cases())
+    both = [ceiling(), *(ours(kernel) for kernel in Kernel)]
+    assert len(rows(found, both, Results())) == sum(
+        len(bars) for case in found for bars in case.bars.values()
+    )
+    assert {row.kernel for row in rows(found, both[:2], Results())} == {"compiled"}
+
+
+def test_loads_are_named_once() -> None:
+    names = [case.name for case in cases()]
+    assert len(set(names)) == len(names)
+
+
+def test_the_figures_tell_of_every_server_that_ran() -> None:
+    lines = figures([CASE], [ceiling(), OURS], cpu_of(c=[2.0], ours=[5.0]))
+    assert [line[:4] for line in lines] == [["produce much", "C", "2.00", "1.00"],
+                                            ["produce much", "ours, pure", "5.00", "2.50"]]  # fmt: skip
+
+
+def test_rows_pass_from_process_to_process(capsys: pytest.CaptureFixture[str]) -> None:
+    sent = [Row("a", "1", "≥ 1", True, "pure"), Row("b", "2")]
+    dump(sent)
+    assert load(capsys.readouterr().out) == sent
+
+
+def test_markdown_leaves_out_what_is_empty_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    show("Title", [Row("a", "1 (1–2)", "≥ 1", True), Row("b", "2")], markdown=True)
+    assert capsys.readouterr().out == (
+        "\nTitle\n\n| what | ours | bar | reached |\n| --- | ---: | ---: | --- |\n"
+        "| a | 1 (1–2) | ≥ 1 | yes |\n| b | 2 |  |  |\n"
+    )
+
+
+def test_a_terminal_gets_a_drawn_table(capsys: pytest.CaptureFixture[str]) -> None:
+    show("Title", [Row("a", "1", "≥ 2", False)])
+    shown = capsys.readouterr().out
+    assert "Title" in shown
+    assert "NO" in shown
+
+
+def test_figures_are_told_with_their_spread() -> None:
+    assert spread([2.0, 1.0, 4.0], 1) == "2.0 (1.0–4.0)"
+    assert spread([1234.5], 0) == "1,234"
+    assert (
+        summary([Row("a", "1", "", True), Row("b", "1", "", False), Row("c", "1")]) == "1 of 2 bars reached."
+    )
