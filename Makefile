@@ -16,9 +16,8 @@ CODE := node controller protos client spark examples benchmarks tests
 FRAMES ?= 1000000
 SHORT_FRAMES ?= 60000
 KILLS ?= 200
-ROUNDS ?= 5
 
-.PHONY: help setup kernel run check unit unit-pure test fuzz fuzz-short crash long bench proto proto-fresh docs wheel ci clean
+.PHONY: help setup kernel run check unit unit-pure test fuzz fuzz-short crash long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,8 +87,13 @@ crash: $(VENV)/.ready-dev ## kill -9 the broker under load, again and again (KIL
 long: $(VENV)/.ready-dev ## the long forms of single tests, for the night
 	@pytest -q -n 2 --timeout 3000 -m long
 
-bench: $(VENV)/.ready-dev ## the broker beside the C ceiling, in turn (ROUNDS=N)
-	@$(BIN)/python -m benchmarks.broker --rounds $(ROUNDS)
+BENCH = $(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS))
+
+bench: $(VENV)/.ready-dev kernel ## all that has a bar: broker beside C, client, Spark, memory (QUICK=1, ROUNDS=N)
+	@$(BENCH)
+
+bench-broker bench-client bench-spark bench-memory: $(VENV)/.ready-dev kernel
+	@$(BENCH) --parts $(@:bench-%=%)
 
 proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference again
 	@tank-protos generate

@@ -16,14 +16,15 @@ from pathlib import Path
 from benchmarks.cases import Case, cases
 from benchmarks.load_generator import build
 from benchmarks.servers import Kernel, Server, ceiling, kernels, ours
-from benchmarks.side_by_side import FIGURE_HEADS, Results, Run, figures, rows, run_in_turn
-from benchmarks.table import dump, machine, show, show_cells, summary
+from benchmarks.side_by_side import FIGURE_HEADS, Run, figures, rows, run_in_turn
+from benchmarks.table import Row, dump, machine, show, show_cells, summary
 
 ROUNDS, SECONDS = 5, 1.5
 QUICK_ROUNDS, QUICK_SECONDS = 2, 0.8
+HEADS = {"beside": "C", "ratio": "ours to C", "recorded": "C++ TANK (C)"}
 
 
-def options() -> argparse.Namespace:
+def options() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.broker", description=(__doc__ or "").splitlines()[0]
@@ -44,7 +45,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rows", action="store_true", help="print the rows as JSON, for `make bench`")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append every single result here")
     parser.add_argument("--list", action="store_true", help="name the loads and stop")
-    return parser.parse_args()
+    return parser
 
 
 def chosen(pattern: str | None) -> list[Case]:
@@ -68,13 +69,9 @@ def others(given: list[str]) -> list[Server]:
     return servers
 
 
-def main() -> None:
-    """Measures and prints."""
-    given = options()
+def measure(given: argparse.Namespace) -> tuple[list[Row], list[str]]:
+    """Runs all, and prints everything measured unless just rows are wanted; returns rows and failures."""
     found = chosen(given.cases)
-    if given.list:
-        print("\n".join(case.name for case in found))
-        return
     build()
     servers = [ceiling(), *(ours(kernel) for kernel in kernels(given.kernel)), *others(given.server)]
     run = Run(
@@ -84,29 +81,28 @@ def main() -> None:
         singles=given.json,
     )
     results = run_in_turn(found, servers, run)
-    report(found, servers, results, run, given)
-    for failure in results.failures:
-        print(f"FAILED {failure}", file=sys.stderr)
-    raise SystemExit(1 if results.failures else 0)
+    if not given.rows:
+        title = f"Broker: medians of {run.rounds} rounds of {run.seconds:g} s. {machine()}"
+        right = [False, False, *(True for _ in FIGURE_HEADS[2:])]
+        lines = figures(found, servers, results)
+        show_cells(title, FIGURE_HEADS, lines, right=right, markdown=given.markdown)
+    return rows(found, servers, results), results.failures
 
 
-def report(
-    found: list[Case], servers: list[Server], results: Results, run: Run, given: argparse.Namespace
-) -> None:
-    """Both tables; with --rows the figures go to stderr's reader as they are and the rows to stdout."""
-    judged = rows(found, servers, results)
+def main() -> None:
+    """Measures and prints."""
+    given = options().parse_args()
+    if given.list:
+        print("\n".join(case.name for case in chosen(given.cases)))
+        return
+    judged, failures = measure(given)
     if given.rows:
         dump(judged)
-        return
-    title = f"Broker: medians of {run.rounds} rounds of {run.seconds:g} s. {machine()}"
-    lines = figures(found, servers, results)
-    right = [False, False, *(True for _ in FIGURE_HEADS[2:])]
-    show_cells(title, FIGURE_HEADS, lines, right=right, markdown=given.markdown)
-    if judged:
-        show(
-            f"Bars: {summary(judged)}", judged, markdown=given.markdown,
-            heads={"beside": "C", "ratio": "ours to C", "recorded": "C++ TANK (C)"},
-        )  # fmt: skip
+    elif judged:
+        show(f"Bars: {summary(judged)}", judged, markdown=given.markdown, heads=HEADS)
+    for failure in failures:
+        print(f"FAILED {failure}", file=sys.stderr)
+    raise SystemExit(1 if failures else 0)
 
 
 if __name__ == "__main__":

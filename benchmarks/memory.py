@@ -1,0 +1,119 @@
+"""How much memory a broker takes: idle, with 200 busy connections, with 10,000 partitions.
+
+    python -m benchmarks.memory [--kernel pure|compiled|both] [--connections N] [--partitions N] [--quick]
+                                [--markdown] [--rows]
+
+Real processes, resident memory as the system counts it: while a load runs, the most there was at any time.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from benchmarks.load_generator import LoadFailed, build, run_load
+from benchmarks.servers import Kernel, Running, Server, kernels, ours, running
+from benchmarks.table import Row, dump, machine, show, summary
+
+IDLE_MIB, BUSY_MIB = 60, 300
+SETTLE_S = 2.0
+PARTITIONS_S = 3.0
+SETTINGS = "log.segment.bytes=67108864\nretention.segments.count=2\nflush=replicated\n"
+FILL = "produce -C -t full -s 100 -m 100 -c 4 -d 8 -w 0 -T 60 -L 200"
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a broker is brought into, and what its memory shall stay below."""
+
+    name: str
+    enter: Callable[[Running], int]
+    """Returns the resident bytes."""
+    bar_mib: int | None
+
+
+def idle(broker: Running) -> int:
+    """Just started."""
+    time.sleep(SETTLE_S)
+    return broker.resident_bytes()
+
+
+def busy(load: str, seconds: float) -> Callable[[Running], int]:
+    """Under one load; the most there was."""
+
+    def enter(broker: Running) -> int:
+        if load.startswith("consume"):
+            run_load(FILL, broker.port, broker.pid, "--config", "flush=replicated\n")
+        else:
+            assert " -C " in load, "a load that writes makes its topic"
+        settings = ("--config", SETTINGS) if " -C " in load else ()
+        run_load(f"{load} -w 0.3 -T {seconds} -L 8192", broker.port, broker.pid, *settings)
+        return broker.most_resident_bytes()
+
+    return enter
+
+
+def partitions(count: int) -> Callable[[Running], int]:
+    """After a message was written to each of so many."""
+
+    def enter(broker: Running) -> int:
+        load = f"produce -C -P {count} -c 4 -d 16 -s 100 -w 0 -T {PARTITIONS_S} -L 64"
+        made = run_load(load, broker.port, broker.pid, "--config", SETTINGS)
+        if made.requests_s * PARTITIONS_S < count:
+            raise LoadFailed(f"Not all of the {count} partitions got a message in {PARTITIONS_S} s.")
+        time.sleep(SETTLE_S)
+        return broker.resident_bytes()
+
+    return enter
+
+
+def situations(connections: int, count: int, seconds: float) -> Iterator[Situation]:
+    """Those with a bar, and the partitions."""
+    yield Situation("idle", idle, IDLE_MIB)
+    for what, load in (
+        ("producing 100 B × 10, 8 under way each", f"produce -C -P 8 -c {connections} -d 8 -s 100 -m 10"),
+        ("producing 64 KiB, 8 under way each", f"produce -C -P 8 -c {connections} -d 8 -s 65536"),
+        ("consuming, fetches of 1 MiB", f"consume -t full -c {connections} -f 1048576"),
+    ):
+        yield Situation(f"{connections} connections {what}", busy(load, seconds), BUSY_MIB)
+    yield Situation(f"{count:,} partitions, all written to", partitions(count), None)
+
+
+def measure(situation: Situation, server: Server) -> Row:
+    """On a broker of its own."""
+    with running(server) as broker:
+        mib = situation.enter(broker) / (1 << 20)
+    bar = situation.bar_mib
+    return Row(
+        f"broker: {situation.name}",
+        f"{mib:.0f} MiB",
+        f"< {bar} MiB" if bar else "",
+        mib < bar if bar else None,
+        server.kernel or "",
+    )
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.memory", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--kernel", choices=[*Kernel, "both"], default="both")
+    parser.add_argument("--connections", type=int, default=200)
+    parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--quick", action="store_true", help="1 s of each load instead of 4")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown")
+    parser.add_argument("--rows", action="store_true", help="print the rows as JSON, for `make bench`")
+    given = parser.parse_args()
+    build()
+    wanted = list(situations(given.connections, given.partitions, 1.0 if given.quick else 4.0))
+    servers = [ours(kernel) for kernel in kernels(given.kernel)]
+    found = [measure(situation, server) for situation in wanted for server in servers]
+    if given.rows:
+        dump(found)
+        return
+    show(f"Memory. {machine()}. {summary(found)}", found, markdown=given.markdown)
+
+
+if __name__ == "__main__":
+    main()
