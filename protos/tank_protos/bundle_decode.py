@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import cramjam
@@ -20,7 +19,7 @@ from tank_protos.bundle_header import (
     read_header,
     unpacked_bytes,
 )
-from tank_protos.bundle_kernel import MessageSet, parse_dense, parse_sparse
+from tank_protos.bundle_kernel import MessageSet, parse_dense, parse_sparse, tuples
 from tank_protos.errors import InvalidBundle
 
 if TYPE_CHECKING:
@@ -48,21 +47,19 @@ class Columns(NamedTuple):
 
     def messages(self) -> list[Message]:
         """The same as tuples, for who wants an object per message."""
-        keys = repeat(None) if self.keys is None else self.keys
-        rows = zip(self.numbers, self.timestamps, keys, self.values, strict=False)
-        return list(map(tuple.__new__, repeat(Message), rows))
+        return tuples(Message, self.numbers, self.timestamps, self.keys, self.values)
 
 
 def unpacked(
     bundle: Buffer, header: BundleHeader, max_bytes: int = MAX_MESSAGE_SET_BYTES
-) -> tuple[bytes, int]:
+) -> tuple[Buffer, int]:
     """The bundle's message set, uncompressed: (bytes, where it begins in them); it goes to their end.
 
     `max_bytes` bounds what a compressed one may unpack to; it is judged by the size it names, before any
     memory is taken. Raises InvalidBundle.
     """
     if not header.codec:
-        return bytes(bundle), header.body_offset
+        return bundle, header.body_offset
     size = unpacked_bytes(bundle, header.body_offset, max_bytes)
     try:
         data = bytes(cramjam.snappy.decompress_raw(memoryview(bundle)[header.body_offset :]))
@@ -84,8 +81,7 @@ def read_messages(
     data, start = unpacked(bundle, header, max_bytes)
     numbers: Sequence[int]
     if header.sparse:
-        count, first, last = header.messages, header.first, header.last
-        messages, numbers = parse_sparse(data, start, len(data), count, first, last)
+        messages, numbers = parse_sparse(data, start, header.messages, header.first, header.last)
     else:
         messages = parse_dense(data, start)
         numbers = range(base, base + header.messages)
@@ -94,13 +90,13 @@ def read_messages(
     return messages, numbers
 
 
-def read_wanted(
-    chunk: Buffer, base: int, lower: int, upper: int, max_bytes: int
-) -> Iterator[tuple[MessageSet, Sequence[int]]]:
-    """`read_messages` of those bundles of a chunk that touch the numbers from `lower` to `upper`.
+def wanted_bundles(
+    chunk: Buffer, base: int, lower: int, upper: int
+) -> Iterator[tuple[memoryview, BundleHeader, int]]:
+    """The bundles of a chunk that touch the numbers from `lower` to `upper`: (bundle, header, first number).
 
-    The others are judged by their headers and not unpacked, so that asking for the end of a chunk is cheap.
-    Numbers rise from bundle to bundle, as in a log. Raises InvalidBundle, also when a sparse one goes back.
+    The others are judged by their headers alone, so that asking for the end of a chunk is cheap. Numbers rise
+    from bundle to bundle, as in a log. Raises InvalidBundle, also when a sparse one goes back.
     """
     previous = -1
     for bundle in bundles(chunk):
@@ -116,7 +112,15 @@ def read_wanted(
         if first > upper:
             return
         if last >= lower:
-            yield read_messages(bundle, header, first, max_bytes)
+            yield bundle, header, first
+
+
+def read_wanted(
+    chunk: Buffer, base: int, lower: int, upper: int, max_bytes: int
+) -> Iterator[tuple[MessageSet, Sequence[int]]]:
+    """`read_messages` of the `wanted_bundles`. Raises InvalidBundle."""
+    for bundle, header, first in wanted_bundles(chunk, base, lower, upper):
+        yield read_messages(bundle, header, first, max_bytes)
 
 
 def decode(bundle: Buffer, base: int, *, max_bytes: int = MAX_MESSAGE_SET_BYTES) -> list[Message]:

@@ -1,19 +1,26 @@
 """The hot loops of bundle decoding: an unpacked message set in, columns out.
 
-Functions of plain bytes and numbers only, so that a compiled module can stand in their place. They never
-allocate by what a header claims, only by the bytes they walk over. Use `tank_protos.bundle`.
+Functions of plain buffers and numbers only, each with a compiled twin. They never allocate by what a header
+claims, only by the bytes they walk over. Use `tank_protos.bundle`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import SEEK_CUR, BytesIO
+from itertools import repeat
 from struct import Struct, iter_unpack
 from struct import error as StructError
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeVar
 
 from tank_protos import varint
 from tank_protos.errors import InvalidBundle, WireError
+from tank_protos.kernel import twin
+
+if TYPE_CHECKING:
+    from tank_protos.wire import Buffer
+
+Row = TypeVar("Row", bound=tuple[object, ...])
 
 _timestamp_at = Struct("<Q").unpack_from
 
@@ -29,12 +36,14 @@ class MessageSet(NamedTuple):
     starts: list[int]
 
 
-def parse_dense(data: bytes, start: int) -> MessageSet:
+@twin("bundle_kernel")
+def parse_dense(data: Buffer, start: int) -> MessageSet:
     """The messages of a dense bundle from `start` to the end of `data`. Raises InvalidBundle.
 
     Reads the bytes as a stream: two calls into C a message cost less than indexing and slicing. A read that
     would leave the set is cut short; only the last one can be, and it is found by its length.
     """
+    data = bytes(data)
     values: list[bytes] = []
     append = values.append
     # The keys that there are, and whose they are; likewise the first ten bytes of messages with a timestamp.
@@ -127,14 +136,18 @@ def _take_stamped(
             return length
 
 
+@twin("bundle_kernel")
 def parse_sparse(
-    data: bytes, start: int, end: int, count: int, first: int, last: int
+    data: Buffer, start: int, messages: int, first: int, last: int
 ) -> tuple[MessageSet, list[int]]:
-    """The messages of a sparse bundle of `count` messages, and their numbers. Raises InvalidBundle.
+    """The messages of a sparse bundle from `start` to the end of `data`, and their numbers.
 
+    Its header says `messages`, `first` and `last`. Raises InvalidBundle; the caller checks the count.
     An inner message's number is the one before plus 1 plus its delta (no delta with flag 4); the last one's
     is `last`, and it has no delta.
     """
+    data = bytes(data)
+    end = len(data)
     values: list[bytes] = []
     numbers: list[int] = []
     found: list[bytes | None] = []
@@ -151,7 +164,7 @@ def parse_sparse(
                 raise InvalidBundle(f"unknown message flags {flags:#04x}")
             number += 1
             if not flags & 4 and numbers:
-                if len(numbers) == count - 1:
+                if len(numbers) == messages - 1:
                     number = max(number, last)
                 else:
                     delta, at = varint.read(data, at)
@@ -181,6 +194,19 @@ def parse_sparse(
     if number != last:
         raise InvalidBundle(f"the numbers of a sparse bundle end at {number}, its header says {last}")
     return MessageSet(values, _spread_keys(found, keyed, len(values)), stamps, starts), numbers
+
+
+@twin("bundle_kernel")
+def tuples(
+    kind: type[Row],
+    numbers: Sequence[int],
+    timestamps: list[int],
+    keys: list[bytes | None] | None,
+    values: list[bytes],
+) -> list[Row]:
+    """Columns as rows of a named tuple with these four places; `keys` None: no message has one."""
+    rows = zip(numbers, timestamps, repeat(None) if keys is None else keys, values, strict=False)
+    return list(map(tuple.__new__, repeat(kind), rows))
 
 
 def _spread_keys(found: list[bytes | None], keyed: list[int], count: int) -> list[bytes | None] | None:

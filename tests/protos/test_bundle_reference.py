@@ -11,6 +11,9 @@ from tests.support.golden_bundles import captured
 from tests.support.slow_bundle import Bad, Row, slow_decode
 
 
+pytestmark = pytest.mark.usefixtures("kernel")
+
+
 def fast(bundle: bytes) -> list[Row] | None:
     try:
         return [tuple(message) for message in decode(bundle, 5)]  # type: ignore[misc]

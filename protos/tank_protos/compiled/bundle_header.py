@@ -22,7 +22,7 @@ if not cython.compiled:
 # Filled by `tank_protos.kernel.twin`.
 PLAIN: dict[str, Callable[..., Any]] = {}
 _HEADER: type = BundleHeader
-_CODECS: tuple = tuple(Codec)  # type: ignore[type-arg]
+_CODECS: tuple = tuple(Codec)
 
 
 @cython.cfunc

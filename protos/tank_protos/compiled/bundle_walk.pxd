@@ -45,6 +45,19 @@ cdef struct Message:
     const uint8_t *value
     size_t value_bytes
 
+# A message set: where it lies, what its header says, and what was found in it.
+cdef struct Found:
+    const uint8_t *data
+    size_t start
+    size_t end
+    bint sparse
+    # Of a sparse one: how many messages its header says, and the number of the last.
+    size_t announced
+    uint64_t last
+    size_t messages
+    size_t keyed
+    size_t stamped
+
 
 cdef inline bint read_varint(const uint8_t *data, size_t end, size_t *at, uint32_t *value) noexcept nogil:
     """The varint at `at`, which moves behind it; False: cut, over five bytes, or above 2^32 - 1."""

@@ -1,0 +1,194 @@
+"""The compiled twins of `tank_protos.bundle_kernel`: message sets to columns, columns to tuples.
+
+A set is walked twice: first every length is checked and the messages are counted, then the lists are made, of
+the right size at once, by the same reading function. What the first walk does not take goes to the plain
+function, which refuses it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cython
+from cython.cimports.cpython.buffer import Py_buffer, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.cpython.list import PyList_New, PyList_SET_ITEM
+from cython.cimports.cpython.ref import Py_INCREF
+from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.tank_protos.compiled.bundle_walk import (
+    KEY,
+    NEXT_NUMBER,
+    SAME_TIMESTAMP,
+    Found,
+    Message,
+    read_message,
+)
+from cython.cimports.tank_protos.compiled.named_tuples import new_tuple, put
+
+from tank_protos.bundle_kernel import MessageSet
+
+if not cython.compiled:
+    raise ImportError("this is the source of a compiled module; `make kernel` builds it")
+
+# Filled by `tank_protos.kernel.twin`.
+PLAIN: dict[str, Callable[..., Any]] = {}
+_MESSAGE_SET: type = MessageSet
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def has_delta(found: cython.pointer[Found], index: cython.size_t) -> cython.bint:
+    """Whether message `index` may have a delta: the first and the last of a sparse bundle have none."""
+    return found.sparse and index != 0 and index + 1 != found.announced
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def number_of(
+    found: cython.pointer[Found], index: cython.size_t, previous: uint64_t, message: cython.pointer[Message]
+) -> uint64_t:
+    """The number of message `index` of a sparse bundle, the one before which has the number `previous`."""
+    if index != 0 and index + 1 == found.announced and message.flags & NEXT_NUMBER == 0:
+        return found.last if found.last > previous else previous + 1
+    return previous + 1 + message.delta
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def count(found: cython.pointer[Found], first: uint64_t) -> cython.bint:
+    """The first walk: whether the set is good. Numbers cannot overflow: each message takes bytes."""
+    message: Message
+    at: cython.size_t = found.start
+    number: uint64_t = first - 1
+    found.messages = found.keyed = found.stamped = 0
+    while at < found.end:
+        if not read_message(
+            found.data,
+            found.end,
+            cython.address(at),
+            has_delta(found, found.messages),
+            cython.address(message),
+        ):
+            return False
+        if message.flags & SAME_TIMESTAMP == 0:
+            found.stamped += 1
+        elif found.messages == 0:
+            return False
+        number = number_of(found, found.messages, number, cython.address(message))
+        found.keyed += message.flags & KEY
+        found.messages += 1
+    if found.sparse:
+        return found.messages == found.announced and number == found.last
+    return found.messages != 0
+
+
+@cython.cfunc
+def columns(found: cython.pointer[Found], numbers: list | None, first: uint64_t) -> object:
+    """The second walk: a MessageSet, and, when it is sparse, the numbers into a list of their count."""
+    message: Message
+    at: cython.size_t = found.start
+    number: uint64_t = first - 1
+    stamped: cython.size_t = 0
+    index: cython.size_t
+    values: list = PyList_New(found.messages)
+    stamps: list = PyList_New(found.stamped)
+    starts: list = PyList_New(found.stamped)
+    keys: list | None = PyList_New(found.messages) if found.keyed else None
+    for index in range(found.messages):
+        read_message(
+            found.data, found.end, cython.address(at), has_delta(found, index), cython.address(message)
+        )
+        set_item(values, index, content(message.value, message.value_bytes))
+        if message.flags & SAME_TIMESTAMP == 0:
+            set_item(stamps, stamped, message.timestamp)
+            set_item(starts, stamped, index)
+            stamped += 1
+        if found.keyed:
+            set_item(keys, index, content(message.key, message.key_bytes) if message.key_bytes else None)
+        if found.sparse:
+            number = number_of(found, index, number, cython.address(message))
+            set_item(numbers, index, number)
+    row: object = new_tuple(_MESSAGE_SET, 4)
+    put(row, 0, values)
+    put(row, 1, keys)
+    put(row, 2, stamps)
+    put(row, 3, starts)
+    return row
+
+
+@cython.cfunc
+@cython.inline
+def content(data: cython.p_const_uchar, size: cython.size_t) -> bytes:
+    """A copy."""
+    return PyBytes_FromStringAndSize(cython.cast(cython.p_char, data), size)
+
+
+@cython.cfunc
+@cython.inline
+def set_item(target: list, place: cython.Py_ssize_t, item: object) -> cython.void:
+    """Fills a place of a list that nobody else has seen."""
+    Py_INCREF(item)
+    PyList_SET_ITEM(target, place, item)
+
+
+def parse_dense(data: object, start: cython.Py_ssize_t) -> MessageSet:
+    """The messages of a dense bundle from `start` to the end of `data`. Raises InvalidBundle."""
+    view: Py_buffer
+    found: Found
+    PyObject_GetBuffer(data, cython.address(view), PyBUF_SIMPLE)
+    try:
+        found.data = cython.cast(cython.p_const_uchar, view.buf)
+        found.start, found.end, found.sparse = start, view.len, False
+        if start >= 0 and count(cython.address(found), 1):
+            return columns(cython.address(found), None, 1)
+    finally:
+        PyBuffer_Release(cython.address(view))
+    return PLAIN["parse_dense"](data, start)
+
+
+def parse_sparse(
+    data: object, start: cython.Py_ssize_t, messages: cython.size_t, first: uint64_t, last: uint64_t
+) -> tuple[MessageSet, list[int]]:
+    """The messages of a sparse bundle and their numbers. Raises InvalidBundle."""
+    view: Py_buffer
+    found: Found
+    PyObject_GetBuffer(data, cython.address(view), PyBUF_SIMPLE)
+    try:
+        found.data = cython.cast(cython.p_const_uchar, view.buf)
+        found.start, found.end, found.sparse = start, view.len, True
+        found.announced, found.last = messages, last
+        if start >= 0 and count(cython.address(found), first):
+            numbers: list = PyList_New(found.messages)
+            return columns(cython.address(found), numbers, first), numbers
+    finally:
+        PyBuffer_Release(cython.address(view))
+    return PLAIN["parse_sparse"](data, start, messages, first, last)
+
+
+def tuples(
+    kind: type,
+    numbers: Sequence[int],
+    timestamps: list,
+    keys: list | None,
+    values: list,
+) -> list[Any]:
+    """Columns as rows of a named tuple of four places."""
+    size: cython.Py_ssize_t = len(values)
+    index: cython.Py_ssize_t
+    if len(timestamps) != size or len(numbers) != size or (keys is not None and len(keys) != size):
+        return PLAIN["tuples"](kind, numbers, timestamps, keys, values)
+    counting: cython.bint = isinstance(numbers, range) and numbers.step == 1
+    first: uint64_t = numbers[0] if counting and size else 0
+    rows: list = PyList_New(size)
+    for index in range(size):
+        row: object = new_tuple(kind, 4)
+        put(row, 0, first + index if counting else numbers[index])
+        put(row, 1, timestamps[index])
+        put(row, 2, None if keys is None else keys[index])
+        put(row, 3, values[index])
+        set_item(rows, index, row)
+    return rows
