@@ -67,12 +67,14 @@ def _run(config: NodeConfig, announce: "Callable[[Started], None]") -> None:
     from tank_controller.cluster_state import SnapshotError
     from tank_controller.journal_format import JournalDamagedError, JournalError
     from tank_node.log.errors import DataFolderError, StorageError
+    from tank_node.loop import TickLoop
 
     async def live() -> None:
         await NodeProcess(config).run(announce)
 
     try:
-        asyncio.run(live())
+        with asyncio.Runner(loop_factory=TickLoop) as runner:
+            runner.run(live())
     except JournalDamagedError as error:
         raise CliError(f"{error}.", ExitCode.DAMAGED) from error
     except (

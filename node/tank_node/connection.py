@@ -8,8 +8,11 @@ import socket
 from collections import deque
 from mmap import mmap
 
+from tank_node.log.segment import Stretch
 from tank_node.sessions.output import Chunk, Output
 from tank_node.sessions.tank import TankSession
+
+_MORE = socket.MSG_MORE
 
 
 class ChunkLost(OSError):
@@ -71,10 +74,10 @@ class Connection:
         """Moves the session's answers behind what is unsent; neighbouring small ones become one buffer."""
         run: list[bytes] = []
         for output in outputs:
-            if isinstance(output, Chunk):
+            if isinstance(output, Stretch):
                 self._queue_run(run)
                 run = []
-                self.unsent.append(output)
+                self.unsent.append(Chunk(output))
             else:
                 run.append(output)
         self._queue_run(run)
@@ -85,6 +88,44 @@ class Connection:
             self.unsent.append(memoryview(data))
             self.unsent_bytes += len(data)
 
+    def send(self, data: bytes) -> int:
+        """Sends when nothing is unsent; what doesn't fit is. Returns how many bytes went. Raises OSError
+        when the socket is broken."""
+        try:
+            count = self.socket.send(data)
+        except BlockingIOError:
+            count = 0
+        if count < len(data):
+            self.queue([data[count:]])
+        return count
+
+    def send_chunk(self, out: list[Output], budget: int) -> int:
+        """The same for an answer of a header and one chunk, of which about `budget` bytes go at once."""
+        header, stretch = out
+        assert isinstance(header, bytes)
+        assert isinstance(stretch, Stretch)
+        file, position, length = stretch[:3]
+        count = sent = 0
+        try:
+            count = self.socket.send(header, _MORE)  # the header and its chunk shall share packets
+            if count == len(header):
+                sent = os.sendfile(self.fd, file.fd, position, length if length < budget else budget)
+                if sent == length:
+                    file.release()
+                    return count + sent
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.queue(out)  # pinned until the connection is closed
+            raise
+        if count < len(header):
+            self.queue([header[count:], stretch])
+        else:
+            chunk = Chunk(stretch)
+            chunk.skip(sent)
+            self.unsent.append(chunk)
+        return count + sent
+
     def drain(self, budget: int) -> int:
         """Sends what the socket takes, up to about `budget` bytes; returns how many went. Raises
         OSError when it is broken."""
@@ -94,17 +135,20 @@ class Connection:
             while unsent and sent < budget:
                 item = unsent[0]
                 if isinstance(item, Chunk):
-                    count = os.sendfile(self.fd, item.file.fd, item.position, min(item.length, budget))
+                    wanted = min(item.length, budget)
+                    count = os.sendfile(self.fd, item.file.fd, item.position, wanted)
                     if not count:
                         raise ChunkLost(f"{item.length} bytes of a chunk are not in its file")
-                    item.position += count
-                    item.length -= count
+                    item.skip(count)
                     if not item.length:
                         item.file.release()
                         unsent.popleft()
+                    elif count < wanted:
+                        sent += count
+                        break  # the socket is full
                 else:
                     # More follows: the header and its chunk shall share packets.
-                    count = self.socket.send(item, socket.MSG_MORE if len(unsent) > 1 else 0)
+                    count = self.socket.send(item, _MORE if len(unsent) > 1 else 0)
                     self.unsent_bytes -= count
                     if count == len(item):
                         unsent.popleft()
@@ -121,7 +165,7 @@ class Connection:
             if isinstance(item, Chunk):
                 item.file.release()
         for output in self.session.out:
-            if isinstance(output, Chunk):
+            if isinstance(output, Stretch):
                 output.file.release()
         self.unsent.clear()
         self.session.out.clear()

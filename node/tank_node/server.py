@@ -1,9 +1,9 @@
 """Sockets to frames, in ticks: the node's event loop for the TANK port.
 
-All sockets hang on an epoll of our own, whose descriptor the asyncio loop watches: one callback handles
-everything that is ready. It reads each ready connection into one shared buffer, lets the sessions take
-their frames, ends the broker's tick (one write per partition), and sends what the sessions answered, one
-system call per connection. See docs/decisions/0002-event-loop.md.
+All sockets hang on an epoll of our own, which a `TickLoop` waits on (any other asyncio loop watches its
+descriptor): one call handles everything that is ready. It reads each ready connection into one shared buffer,
+lets the sessions take their frames, ends the broker's tick (one write per partition), and sends what the
+sessions answered, one system call per connection. See docs/decisions/0002-event-loop.md.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from tank_node.broker import Broker
 from tank_node.connection import Connection
 from tank_node.housekeeping import Housekeeping
 from tank_node.limits import Limits
+from tank_node.loop import Events, TickLoop
 from tank_node.metrics import Metrics
 from tank_node.receiver import Receiver
 from tank_node.sessions.tank import TankSession
@@ -48,12 +49,13 @@ class TankServer:
         self.metrics = metrics
         self.connections: dict[int, Connection] = {}
         """By descriptor."""
-        self._epoll = select.epoll()
+        self._epoll = loop.ticks.epoll if isinstance(loop, TickLoop) else select.epoll()
         self._dirty: list[Connection] = []
         """Connections whose session has answers."""
         self._in_tick = False
         self._finish_posted = False
         self._stopping = False
+        self._stopped = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self.receiver = Receiver(self, limits)
@@ -71,7 +73,11 @@ class TankServer:
         family, _, _, _, address = infos[0]
         bound = self._acceptor.listen(family, (str(address[0]), int(address[1])))
         self._epoll.register(self._acceptor.fd, _IN)
-        self.loop.add_reader(self._epoll.fileno(), self._on_ready)
+        if isinstance(self.loop, TickLoop):
+            self.loop.ticks.most_events = self.limits.tick_events
+            self.loop.ticks.tick = self.tick
+        else:
+            self.loop.add_reader(self._epoll.fileno(), self._on_ready)
         self._housekeeping.start()
         return bound
 
@@ -98,8 +104,12 @@ class TankServer:
             self.close(connection, "")
         if self._timer is not None:
             self._timer.cancel()
-        self.loop.remove_reader(self._epoll.fileno())
-        self._epoll.close()
+        self._stopped = True
+        if isinstance(self.loop, TickLoop):
+            self.loop.ticks.stop()
+        else:
+            self.loop.remove_reader(self._epoll.fileno())
+            self._epoll.close()
 
     def _is_busy(self) -> bool:
         return any(c.session.in_flight or c.session.out or c.unsent for c in self.connections.values())
@@ -107,43 +117,61 @@ class TankServer:
     # --- the tick --------------------------------------------------------------------------------
 
     def _on_ready(self) -> None:
-        """One tick: everything that is ready now."""
-        began = self.loop.time()
-        self.broker.begin_tick()
+        """One tick, called by a loop that doesn't know of ticks."""
+        self.tick(self._epoll.poll(0, self.limits.tick_events))
+
+    def tick(self, events: Events) -> bool:
+        """One tick: everything that is ready now. Returns whether some of it is not the server's."""
+        broker = self.broker
+        broker.begin_tick()
+        began_us = broker.tick.monotonic_us
         self._in_tick = True
         connections = self.connections
-        for fd, events in self._epoll.poll(0, self.limits.tick_events):
+        receive = self.receiver.receive
+        foreign = False
+        for fd, what in events:
             connection = connections.get(fd)
             if connection is None:
                 if fd == self._acceptor.fd:
                     self._acceptor.accept()
+                else:
+                    foreign = True
                 continue
             try:
-                if events & _OUT:
-                    self._drain(connection)
-                if events & (_IN | _TROUBLE) and not connection.closed:
-                    if connection.events & _IN:
-                        self.receiver.receive(connection)
-                    else:
-                        # Not asked for, so it is trouble: nobody is there any more. It would come again
-                        # and again.
-                        self.close(connection, "")
+                if what == _IN and connection.events == _IN:
+                    receive(connection)
+                else:
+                    self._handle(connection, what)
             except Exception:
                 logger.exception("a connection failed by a bug of ours; it is closed, the others go on")
                 self.close(connection, "internal_error")
         self._finish_tick()
-        self.metrics.end_tick(self.loop.time() - began)
+        self.metrics.end_tick((broker.clock.monotonic_us() - began_us) / 1_000_000)
+        return foreign
+
+    def _handle(self, connection: Connection, what: int) -> None:
+        """Events of one connection that are not just new bytes."""
+        if what & _OUT:
+            self._drain(connection)
+        if what & (_IN | _TROUBLE) and not connection.closed:
+            if connection.events & _IN:
+                self.receiver.receive(connection)
+            else:
+                # Not asked for, so it is trouble: nobody is there any more. It would come again and again.
+                self.close(connection, "")
 
     def _finish_tick(self) -> None:
         """Ends the broker's tick and sends the answers; also after an fsync, a deadline or the
         controller made some."""
         self._in_tick = True
         self._finish_posted = False
+        broker = self.broker
         # Answers make room for requests that had to wait, whose answers make room again; each round
         # handles new bytes, so this ends. Rounds are few: one, unless a client has more under way than
         # `Limits.in_flight`.
         while True:
-            self.broker.end_tick()
+            if broker.tick.touched:
+                broker.end_tick()
             self.receiver.used = 0
             dirty = self._dirty
             if not dirty:
@@ -153,14 +181,17 @@ class TankServer:
                 if not connection.closed:
                     self._flush(connection)
             for connection in dirty:
-                if not connection.closed and not connection.unsent:
-                    if connection.pending:
-                        self.receiver.resume(connection)
+                if connection.unsent or connection.closed:
+                    continue
+                if connection.pending:
+                    self.receiver.resume(connection)
+                if connection.ended or not connection.events:
                     self.settle_down(connection)
         self._in_tick = False
-        if self.broker.rolled:
-            self.broker.maintain_rolled()
-        self._set_timer()
+        if broker.rolled:
+            broker.maintain_rolled()
+        if self.metrics.waiting:
+            self._set_timer()
 
     def ready(self, connection: Connection) -> None:
         """A session has its first answer since it was flushed."""
@@ -170,7 +201,7 @@ class TankServer:
             self.loop.call_soon(self._finish_late)
 
     def _finish_late(self) -> None:
-        if self._finish_posted and not self._epoll.closed:
+        if self._finish_posted and not self._stopped:
             self._finish_tick()
 
     def _set_timer(self) -> None:
@@ -253,29 +284,24 @@ class TankServer:
         out = session.out
         if not out:
             return
-        if not connection.unsent and len(out) == 1 and isinstance(out[0], bytes):
-            data = out[0]
-        elif not connection.unsent and not session.has_chunks:
-            data = b"".join(out)  # type: ignore[arg-type]
-        else:
-            connection.queue(out)
-            out.clear()
-            session.out_bytes = 0
+        session.out = []
+        session.out_bytes = 0
+        if connection.unsent or (session.has_chunks and len(out) != 2):
             session.has_chunks = False
+            connection.queue(out)
             self._drain(connection)
             return
-        out.clear()
-        session.out_bytes = 0
         try:
-            count = connection.socket.send(data)
-        except BlockingIOError:
-            count = 0
+            if session.has_chunks:
+                session.has_chunks = False
+                count = connection.send_chunk(out, self.limits.send_once_bytes)
+            else:
+                count = connection.send(out[0] if len(out) == 1 else b"".join(out))  # type: ignore[arg-type]
         except OSError:
             self.close(connection, "")
             return
         self.metrics.sent_bytes += count
-        if count < len(data):
-            connection.queue([data[count:]])
+        if connection.unsent:
             self._blocked(connection)
 
     def _drain(self, connection: Connection) -> None:

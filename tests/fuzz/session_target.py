@@ -1,27 +1,22 @@
-"""Sessions of a whole node in memory: several clients send bad frames into one broker, in any pieces."""
+"""Sessions of a whole node in memory: strangers and one honest client in the same ticks of one broker.
+
+After every tick: each request that was taken is answered once or still owed, `in_flight` and the other
+levels say how many, and a refusal is the one that the frame deserves. The honest client's batches lie between
+the strangers' in the receive buffer, and its answers must be exactly right. At the end: the counters say what
+the answers said, and every log holds what was acknowledged and nothing that nobody sent.
+"""
 
 import logging
 from collections import Counter
-from collections.abc import Callable
 from random import Random
+from typing import Final
 
-from tank_node.broker import Broker
-from tank_node.controller_link import NewTopic, TopicAlteration, TopicOutcome
-from tank_node.disk import Disk
-from tank_node.limits import KIB, Limits
-from tank_node.log.data_folder import DataFolder
-from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState
-from tank_node.metrics import Metrics
-from tank_node.sessions.output import Chunk
 from tank_node.sessions.tank import TankSession
 from tank_protos import bundle
-from tank_protos.error_codes import ConsumeFlag, ErrorCode
 from tank_protos.errors import WireError
 from tank_protos.framing import HEADER_BYTES, FrameReader
 from tank_protos.generated.tank import (
-    NOTICES,
-    RESPONSES,
     ConsumePartition,
     ConsumeRequest,
     ConsumeResponse,
@@ -31,244 +26,337 @@ from tank_protos.generated.tank import (
     ProduceResponse,
     ProduceTopic,
 )
-from tank_protos.topic_settings import SettingError
 from tests.fuzz import mutate, mutate_fields, seeds
-from tests.support.fault_disk import FaultDisk
-from tests.support.instant_controller import InstantController
-from tests.support.manual_clock import ManualClock
+from tests.fuzz.session_ledger import Account, Ledger, stored_batches
+from tests.fuzz.session_node import ROOMY, TIGHT, WITNESS, BugLog, Node
+from tests.fuzz.session_requests import Requester
 
-FRAMES = 150
+FRAMES: Final = 150
 """Bad frames in one conversation. Each begins with a fresh node, so that it can be replayed alone."""
 
-ODD_SHARE = 0.5
-"""Of the frames: well-formed, so that more than the decoder is tried."""
+ODD_SHARE: Final = 0.35
+MEANT_SHARE: Final = 0.35
+"""Of the frames: well-formed and odd; and those that fit what the broker holds. The rest is spoiled bytes."""
 
-TOPICS = ("gold", "multi", "tail", "sparse")
-"""What the seeds speak of."""
-
-WITNESS = "witness"
-"""A topic of nobody but the client that checks that the broker still works."""
-
-MOST_PARTITIONS = 16
-"""A topic of 65530 partitions is no bad input, only a slow one."""
-
-LIMITS = Limits(receive_bytes=64 * KIB, arena_bytes=256 * KIB)
+STRANGERS: Final = 3
+_LAST_ROUNDS: Final = 30
+"""Ticks in which what had to wait is taken; few are needed."""
 
 
-class _SmallTopics(InstantController):
-    """Refuses topics with many partitions, so that the fuzzer's time goes into frames."""
+class Client:
+    """One connection: its session, the bytes that are not taken yet, and what it is owed."""
 
-    def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
-        if topic.partitions > MOST_PARTITIONS:
-            return done(TopicOutcome(ErrorCode.INVALID_PARTITIONS, "too many"))
-        return super().create_topic(topic, done)
-
-    def alter_topic(self, change: TopicAlteration, done: Callable[[TopicOutcome], None]) -> None:
-        if change.partitions > MOST_PARTITIONS:
-            return done(TopicOutcome(ErrorCode.INVALID_PARTITIONS, "too many"))
-        try:
-            return super().alter_topic(change, done)
-        except SettingError as error:
-            return done(TopicOutcome(ErrorCode.INVALID_SETTING, str(error)))
-
-
-class _InlineFlusher(Flusher):
-    """Syncs at once and without threads: what is posted waits for the end of the tick."""
-
-    def __init__(self, disk: Disk) -> None:
-        self.posted: list[Callable[[], None]] = []
-        super().__init__(disk, self.posted.append)
-
-    def _submit(self, job: Callable[[], None]) -> None:
-        self._idle -= 1
-        job()
-
-    def settle(self) -> None:
-        while self.posted:
-            self.posted.pop(0)()
-
-
-class BugLog(logging.Handler):
-    """Collects what the node logs as an error: a broker that only had bad clients logs none."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(logging.Formatter().format(record))
-
-
-class Node:
-    """A broker over a disk in memory, with the loop that a server would be."""
-
-    def __init__(self) -> None:
-        disk, self.clock, self.metrics = FaultDisk(), ManualClock(), Metrics()
-        self.disk = disk
-        self.controller = _SmallTopics()
-        self.flusher = _InlineFlusher(disk)
-        folder = DataFolder.open("/data", disk, self.clock, new_uuid=lambda: "0" * 32, boot_id=lambda: "boot")
-        self.broker = Broker(folder, self.controller, self.flusher, self.clock, LIMITS, self.metrics)
-        self.broker.open()
-        self._arena = bytearray(LIMITS.arena_bytes)
-        self._view = memoryview(self._arena)
-
-    def tick(self, received: "list[tuple[_Client, bytes]]") -> list[str]:
-        """Gives bytes to sessions in one tick, as the server does: side by side in one buffer.
-
-        Each client keeps what its session left. Returns the reasons of those that were refused and are to be
-        closed.
-        """
-        self.clock.pass_ms(1)
-        self.broker.begin_tick()
-        used = 0
-        refused: list[tuple[_Client, str]] = []
-        for client, data in received:
-            end = used + len(data)
-            self._arena[used:end] = data
-            try:
-                rest = client.session.receive(self._arena, self._view, used, end)
-                client.pending = bytes(self._arena[rest:end])
-            except WireError as error:
-                refused.append((client, error.reason))
-            used = end
-        self.broker.end_tick()
-        self._arena[:used] = bytes(used)  # what was not written by now is lost, as in the server
-        self.flusher.settle()
-        self.broker.expire()
-        for client, _ in refused:
-            client.close()
-        return [reason for _, reason in refused]
-
-    def rest(self, milliseconds: int) -> None:
-        """Nobody sends anything for a while: waits end, logs are maintained."""
-        self.clock.pass_ms(milliseconds)
-        self.broker.begin_tick()
-        self.broker.expire()
-        self.broker.give_up_late()
-        self.broker.maintain()
-        self.broker.end_tick()
-        self.flusher.settle()
-
-
-def read_answers(session: TankSession) -> list[tuple[int, bytes]]:
-    """Takes the session's answers, and checks that a client can read each of them."""
-    out, session.out = session.out, []
-    session.has_chunks = False
-    pieces = []
-    for output in out:
-        if isinstance(output, Chunk):
-            pieces.append(output.file.files.disk.read_at(output.file.fd, output.length, output.position))
-            assert len(pieces[-1]) == output.length, "a chunk reaches beyond its file"
-            output.file.release()
-        else:
-            pieces.append(output)
-    reader = FrameReader()
-    answers = [(message_id, bytes(payload)) for message_id, payload in reader.feed(b"".join(pieces))]
-    assert not reader.pending_bytes, "half an answer"
-    for message_id, payload in answers:
-        try:
-            (RESPONSES | NOTICES)[message_id].decode(payload)
-        except WireError as error:
-            raise AssertionError(f"answer {message_id} {payload.hex()} is wrong: {error}") from error
-    return answers
-
-
-class _Client:
-    """One connection: its session and the bytes that are not a whole frame yet."""
-
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, node: Node, ledger: Ledger) -> None:
+        self.node, self.ledger = node, ledger
+        self.account = Account()
         self.session = TankSession(node.broker)
         self.pending = b""
 
-    def close(self) -> None:
-        """Ends the connection; the next bytes come on a new one."""
-        read_answers(self.session)
-        self.session.close()
-        self.session = TankSession(self.node.broker)
-        self.pending = b""
+    def receive(self, arena: bytearray, view: memoryview, start: int, end: int) -> str:
+        """Gives the session what lies in the arena; returns why it was refused. Keeps what it left."""
+        data = bytes(arena[start:end])
+        try:
+            rest = self.session.receive(arena, view, start, end) - start
+        except WireError as error:
+            self._take(data, len(data), error.reason)
+            return error.reason
+        self._take(data, rest, "")
+        self.pending = data[rest:]
+        return ""
+
+    def _take(self, data: bytes, stop: int, refused: str) -> None:
+        """Writes down the frames of data[:stop], up to the one that was refused."""
+        at = 0
+        while stop - at >= HEADER_BYTES:
+            message_id, length = data[at], int.from_bytes(data[at + 1 : at + HEADER_BYTES], "little")
+            payload = data[at + HEADER_BYTES : at + HEADER_BYTES + length]
+            whole = len(payload) == length
+            deserved = self.ledger.refusal(message_id, length, payload if whole else None)
+            if deserved:
+                # Its entries are counted before it is decoded.
+                fits = deserved == refused or (message_id == 66 and refused == "out_of_range")
+                assert fits, f"refused for {refused!r}, not {deserved!r}: {data.hex()}"
+                return
+            if not whole:
+                break
+            self.ledger.take(self.account, message_id, payload)
+            at += HEADER_BYTES + length
+        assert not refused, f"refused for {refused!r} without cause: {data.hex()}"
+
+    def read_answers(self) -> list[tuple[int, bytes]]:
+        """Takes the session's answers, as the server does, and writes down that they came."""
+        answers = read_answers(self.session)
+        for message_id, payload in answers:
+            self.ledger.answer(self.account, message_id, payload)
+        return answers
+
+    def check(self) -> None:
+        """The session's own books, after each tick."""
+        session, limits = self.session, self.node.limits
+        owed = self.account.count()
+        assert session.in_flight == owed, f"in_flight is {session.in_flight}, {owed} are not answered"
+        assert session.wait_entries == sum(waiter.entries for waiter in session.waits)
+        assert session.wait_entries <= limits.wait_entries
+        assert 0 <= session.asked_bytes <= 2 * limits.request_bytes
+        assert owed or not session.asked_bytes, "nothing is asked and bytes are held for it"
+        assert not session.out
+        assert owed <= limits.in_flight, f"{owed} requests under way, {limits.in_flight} may be"
+
+
+def read_answers(session: TankSession) -> list[tuple[int, bytes]]:
+    """The frames that a session answered, chunks read from their files."""
+    out, session.out = session.out, []
+    session.has_chunks = False
+    pieces = []
+    assert session.out_bytes == sum(len(one) for one in out if isinstance(one, bytes))
+    session.out_bytes = 0
+    for output in out:
+        if isinstance(output, bytes):
+            pieces.append(output)
+        else:
+            pieces.append(output.file.files.disk.read_at(output.file.fd, output.length, output.position))
+            assert len(pieces[-1]) == output.length, "a chunk reaches beyond its file"
+            output.file.release()
+    reader = FrameReader()
+    answers = [(message_id, bytes(payload)) for message_id, payload in reader.feed(b"".join(pieces))]
+    assert not reader.pending_bytes, "half an answer"
+    return answers
+
+
+class _Witness:
+    """The client that does nothing wrong: it produces, waits and reads, and knows what must come."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.values: list[bytes] = []
+        self._asked: dict[int, tuple[type, int]] = {}
+        """By request number: what it is, and how many messages there were."""
+        self._sent: dict[int, bytes] = {}
+        self._next_id = 1_000_000
+
+    def frames(self, chance: Random) -> bytes:
+        """Something to produce, or to read what there is, or to wait for."""
+        self._next_id += 1
+        if chance.random() < 0.6 and not self._sent:
+            value = b"%d " % self._next_id * chance.choice((1, 30))
+            batch = memoryview(bundle.as_batch(bundle.encode([value], timestamps=1)))
+            request = ProduceRequest(2, self._next_id, "witness", 0, 0, [_topic(ProducePartition(0, batch))])
+            self._sent[self._next_id] = value
+            return _framed(request)
+        asked = ConsumePartition(0, chance.choice((1, len(self.values) + 1)), 1 << 20)
+        wait_ms = chance.choice((0, 1000))
+        question = ConsumeRequest(2, self._next_id, "", wait_ms, 0, 0, [ConsumeTopic(WITNESS, [asked])])
+        self._asked[self._next_id] = (ConsumeRequest, asked.sequence_number)
+        return _framed(question)
+
+    def hear(self, answers: list[tuple[int, bytes]], full_disk: bool) -> None:
+        """Checks the answers of a tick."""
+        for message_id, payload in answers:
+            if message_id == ProduceResponse.ID:
+                stored = ProduceResponse.decode(payload)
+                value = self._sent.pop(stored.request_id)
+                [result] = stored.results
+                assert result.error == 0 or full_disk, f"a good produce got {result}"
+                if not result.error:
+                    self.values.append(value)
+            elif message_id == ConsumeResponse.ID:
+                self._compare(ConsumeResponse.decode(payload))
+
+    def _compare(self, answer: ConsumeResponse) -> None:
+        _, number = self._asked.pop(answer.request_id)
+        [entry] = answer.topics[0].partitions
+        assert entry.flag == 0, f"a good consume got {entry}"
+        found: list[bytes] = []
+        for one in bundle.bundles(memoryview(answer.chunks)):
+            first = entry.base_sequence_number + len(found)
+            found += [message.value for message in bundle.decode(one, first)]
+        known = [*self.values, *self._sent.values()]
+        assert found == known[number - 1 : number - 1 + len(found)], "the honest client reads something else"
+
+    @property
+    def waits_for_the_disk(self) -> bool:
+        """Whether a produce of its is not answered."""
+        return bool(self._sent)
+
+    def finish(self) -> None:
+        """Everything it sent and was told is stored, in its order, and it owes and is owed nothing."""
+        assert not (self._sent or self._asked), "the honest client was not answered"
+        partition = self.client.node.broker.topics[WITNESS].partitions[0]
+        stored = stored_batches(partition)
+        values = [bundle.decode(one, 1)[0].value for batch in stored for one in bundle.bundles(batch)]
+        assert values == self.values
+
+
+def _topic(entry: ProducePartition) -> ProduceTopic:
+    return ProduceTopic(WITNESS, [entry])
+
+
+def _framed(request: ProduceRequest | ConsumeRequest) -> bytes:
+    payload = b"".join(request.encode())
+    return bytes((request.ID,)) + len(payload).to_bytes(HEADER_BYTES - 1, "little") + payload
+
+
+class _Conversation:
+    """FRAMES frames from strangers, in ticks with the witness between them."""
+
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+        self.node = Node(chance, chance.choice((ROOMY, TIGHT)))
+        self.node.controller.late_share = chance.choice((0.0, 0.0, 0.5))
+        self._full_disk = chance.random() < 0.2
+        self.ledger = Ledger(self.node.broker, self.node.limits, self.node.metrics)
+        self.refused: Counter[str] = Counter()
+        self._gone: list[Client] = []
+        """Connections that were closed, and may be answered still."""
+        self._numbers = 0
+        self._strangers = [self._stranger() for _ in range(STRANGERS)]
+        self._witness = _Witness(Client(self.node, self.ledger))
+        self._arena = bytearray(self.node.limits.arena_bytes)
+        self._view = memoryview(self._arena)
+
+    def _stranger(self) -> tuple[Client, Requester]:
+        self._numbers += 10_000
+        return Client(self.node, self.ledger), Requester(self._chance, self.node.broker, self._numbers)
+
+    def run(self) -> None:
+        chance, sent = self._chance, 0
+        while sent < FRAMES:
+            self.node.add_topics()
+            received: list[tuple[Client, bytes]] = []
+            for at in chance.sample(range(STRANGERS), chance.choice((1, 2, STRANGERS))):
+                client, requester = self._strangers[at]
+                count = chance.choice((1, 1, 2))
+                sent += count
+                data = b"".join(self._frames(requester) for _ in range(count))
+                received.append((client, self._cut(client, data)))
+            witness = self._witness.client
+            if chance.random() < 0.4 and not witness.pending:
+                data = self._witness.frames(chance)
+                received.insert(chance.randrange(len(received) + 1), (witness, data))
+            if self._full_disk:
+                self.node.fill_disk(chance.random() < 0.3)
+            self._tick(received)
+            if chance.random() < 0.05:
+                self._rest(chance.choice((10, 2_000, 10_000, 100_000_000)))
+
+    def _frames(self, requester: Requester) -> bytes:
+        chance = self._chance
+        roll = chance.random()
+        if roll < MEANT_SHARE:
+            return requester.frames()
+        everything = seeds.requests()
+        seed = chance.choice(everything)
+        if roll < MEANT_SHARE + ODD_SHARE:
+            return mutate.frame(chance, seed.codec.ID, mutate_fields.request(chance, seed))
+        body = mutate.payload(chance, seed.payload, chance.choice(everything).payload)
+        return mutate.frame(chance, seed.codec.ID, body)
+
+    def _cut(self, client: Client, data: bytes) -> bytes:
+        """What the client had left, and this, as far as it comes in one piece."""
+        most = self.node.limits.receive_bytes
+        if self._chance.random() < 0.2:
+            data = data[: self._chance.randrange(len(data) + 1)]
+        return (client.pending + data)[:most]
+
+    def _tick(self, received: list[tuple[Client, bytes]]) -> None:
+        """As the server does: side by side in one buffer, one end, then the refused are closed."""
+        self.node.broker.begin_tick()
+        used = 0
+        refused: list[Client] = []
+        for client, data in received:
+            if used + len(data) > len(self._arena):
+                self.node.broker.end_tick()
+                used = 0
+            end = used + len(data)
+            self._arena[used:end] = data
+            reason = client.receive(self._arena, self._view, used, end)
+            if reason:
+                self.refused[reason] += 1
+                refused.append(client)
+            used = end
+        self.node.broker.end_tick()
+        self._arena[:] = bytes(len(self._arena))  # what was not written by now is lost, as in the server
+        chance = self._chance
+        self.node.controller.settle(chance.choice((0.0, 0.3, 1.0)))
+        self.node.end_tick(sync=chance.random() < 0.6)
+        self._hear()
+        for at, (client, _) in enumerate(self._strangers):
+            too_much = len(client.pending) > self.node.limits.receive_bytes // 2
+            if client in refused or too_much or chance.random() < 0.01:
+                self._close(at)
+        self._check()
+
+    def _hear(self) -> None:
+        for client, _ in self._strangers:
+            client.read_answers()
+        for client in self._gone:
+            client.read_answers()
+        self._witness.hear(self._witness.client.read_answers(), self.node.disk_was_full)
+
+    def _close(self, at: int) -> None:
+        """Ends a connection; the stranger's next bytes come on a new one."""
+        client = self._strangers[at][0]
+        self.ledger.close(client.account, client.session.waits)
+        client.session.close()
+        self._gone.append(client)
+        self._strangers[at] = self._stranger()
+
+    def _rest(self, milliseconds: int) -> None:
+        if self._witness.waits_for_the_disk or self._chance.random() < 0.7:
+            self.node.end_tick(sync=True)
+        self.node.rest(milliseconds)
+        self._hear()
+        self._check()
+
+    def _check(self) -> None:
+        clients = [self._witness.client, *(client for client, _ in self._strangers)]
+        for client in clients:
+            client.check()
+        broker, metrics = self.node.broker, self.node.metrics
+        assert metrics.waiting == sum(len(client.session.waits) for client in clients)
+        assert broker.wait_entries == sum(client.session.wait_entries for client in clients)
+        assert broker.wait_entries <= self.node.limits.all_wait_entries
+        for partition in broker.partitions():
+            assert not partition.staged_batches, "batches are staged after the tick"
+            assert len(partition.waiters) <= self.node.limits.waits_per_partition
+
+    def finish(self) -> None:
+        """All that is under way ends; then the books are compared."""
+        self.node.fill_disk(False)
+        clients = [self._witness.client, *(client for client, _ in self._strangers)]
+        for _ in range(_LAST_ROUNDS):
+            self.node.controller.settle()
+            self._rest(4_000_000)
+            waiting = [client for client in clients if client.pending and not client.session.is_full]
+            self._tick([(client, client.pending) for client in waiting])
+            clients = [self._witness.client, *(client for client, _ in self._strangers)]
+        for client in clients:
+            assert not client.account.count(), f"never answered: {dict(client.account.owed)}"
+            client.session.close()
+        for partition in self.node.broker.partitions():
+            name = f"{partition.topic_name}/{partition.number}"
+            assert not partition.acks.staged, name
+            assert not partition.acks.waiting, name
+            assert not partition.uncommitted, name
+            assert not partition.waiters, name
+            assert partition.log.state is LogState.ACTIVE, f"{name}: {partition.log.reason}"
+            checked = partition.log.scrub(1 << 30)
+            assert checked.wrapped, f"{name}: {checked.bad}"
+        self.ledger.settle()
+        self._witness.finish()
 
 
 def conversation(chance: Random) -> Counter[str]:
-    """FRAMES bad frames from three clients; then a good one is served. Returns refusals by reason."""
-    bugs = BugLog()
+    """One conversation of many frames. Returns refusals by reason."""
+    log = BugLog()
     logger = logging.getLogger("tank_node")
-    logger.addHandler(bugs)
+    logger.addHandler(log)
     try:
-        node = Node()
-        refused = _attack(node, chance)
-        _check_service(node)
+        held = _Conversation(chance)
+        held.run()
+        held.finish()
     finally:
-        logger.removeHandler(bugs)
-    assert not bugs.lines, bugs.lines[0]
-    for partition in node.broker.partitions():
-        log = partition.log
-        assert log.state is LogState.ACTIVE, f"{partition.topic_name}: {log.reason}"
-        checked = log.scrub(1 << 30)
-        assert checked.wrapped, f"{partition.topic_name}: {checked.bad}"
-    assert node.metrics.waiting == 0, "a wait outlived its connection"
-    return refused
-
-
-def _attack(node: Node, chance: Random) -> Counter[str]:
-    refused: Counter[str] = Counter()
-    clients = [_Client(node) for _ in range(3)]
-    sent = 0
-    while sent < FRAMES:
-        for topic in (*TOPICS, WITNESS):
-            if topic not in node.broker.topics:
-                node.controller.add(topic, 4)  # somebody deleted it
-        received = []
-        for client in chance.sample(clients, chance.choice((1, 2, 3))):
-            count = chance.choice((1, 1, 2))
-            data = b"".join(_bad_frame(chance) for _ in range(count))
-            sent += count
-            cut = chance.randrange(len(data) + 1) if chance.random() < 0.2 else len(data)
-            received.append((client, (client.pending + data[:cut])[: LIMITS.receive_bytes]))
-        refused.update(node.tick(received))
-        if chance.random() < 0.03:
-            node.rest(chance.choice((10, 2_000, 100_000_000)))
-        for client in clients:
-            read_answers(client.session)
-            if len(client.pending) > LIMITS.receive_bytes // 2 or chance.random() < 0.01:
-                client.close()
-    for client in clients:
-        client.close()
-    return refused + Counter(node.metrics.refused)
-
-
-def _bad_frame(chance: Random) -> bytes:
-    everything = seeds.requests()
-    seed = chance.choice(everything)
-    if chance.random() < ODD_SHARE:
-        return mutate.frame(chance, seed.codec.ID, mutate_fields.request(chance, seed))
-    body = mutate.payload(chance, seed.payload, chance.choice(everything).payload)
-    return mutate.frame(chance, seed.codec.ID, body)
-
-
-def _check_service(node: Node) -> None:
-    """A client that does nothing wrong is served as if nothing had happened."""
-    client = _Client(node)
-    batch = bundle.as_batch(bundle.encode([b"still", b"here"], timestamps=1))
-    before = node.broker.topics[WITNESS].partitions[0].log.last
-    request = ProduceRequest(topics=[ProduceTopic(WITNESS, [ProducePartition(0, batch)])])
-    stored = ProduceResponse.decode(_ask(client, request))
-    assert [result.error for result in stored.results] == [0], stored
-    question = ConsumeRequest(topics=[ConsumeTopic(WITNESS, [ConsumePartition(0, before + 1, 1024)])])
-    answer = ConsumeResponse.decode(_ask(client, question))
-    [entry] = answer.topics[0].partitions
-    assert entry.flag == ConsumeFlag.DATA
-    [found] = bundle.bundles(memoryview(answer.chunks))
-    values = [one.value for one in bundle.decode(found, entry.base_sequence_number)]
-    assert values == [b"still", b"here"]
-    client.close()
-
-
-def _ask(client: _Client, request: ProduceRequest | ConsumeRequest) -> bytes:
-    payload = b"".join(request.encode())
-    head = bytes((request.ID,)) + len(payload).to_bytes(HEADER_BYTES - 1, "little")
-    assert not client.node.tick([(client, head + payload)])
-    assert not client.pending
-    [(_, answer)] = read_answers(client.session)
-    return answer
+        logger.removeHandler(log)
+    assert not log.bugs, log.bugs[0]
+    assert not log.errors or held.node.disk_was_full, log.errors[0]
+    return held.refused + held.node.metrics.refused

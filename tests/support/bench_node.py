@@ -8,8 +8,8 @@ from tank_node.disk import Disk, OsDisk
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
+from tank_node.log.segment import Stretch
 from tank_node.metrics import Metrics
-from tank_node.sessions.output import Chunk
 from tank_node.sessions.tank import TankSession
 from tank_protos.framing import FrameReader, frame
 from tank_protos.wire import Message
@@ -95,7 +95,7 @@ class BenchClient:
         """Everything that was answered since the last time, chunks read from their files."""
         parts = []
         for output in self.session.out:
-            if isinstance(output, Chunk):
+            if isinstance(output, Stretch):
                 parts.append(
                     self.node.data_folder.disk.read_at(output.file.fd, output.length, output.position)
                 )

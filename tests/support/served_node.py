@@ -13,6 +13,7 @@ from tank_node.disk import OsDisk
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
+from tank_node.loop import TickLoop
 from tank_node.metrics import Metrics
 from tank_node.server import TankServer
 from tests.support.instant_controller import InstantController
@@ -30,7 +31,7 @@ class ServedNode:
         self.metrics = Metrics()
         self.port = 0
         self._folder = folder
-        self._loop = asyncio.new_event_loop()
+        self._loop = TickLoop()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._started: Future[None] = Future()
         self._stopping = asyncio.Event()

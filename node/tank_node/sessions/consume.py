@@ -12,7 +12,6 @@ from tank_node.log.segment import Stretch
 from tank_node.metrics import OK
 from tank_node.numbering import FIRST_AVAILABLE
 from tank_node.partition import Partition, Reach
-from tank_node.sessions.output import Chunk
 from tank_node.waiting import Waiter
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
 from tank_protos.errors import OutOfRange
@@ -169,7 +168,7 @@ def _answer(session: "TankSession", request_id: int, topics: Topics, *, woken: b
             found = one.found
             if isinstance(found, Stretch):
                 size += found.length
-                chunks.append(Chunk(found))
+                chunks.append(found)
             elif found is not Reach.WAIT:
                 errors.append(found.name.lower())
             head += _entry(one, woken)

@@ -5,9 +5,12 @@ from typing import TypeAlias
 from tank_node.log.open_files import OpenFile
 from tank_node.log.segment import Stretch
 
+Output: TypeAlias = bytes | Stretch
+"""Whoever holds a stretch last calls `file.release`."""
+
 
 class Chunk:
-    """A range of a segment's file that is to be sent. Whoever holds it last calls `file.release`."""
+    """What is left of a stretch while it is being sent."""
 
     __slots__ = ("file", "length", "position")
 
@@ -16,5 +19,7 @@ class Chunk:
         self.position = stretch.position
         self.length = stretch.length
 
-
-Output: TypeAlias = bytes | Chunk
+    def skip(self, count: int) -> None:
+        """So many bytes went out."""
+        self.position += count
+        self.length -= count
