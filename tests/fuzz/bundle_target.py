@@ -61,6 +61,10 @@ def _judged(data: bytes, rows: list[Row] | None) -> None:
     if header is None:
         assert rows is None, "the broker refuses what is good"
         return
+    # What a log and a reader's memory are laid out by must be possible, whether or not the rest is good.
+    size = _unpacked(data) if header.codec else len(data)
+    assert 2 * header.messages <= size <= max(len(data), 22 * len(data) * header.codec)
+    assert header.messages - 1 <= header.span < bundle.MAX_SEQUENCE_NUMBER
     before = len(batch) - len(data)
     assert alone == header._replace(body_offset=header.body_offset - before)
     stamp = bundle.first_timestamp_ms(batch, header)
