@@ -1,6 +1,12 @@
-"""A broker as a process, over loopback: strangers send bad frames while one client goes on working."""
+"""A broker as a process, over loopback: strangers send bad frames while an honest client goes on working.
+
+The honest client keeps one connection through everything, and each of its answers must be exactly right. At
+the end the refusals of a few known bad frames are counted one by one, and when all strangers are gone, their
+descriptors, memory and waits are gone, too.
+"""
 
 import contextlib
+import os
 import re
 import socket
 from collections import Counter
@@ -25,6 +31,7 @@ from tests.fuzz import mutate, mutate_fields, seeds
 from tests.fuzz.session_target import ODD_SHARE
 from tests.support.broker_process import BrokerProcess
 from tests.support.raw_client import RawConnection
+from tests.support.waiting import until
 
 CONNECTIONS = 100
 """Strangers in one round."""
@@ -42,6 +49,24 @@ MEMORY_GROWTH_BYTES = 192 << 20
 
 TOPICS = ("gold", "multi", "tail", "sparse")
 WITNESS = "witness"
+
+EXACTLY = 5
+"""How often each of the known bad frames is sent, and must be counted."""
+
+KNOWN_BAD = {
+    "unknown_message": b"\x63\0\0\0\0",
+    "frame_too_large": b"\x02" + (1 << 31).to_bytes(4, "little"),
+    "malformed": b"\x03\1\0\0\0x",
+    "truncated": b"\x0a\3\0\0\0abc",
+    "trailing_bytes": b"\x0a\5\0\0\0\1\0\0\0x",
+    "unsupported_version": b"\x40\5\0\0\0\xff\1\0\0\0",
+    "not_a_peer": b"\x05\x0d\0\0\0\0\1\1\0\0\0\0\0\0\0\0\0\0",
+}
+"""A frame for each of the reasons for which a connection is closed."""
+
+LEVELS = {"tank_connections": 1.0, "tank_held_bytes": 0.0, "tank_waiting_requests": 0.0}
+"""What is left of everything when only the honest client is."""
+
 _ADMIN_IDS = frozenset((7, 69, 70))
 """Creating or growing topics: left as the seeds have them, because 65530 partitions are slow but not bad."""
 
@@ -51,7 +76,7 @@ class LiveBroker:
 
     def __init__(self, folder: Path) -> None:
         self.process = BrokerProcess(folder / "data", "--flush", "replicated")
-        self.stored = 0
+        self._stored: list[bytes] = []
         self._lingering: list[socket.socket] = []
 
     @contextlib.contextmanager
@@ -59,12 +84,18 @@ class LiveBroker:
         """Started, with the topics that the seeds name; killed at the end whatever happens."""
         with self.process:
             self.create_topics()
-            self.resident_at_start = self.process.resident_bytes()
+            self._resident_at_start = self.process.resident_bytes()
+            self._sockets_at_start = self._sockets()
             try:
-                yield self
+                with RawConnection(self.process.port, 30) as self._honest:
+                    yield self
             finally:
-                for stranger in self._lingering:
-                    stranger.close()
+                self._send_all_away()
+
+    def _send_all_away(self) -> None:
+        for stranger in self._lingering:
+            stranger.close()
+        self._lingering = []
 
     def create_topics(self) -> None:
         """Again, too, because strangers delete them."""
@@ -75,14 +106,16 @@ class LiveBroker:
                 assert answer.error in (0, 0x16), answer
 
     def round(self, chance: Random) -> None:
-        """CONNECTIONS strangers; then the client is served, and the broker has not grown."""
+        """CONNECTIONS strangers, and the honest client between them; and the broker has not grown."""
         everything = seeds.requests()
-        for _ in range(CONNECTIONS):
+        for number in range(CONNECTIONS):
             data = b"".join(self._frame(chance, everything) for _ in range(FRAMES_EACH))
             self._stranger(chance, data)
+            if number % 10 == 0:
+                self._check_service()
         self.create_topics()
         self._check_service()
-        grown = self.process.resident_bytes() - self.resident_at_start
+        grown = self.process.resident_bytes() - self._resident_at_start
         assert grown < MEMORY_GROWTH_BYTES, f"the broker grew by {grown >> 20} MiB"
 
     def _frame(self, chance: Random, everything: list[seeds.Seed]) -> bytes:
@@ -109,40 +142,85 @@ class LiveBroker:
             stranger.close()
 
     def _check_service(self) -> None:
-        value = f"message {self.stored}".encode()
+        """The honest client asks for more than it gets at once: it waits for what it then produces."""
+        value = f"message {len(self._stored)}".encode()
         batch = bundle.as_batch(bundle.encode([value], timestamps=1))
-        with RawConnection(self.process.port) as connection:
-            request = ProduceRequest(topics=[ProduceTopic(WITNESS, [ProducePartition(0, batch)])])
-            answer = ProduceResponse.decode(connection.ask(request.ID, request.encode()))
-            assert [result.error for result in answer.results] == [0], answer
-            self.stored += 1
-            assert self.read(connection, self.stored) == [value]
+        produced = ProduceRequest(topics=[ProduceTopic(WITNESS, [ProducePartition(0, batch)])])
+        wait = ConsumeRequest(
+            max_wait_ms=60_000,
+            topics=[ConsumeTopic(WITNESS, [ConsumePartition(0, len(self._stored) + 1, 1 << 20)])],
+        )
+        honest = self._honest
+        honest.send(wait.ID, wait.encode())
+        honest.send(produced.ID, produced.encode())
+        answers = dict([honest.receive(), honest.receive()])
+        stored = ProduceResponse.decode(answers[produced.ID])
+        assert [result.error for result in stored.results] == [0], stored
+        self._stored.append(value)
+        assert _values(ConsumeResponse.decode(answers[wait.ID]), len(self._stored)) == [value]
 
     def read(self, connection: RawConnection, number: int, partition: int = 0) -> list[bytes]:
         """The witness' messages from `number` on."""
         asked = ConsumePartition(partition, number, 1 << 20)
         request = ConsumeRequest(topics=[ConsumeTopic(WITNESS, [asked])])
         answer = ConsumeResponse.decode(connection.ask(request.ID, request.encode()))
-        [entry] = answer.topics[0].partitions
-        chunk = memoryview(answer.chunks)
-        found: list[bytes] = []
-        for one in bundle.bundles(chunk):
-            base = entry.base_sequence_number + len(found)
-            found += [message.value for message in bundle.decode(one, base)]
-        return found[number - entry.base_sequence_number :]
+        return _values(answer, number)
+
+    # --- the end ---------------------------------------------------------------------------------
 
     def finish(self) -> Counter[str]:
-        """Stops and restarts the broker: what it acknowledged is still there. Returns refusals by reason."""
+        """Counts, looks for what strangers left behind, and restarts the broker: what it acknowledged is
+        still there. Returns refusals by reason."""
+        self._send_all_away()
+        until(self._left_nothing, "strangers are gone, and something of theirs is not")
+        self._count_exactly()
         refused = refusals(self.process.metrics())
-        assert sum(refused.values()), "the broker counted no refusals"
         for sign in ("Traceback", " ERROR ", "damaged"):
             _, found, rest = self.process.output().partition(sign)
             assert not found, found + rest[:4000]
         self.process.restart()
         with RawConnection(self.process.port) as connection:
-            kept = self.read(connection, 1)
-        assert kept == [f"message {number}".encode() for number in range(self.stored)]
+            assert self.read(connection, 1) == self._stored
         return refused
+
+    def _left_nothing(self) -> bool:
+        """One connection, no memory, no wait, no descriptor but the honest client's."""
+        text = self.process.metrics()
+        levels = {name: _level(text, name) for name in LEVELS}
+        return levels == LEVELS and self._sockets() <= self._sockets_at_start + 1
+
+    def _sockets(self) -> int:
+        found = 0
+        for link in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found += os.readlink(link).startswith("socket:")
+        return found
+
+    def _count_exactly(self) -> None:
+        """Known bad frames, one a connection: each closes it without an answer, and is counted once."""
+        before = refusals(self.process.metrics())
+        for frame in KNOWN_BAD.values():
+            for _ in range(EXACTLY):
+                with RawConnection(self.process.port) as stranger, contextlib.suppress(ConnectionError):
+                    stranger.socket.sendall(frame)
+                    raise AssertionError(f"{frame.hex()} was answered: {stranger.receive()}")
+        counted = refusals(self.process.metrics()) - before
+        assert counted == dict.fromkeys(KNOWN_BAD, EXACTLY), f"refusals counted: {counted}"
+
+
+def _values(answer: ConsumeResponse, number: int) -> list[bytes]:
+    """The contents in an answer, from the message with this number on."""
+    [entry] = answer.topics[0].partitions
+    found: list[bytes] = []
+    for one in bundle.bundles(memoryview(answer.chunks)):
+        base = entry.base_sequence_number + len(found)
+        found += [message.value for message in bundle.decode(one, base)]
+    return found[number - entry.base_sequence_number :]
+
+
+def _level(metrics: str, name: str) -> float:
+    """A level, summed over its labels."""
+    return sum(map(float, re.findall(rf"^{name}(?:{{.*}})? (.+)$", metrics, re.MULTILINE)))
 
 
 def refusals(metrics: str) -> Counter[str]:

@@ -76,6 +76,8 @@ def bad(chance: Random) -> bytes:
     numbers of its head, or one that promises more than it has."""
     made = _any_good(chance)
     roll = chance.random()
+    if roll < 0.15:
+        return odd(chance)
     if roll < 0.5:
         return mutate.payload(chance, made, _any_good(chance))
     head, body = _split(made)
@@ -90,6 +92,34 @@ def bad(chance: Random) -> bytes:
     size, block = varint.read(body, 0)
     lie = chance.choice((*_SIZES, size - 1, size + 1, 22 * len(body)))
     return head + varint.encode(lie % (1 << 32)) + body[block:]
+
+
+def odd(chance: Random) -> bytes:
+    """Messages that are laid out as their flags say, with any flags: some are nearly right."""
+    count = chance.choice((1, 2, 3, 5, 16))
+    sparse = chance.random() < 0.5
+    body = b""
+    number = BASE
+    for at in range(count):
+        flags = chance.choice((0, 1, 2, 2, 3, 4, 5, 6, 7)) if at or chance.random() < 0.3 else 0
+        body += bytes((flags,))
+        number += 1
+        if sparse and at and not flags & 4 and at < count - 1:
+            step = chance.choice((0, 1, 200))
+            number += step
+            body += varint.encode(step)
+        body += b"" if flags & 2 else chance.getrandbits(64).to_bytes(8, "little")
+        body += b"\x03key" if flags & 1 else b""
+        content = bytes(chance.choice((0, 1, 4, 130)))
+        body += varint.encode(len(content)) + content
+    head = bytes((count << 2 if count < 16 else 0,)) + (b"" if count < 16 else varint.encode(count))
+    if sparse:
+        span = number - BASE - 1 + chance.choice((-1, 0, 0, 0, 1))
+        head = bytes((head[0] | 0x40,)) + head[1:] + BASE.to_bytes(8, "little")
+        head += varint.encode(max(span - 1, 0)) if count > 1 else b""
+    if chance.random() < 0.5:
+        return bytes((head[0] | 1,)) + head[1:] + bytes(cramjam.snappy.compress_raw(body))
+    return head + body
 
 
 def _any_good(chance: Random) -> bytes:

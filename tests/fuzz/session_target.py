@@ -180,7 +180,8 @@ class _Witness:
 
     def finish(self) -> None:
         """Everything it sent and was told is stored, in its order, and it owes and is owed nothing."""
-        assert not (self._sent or self._asked), "the honest client was not answered"
+        assert not self._sent, "the honest client's produce was not answered"
+        assert not self._asked, "the honest client's question was not answered"
         partition = self.client.node.broker.topics[WITNESS].partitions[0]
         stored = stored_batches(partition)
         values = [bundle.decode(one, 1)[0].value for batch in stored for one in bundle.bundles(batch)]

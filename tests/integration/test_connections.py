@@ -4,7 +4,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from tank_protos.generated.tank import (
 from tests.support.broker_process import BrokerProcess
 from tests.support.raw_client import RawConnection
 from tests.support.served_node import ServedNode
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -57,14 +58,6 @@ def consume(number: int, *, wait_ms: int = 0, size: int = MIB, request_id: int =
 
 def ask(client: RawConnection, request: ConsumeRequest) -> ConsumeResponse:
     return ConsumeResponse.decode(client.ask(request.ID, request.encode()))
-
-
-def until(true: Callable[[], bool], what: str) -> None:
-    """Waits for something that must come; the bound only keeps a broken test from hanging."""
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.005)
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from tests.integration.test_connections import (
     node,
     produce,
     produce_request,
-    until,
 )
 from tests.support.raw_client import RawConnection
 from tests.support.served_node import ServedNode
+from tests.support.waiting import until
 
 __all__ = ["node"]
 

@@ -1,7 +1,8 @@
-"""Running coroutines in tests."""
+"""Waiting in tests: for coroutines, and for what other processes and threads do."""
 
 import asyncio
-from collections.abc import Coroutine
+import time
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -11,3 +12,11 @@ def run(work: Coroutine[Any, Any, T], guard_s: float = 60.0) -> T:
     """The coroutine's result. The guard only keeps a hanging test from hanging the run; nothing is judged
     by it."""
     return asyncio.run(asyncio.wait_for(work, guard_s))
+
+
+def until(true: Callable[[], bool], what: str, guard_s: float = 20.0) -> None:
+    """Waits for something that must come; the guard only keeps a broken test from hanging."""
+    deadline = time.monotonic() + guard_s
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.005)
