@@ -2,10 +2,40 @@
 or their time is over."""
 
 from collections import deque
+from typing import Protocol
 
 from tank_node.metrics import Metrics
 from tank_node.waiting import Staged, Tick
 from tank_protos.error_codes import ErrorCode
+from tank_protos.produce_run import ANSWER_BYTES
+
+
+class Answerer(Protocol):
+    """Whoever sent runs of produce requests."""
+
+    def answer_run(self, answers: bytes, error: int) -> None:
+        """Sends the answers that `ProduceRun.find` made, with the error in each; 0: as they are."""
+
+    def count_answers(self, requests: int, error: int) -> None:
+        """Counts so many answers: once for all that share a tick."""
+
+
+class RunAcks:
+    """Answers the requests of a `ProduceRun`: all get the same result. Many clients may share it."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[Answerer, bytes]] = []
+        """Who is answered with what, in the order in which the requests came."""
+
+    def settle(self, token: int, error: int, first: int, last: int) -> None:
+        answered = 0
+        for answerer, answers in self.parts:
+            answerer.answer_run(answers, error)
+            answered += len(answers)
+        if self.parts:
+            self.parts[0][0].count_answers(answered // ANSWER_BYTES, error)
 
 
 class PendingAcks:

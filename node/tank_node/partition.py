@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 
-from tank_node.acks import PendingAcks
+from tank_node.acks import PendingAcks, RunAcks
 from tank_node.limits import Limits
 from tank_node.log.errors import DiskFull, StorageError, TooManyOpenFiles
 from tank_node.log.log import LogState, PartitionLog
@@ -20,12 +20,7 @@ from tank_node.waiting import Producer, Settler, Tick, Waiter
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import InvalidBundle, OutOfRange
-
-_validate = bundle.validate
-_first_timestamp_ms = bundle.first_timestamp_ms
-
-REFER = -1
-"""From `append_plain`: use `append`."""
+from tank_protos.produce_run import ProduceRun
 
 
 class Reach(Enum):
@@ -44,10 +39,10 @@ class Partition:
     """
 
     __slots__ = (
-        "acks", "active_segment", "flush_disk", "flush_messages", "flush_ms", "high_water_mark", "in_sync",
-        "leader_epoch", "limits", "log", "metrics", "number", "on_failure", "refusal", "staged_batches",
-        "staged_bytes", "staged_messages", "sync_asked_ms", "tick", "topic_name", "uncommitted", "unreadable",
-        "waiters",
+        "acks", "active_segment", "flush_disk", "flush_messages", "flush_ms", "found", "found_acks",
+        "found_timeout_ms", "high_water_mark", "in_sync", "leader_epoch", "limits", "log", "metrics",
+        "number", "on_failure", "refusal", "staged_batches", "staged_bytes", "staged_messages",
+        "sync_asked_ms", "tick", "topic_name", "touched", "uncommitted", "unreadable", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +76,14 @@ class Partition:
         """Why appends are refused now; NONE: they are taken."""
         self.unreadable = False
         self.acks = PendingAcks(tick, metrics)
+        self.found = ProduceRun()
+        """Requests of this tick that came by the short way, before they are numbered: see `expect`."""
+        self.found_acks: RunAcks | None = None
+        """Who is told how these ended; None: there are none."""
+        self.found_timeout_ms = 0
+        """How long their clients wait; 0: the default."""
+        self.touched = False
+        """This tick will write it."""
         self.staged_batches = 0
         self.staged_bytes = 0
         self.staged_messages = 0
@@ -112,6 +115,7 @@ class Partition:
         header = self._judge(batch, settler, token)
         if header is None:
             return
+        self.stage_found()  # they came first
         deadline_ms = self.tick.monotonic_ms + (timeout_ms or self.limits.ack_timeout_ms)
         producer_id = epoch = sequence = 0
         if producer is not None:
@@ -147,7 +151,7 @@ class Partition:
             self.note_error(error)
             settler.settle(token, ErrorCode.STORAGE, 0, 0)
             return
-        self._touch(len(batch), header.messages)
+        self._touch(1, len(batch), header.messages)
         self.acks.staged.append((last, first, settler, token, self.tick.monotonic_us, deadline_ms, 1))
 
     def _judge(self, batch: memoryview, settler: Settler, token: int) -> bundle.BundleHeader | None:
@@ -158,47 +162,52 @@ class Partition:
             self._refuse(settler, token, ErrorCode.TOO_LARGE, "bundle_too_large")
         else:
             try:
-                return _validate(batch)
+                return bundle.validate(batch)
             except InvalidBundle as invalid:
                 self._refuse(settler, token, ErrorCode.INVALID_BUNDLE, invalid.reason)
         return None
 
-    def append_plain(self, batch: memoryview) -> int:
-        """The short way of `append`, for a bundle that wants nothing special.
+    def expect(self, timeout_ms: int) -> RunAcks:
+        """Whoever has put batches into `found` adds there who is to be told how they ended.
 
-        0: it is staged, and `expect` must be called in this tick. REFER: nothing was done, ask `append`.
+        They are taken only while there is no `refusal`, and share `timeout_ms`: call `stage_found` before one
+        that waits for another time than `found_timeout_ms` is put there.
         """
-        if self.refusal or len(batch) > self.limits.bundle_bytes:
-            return REFER
+        acks = self.found_acks
+        if acks is None:
+            acks = self.found_acks = RunAcks()
+            self.found_timeout_ms = timeout_ms
+            if not self.touched:
+                self.touched = True
+                self.tick.touched.append(self)
+        return acks
+
+    def stage_found(self) -> None:
+        """Stages what was found, before something else is or the tick ends."""
+        acks = self.found_acks
+        if acks is None:
+            return
+        self.found_acks = None
+        found, tick = self.found, self.tick
+        batches = found.batches
         try:
-            header = _validate(batch)
-            if header.sparse:
-                return REFER
-            self.log.stage(
-                batch,
-                messages=header.messages,
-                first=None,
-                span=header.messages - 1,
-                max_timestamp_ms=_first_timestamp_ms(batch, header) or 0,
-                leader_epoch=self.leader_epoch,
-                now_ms=self.tick.now_ms,
-            )
-        except (InvalidBundle, StorageError):
-            return REFER
-        self._touch(len(batch), header.messages)
-        return 0
+            self.log.stage_found(found, leader_epoch=self.leader_epoch, now_ms=tick.now_ms)
+        except StorageError as error:
+            found.clear()
+            self.note_error(error)
+            acks.settle(0, self.refusal or ErrorCode.STORAGE, 0, 0)
+            return
+        self._touch(batches, found.batch_bytes, found.messages)
+        found.clear()
+        deadline_ms = tick.monotonic_ms + (self.found_timeout_ms or self.limits.ack_timeout_ms)
+        self.acks.staged.append((self.log.last, 0, acks, 0, tick.monotonic_us, deadline_ms, batches))
 
-    def expect(self, settler: Settler, batches: int, timeout_ms: int) -> None:
-        """Settles, once and with token 0, the so many `batches` that `append_plain` has staged last."""
-        tick = self.tick
-        deadline_ms = tick.monotonic_ms + (timeout_ms or self.limits.ack_timeout_ms)
-        self.acks.staged.append((self.log.last, 0, settler, 0, tick.monotonic_us, deadline_ms, batches))
-
-    def _touch(self, batch_bytes: int, messages: int) -> None:
-        """Counts a batch that was staged; the first one makes the tick write this partition."""
-        if not self.staged_batches:
+    def _touch(self, batches: int, batch_bytes: int, messages: int) -> None:
+        """Counts what was staged; the first makes the tick write this partition."""
+        if not self.touched:
+            self.touched = True
             self.tick.touched.append(self)
-        self.staged_batches += 1
+        self.staged_batches += batches
         self.staged_bytes += batch_bytes
         self.staged_messages += messages
 
@@ -233,7 +242,9 @@ class Partition:
     def write(self) -> bool:
         """Writes what was staged, once. When False, its producers have been told the error and nothing
         of it is stored."""
+        self.touched = False
         try:
+            self.stage_found()
             self.log.write_staged()
         except StorageError as error:
             self._drop_staged(ErrorCode.STORAGE)
@@ -259,6 +270,10 @@ class Partition:
     def _drop_staged(self, error: ErrorCode) -> None:
         self.staged_batches = self.staged_bytes = self.staged_messages = 0
         self.acks.drop_staged(error)
+        self.found.clear()
+        if self.found_acks is not None:
+            acks, self.found_acks = self.found_acks, None
+            acks.settle(0, error, 0, 0)
 
     def advance(self, mark: int) -> None:
         """Raises the high-water mark and wakes who waits for it. Producers are answered by `acknowledge`."""
@@ -296,7 +311,8 @@ class Partition:
         elif number == FIRST_AVAILABLE:
             number = self.log.first_available or 1
         if number > mark:
-            return Reach.WAIT if number <= self.log.last + 1 else Reach.OUT_OF_BOUNDS
+            end = self.log.last + self.found.messages
+            return Reach.WAIT if number <= end + 1 else Reach.OUT_OF_BOUNDS
         if number < self.log.first_available:
             return Reach.OUT_OF_BOUNDS
         try:

@@ -31,6 +31,7 @@ class Receiver:
         self._limits = limits
         self._broker = server.broker
         self._metrics = server.metrics
+        self._receive_bytes = limits.receive_bytes
         self._arena = bytearray(limits.arena_bytes)
         self._view = memoryview(self._arena)
         self.used = 0
@@ -41,24 +42,23 @@ class Receiver:
         """How many connections have one under way."""
 
     def receive(self, connection: Connection) -> None:
+        pending = connection.pending
         if connection.large is not None:
             self._receive_large(connection, connection.large)
             return
-        if self._metrics.held_bytes >= self._limits.memory_bytes and not connection.pending:
+        if self._metrics.held_bytes >= self._limits.memory_bytes and not pending:
             self._starve(connection)
             return
-        pending = connection.pending
-        if self.used + len(pending) + self._limits.receive_bytes > len(self._arena):
-            self._broker.end_tick()
-            self.used = 0
         start = self.used
         end = start + len(pending)
+        if end + self._receive_bytes > len(self._arena):
+            self._broker.end_tick()
+            self.used = start = 0
+            end = len(pending)
         if pending:
             self._arena[start:end] = pending
         try:
-            count = connection.socket.recv_into(
-                self._view[end : start + self._limits.receive_bytes + len(pending)]
-            )
+            count = connection.socket.recv_into(self._view[end : end + self._receive_bytes])
         except BlockingIOError:
             return
         except OSError:
@@ -69,7 +69,6 @@ class Receiver:
             return
         self._metrics.received_bytes += count
         connection.used = True
-        connection.progress_ms = self._broker.tick.monotonic_ms
         self._take(connection, start, end + count)
 
     def _end(self, connection: Connection) -> None:
@@ -112,12 +111,15 @@ class Receiver:
             logger.exception("a request failed by a bug of ours; its connection is closed")
             self._server.close(connection, "internal_error")
             return
+        # What it does not need any more the next connection may have, so that small batches lie together.
+        self.used = session.kept
         if rest == end:
             if connection.pending:
                 connection.pending = b""
                 connection.frame_since_ms = 0
                 self._server.hold(connection)
             return
+        connection.progress_ms = self._broker.tick.monotonic_ms
         left = end - rest
         if left != len(connection.pending) or rest > start:
             connection.pending = bytes(self._view[rest:end])

@@ -25,6 +25,8 @@ from tank_node.log.producers import ProducedBatch, Producers, ProducerState, Pro
 from tank_node.log.record import CHECKED_HEAD, HEAD_BYTES, RECORD, SPARSE, is_sparse_bundle
 from tank_node.log.segment import PRODUCERS, Segment, storage_error
 from tank_node.log.settings import MAX_SEGMENT_RECORDS, LogSettings
+from tank_node.log.staged import StagedRun
+from tank_protos.produce_run import ProduceRun
 
 _pack = RECORD.pack
 _pack_head = CHECKED_HEAD.pack
@@ -39,23 +41,6 @@ class LogState(Enum):
     DAMAGED = "damaged"
     """Stored batches are missing or wrong: see `PartitionLog.reason`. Nothing is written or cut."""
     CLOSED = "closed"
-
-
-class _Run:
-    """Batches staged for one segment, in order. `segment` is None when they begin a new one."""
-
-    __slots__ = ("base", "batches", "end", "records", "roll_at_ms", "segment", "snapshot", "start")
-
-    def __init__(self, segment: Segment | None, base: int, start: int, roll_at_ms: int) -> None:
-        self.segment = segment
-        self.base = base
-        self.start = start
-        self.end = start
-        self.roll_at_ms = roll_at_ms
-        self.batches: list[memoryview] = []
-        self.records: list[bytes] = []
-        self.snapshot = b""
-        """The producers' memory before this run, for a new segment."""
 
 
 class AppendableLog:
@@ -96,7 +81,7 @@ class AppendableLog:
         """Something that the checkpoint holds has changed since it was written."""
         self.jitter_ms = 0
         """Taken off `settings.roll_ms`; chosen once per log by its folder."""
-        self._runs: list[_Run] = []
+        self._runs: list[StagedRun] = []
         self._before: tuple[int, int, int, int] = (0, 0, 0, 0)
         """last, append_ms, max_timestamp_ms and number of epochs before anything was staged."""
         self._producer_undo: list[tuple[int, ProducerState | None]] = []
@@ -178,7 +163,7 @@ class AppendableLog:
         if (
             position + length > self.settings.segment_bytes
             or append_ms >= run.roll_at_ms
-            or len(run.records) >= MAX_SEGMENT_RECORDS
+            or run.count >= MAX_SEGMENT_RECORDS
         ) and position:
             run = self._new_run(number, append_ms)
             position = 0
@@ -189,6 +174,7 @@ class AppendableLog:
         crc = crc32c(record, crc32c(batch))
         run.records.append(_pack_head(number, span, position, length, crc) + record[HEAD_BYTES:])
         run.batches.append(batch)
+        run.count += 1
         run.end = position + length
         self.last = last = number + span
         if not self.epochs or self.epochs[-1][0] != leader_epoch:
@@ -197,6 +183,34 @@ class AppendableLog:
             produced = ProducedBatch(producer_sequence, messages, number, span)
             self._remember(producer_id, producer_epoch, produced)
         return number, last
+
+    def stage_found(self, found: ProduceRun, *, leader_epoch: int, now_ms: int) -> None:
+        """Stages the batches of a run, dense and validated ones, as `stage` does with each.
+
+        Their bytes must not change until `write_staged`. Raises StorageError, with nothing of them staged.
+        """
+        if self.state is not LogState.ACTIVE:
+            self._refuse()
+        if not self._runs:
+            self._begin_staging()
+        if now_ms > self._append_ms:
+            self._append_ms = now_ms
+        append_ms = self._append_ms
+        run = self._runs[-1] if self._runs else self._first_run(self.last + 1, append_ms)
+        if self._producers is None and not run.has_room(found, self.settings, append_ms):
+            self.load_producers()  # for the next segment; may fail: before anything has changed
+        if not self.epochs or self.epochs[-1][0] != leader_epoch:
+            self.epochs.append((leader_epoch, self.last + 1))
+        start = 0
+        while start < found.batches:
+            rest = append_ms, self._max_timestamp_ms, leader_epoch, self.settings
+            taken = run.take(found, start, self.last + 1, *rest)
+            if taken is None:
+                run = self._new_run(self.last + 1, append_ms)
+                continue
+            start, newest = taken
+            self.last = newest.last
+            self._max_timestamp_ms = newest.max_timestamp_ms
 
     def _begin_staging(self) -> None:
         self.load_tail()
@@ -212,19 +226,19 @@ class AppendableLog:
         before = producers.append(producer_id, epoch, produced, self._append_ms)
         self._producer_undo.append((producer_id, before))
 
-    def _first_run(self, number: int, append_ms: int) -> _Run:
+    def _first_run(self, number: int, append_ms: int) -> StagedRun:
         if not self.segments:
             return self._new_run(number, append_ms)
         active = self.segments[-1]
         began_ms = active.first_append_ms if active.count else append_ms
-        run = _Run(active, active.base, active.size_bytes, began_ms + self.roll_ms())
+        run = StagedRun(active, active.base, active.size_bytes, began_ms + self.roll_ms())
         if active.count >= MAX_SEGMENT_RECORDS:
             run.roll_at_ms = 0
         self._runs.append(run)
         return run
 
-    def _new_run(self, number: int, append_ms: int) -> _Run:
-        run = _Run(None, number, 0, append_ms + self.roll_ms())
+    def _new_run(self, number: int, append_ms: int) -> StagedRun:
+        run = StagedRun(None, number, 0, append_ms + self.roll_ms())
         run.snapshot = (self._producers or self.load_producers()).snapshot() if self.segments else b""
         self._runs.append(run)
         return run
@@ -250,6 +264,8 @@ class AppendableLog:
         counts = self.segments[-1].count if held else 0
         try:
             for run in runs:
+                if not run.records:
+                    continue
                 if run.segment is None:
                     run.segment = self.begin_segment(run.base, run.snapshot)
                 total = run.end - run.start

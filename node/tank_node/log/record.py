@@ -1,10 +1,4 @@
-"""The 64-byte record that the index holds for every batch. Pure.
-
-Little-endian: `u64 first, u32 span` (last - first), `u32 position, u32 length` (with its length prefix),
-`u32 crc32c, u64 append_ms, u64 max_timestamp_ms, u64 producer_id, u32 producer_sequence, u32 leader_epoch,
-u16 producer_epoch, u8 format, u8 flags, u32 messages`. The CRC covers the batch's bytes, then the record with
-position and crc as zero: the same on every replica, wherever the batch lies in its file.
-"""
+"""The 64-byte record that the index holds for every batch; its layout: `tank_protos.index_record`. Pure."""
 
 from struct import Struct
 from typing import NamedTuple
@@ -12,10 +6,9 @@ from typing import NamedTuple
 from fastcrc.crc32 import iscsi as crc32c
 
 from tank_node.disk import Buffer
-
-RECORD_BYTES = 64
-RECORD = Struct("<QIIIIQQQIIHBBI")
-assert RECORD.size == RECORD_BYTES
+from tank_protos.index_record import POSITION_AT as POSITION_AT
+from tank_protos.index_record import RECORD as RECORD
+from tank_protos.index_record import RECORD_BYTES as RECORD_BYTES
 
 HEAD = Struct("<QIII")
 """first, span, position, length: what a read needs."""
@@ -25,7 +18,6 @@ CHECKED_HEAD = Struct("<QIIII")
 HEAD_BYTES = CHECKED_HEAD.size
 
 FIRST_AT = 0
-POSITION_AT = 12
 MAX_TIMESTAMP_AT = 32
 PRODUCER_ID_AT = 40
 FLAGS_AT = 59

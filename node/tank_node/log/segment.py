@@ -144,6 +144,7 @@ class Segment:
 
     __slots__ = (
         "_newest",
+        "_oldest_ms",
         "base",
         "folder",
         "index",
@@ -167,6 +168,8 @@ class Segment:
         """So many batches were here when it was opened: each is checked before it is first read."""
         self.trusted = (0, 0)
         """Of these, the ones from the first of the two up to the second have been."""
+        self._oldest_ms = 0
+        """When the first batch was appended; 0: not read yet."""
         self._newest = (0, 0)
         """The number of batches when the newest append time was read, and that time."""
 
@@ -181,8 +184,12 @@ class Segment:
 
     @property
     def first_append_ms(self) -> int:
-        """When its oldest batch was appended; 0 when it is empty."""
-        return self.index.record(0).append_ms if self.index.count else 0
+        """When its oldest batch was appended; 0 when it is empty. Read once: every tick asks."""
+        if not self.index.count:
+            return 0
+        if not self._oldest_ms:
+            self._oldest_ms = self.index.record(0).append_ms
+        return self._oldest_ms
 
     @property
     def last_append_ms(self) -> int:
@@ -249,6 +256,7 @@ class Segment:
     def cut(self, count: int) -> None:
         """Keeps the first `count` batches: the index is cut and synced, then the log. Raises StorageError."""
         log_bytes = self.index.record(count).position if count < self.index.count else self.log_end.length
+        self._oldest_ms = 0
         self.synced = False
         self.inherited = min(self.inherited, count)
         self.trusted = (min(self.trusted[0], count), min(self.trusted[1], count))

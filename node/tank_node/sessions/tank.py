@@ -13,10 +13,11 @@ from tank_node.partition import Partition
 from tank_node.sessions import admin, consume, control, describe_broker, extensions, produce
 from tank_node.sessions.outcome import error_name
 from tank_node.sessions.output import Output
-from tank_node.sessions.produce_path import BEFORE_PREFIX, ProducePath, bundle_at
+from tank_node.sessions.produce_path import ProducePath
 from tank_node.waiting import Waiter
 from tank_protos.errors import WireError
 from tank_protos.framing import HEADER_BYTES
+from tank_protos.produce_run import ANSWER_BYTES, failed
 from tank_protos.wire import Message
 
 PING = b"\x03\x00\x00\x00\x00"
@@ -24,9 +25,6 @@ _PRODUCE = 1
 
 _read_frame = Struct("<BI").unpack_from
 _write_frame = Struct("<BI").pack
-_read_start = Struct("<BIHI").unpack_from
-"""Frame header, client version, request id: how produce and consume begin."""
-_write_ack = Struct("<BIIB").pack
 
 
 class FrameTooLarge(WireError):
@@ -41,28 +39,6 @@ class UnknownMessage(WireError):
     reason = "unknown_message"
 
 
-class AckRun:
-    """Answers produce requests with one bundle each, for one partition: all of them get the same result."""
-
-    __slots__ = ("request_ids", "session")
-
-    def __init__(self, session: "TankSession", request_ids: list[int]) -> None:
-        self.session = session
-        self.request_ids = request_ids
-
-    def settle(self, token: int, error: int, first: int, last: int) -> None:
-        session = self.session
-        request_ids = self.request_ids
-        session.in_flight -= len(request_ids)
-        outcome = OK
-        if error:
-            outcome = error_name(error)
-            session.metrics.errors["produce", outcome] += len(request_ids)
-            error = produce.tank_error(error)
-        session.metrics.requests[_PRODUCE, outcome] += len(request_ids)
-        session.send(b"".join([_write_ack(_PRODUCE, 5, request_id, error) for request_id in request_ids]))
-
-
 class TankSession:
     """One client's conversation.
 
@@ -70,8 +46,8 @@ class TankSession:
     """
 
     __slots__ = (
-        "asked_bytes", "broker", "closed", "has_chunks", "in_flight", "limits", "metrics", "out", "out_bytes",
-        "path", "ready", "wait_entries", "waits",
+        "asked_bytes", "broker", "closed", "has_chunks", "in_flight", "kept", "limits", "metrics", "out",
+        "out_bytes", "path", "ready", "wait_entries", "waits",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
@@ -85,6 +61,8 @@ class TankSession:
         self.has_chunks = False
         """Whether `out` holds more than bytes."""
         self.in_flight = 0
+        self.kept = 0
+        """Up to where the bytes that `receive` was given last must stay as they are."""
         self.path = ProducePath()
         self.out_bytes = 0
         """Of `out`, without chunks. The server sets it to 0 when it takes them."""
@@ -112,55 +90,50 @@ class TankSession:
         rest begins.
 
         The rest is part of a frame, or frames that have to wait because `Limits.in_flight` requests are
-        unanswered. The bytes must stay as they are until the broker's tick has ended. Raises WireError:
-        the connection is to be closed.
+        unanswered. The bytes before `kept` must stay as they are until the broker's tick has ended. Raises
+        WireError: the connection is to be closed.
         """
-        most = self.limits.in_flight
+        self.kept = at
         path = self.path
-        run: list[int] = []
-        try:
-            while end - at >= BEFORE_PREFIX and self.in_flight < most:
-                message_id, length, _, request_id = _read_start(buffer, at)
-                stop = at + HEADER_BYTES + length
-                if stop > end:
-                    self.check_frame(message_id, length)
-                    return at
-                if message_id == _PRODUCE and path.partition is not None:
-                    batch_at = bundle_at(buffer, at, stop, path.prefix)
-                    if batch_at >= 0 and not path.partition.append_plain(view[batch_at:stop]):
-                        run.append(request_id)
-                        self.in_flight += 1
-                        at = stop
-                        continue
-                if run:
-                    # Another frame may make us learn another partition.
-                    self._expect(run)
-                    run = []
-                self.frame(message_id, view[at + HEADER_BYTES : stop])
-                at = stop
-                if self.is_full:
-                    return at
-        finally:
-            if run:
-                self._expect(run)
-        return self._receive_short(buffer, view, at, end)
-
-    def _expect(self, run: list[int]) -> None:
-        """One answer for all produce requests that came by the short way one after another."""
-        assert self.path.partition is not None
-        self.path.partition.expect(AckRun(self, run), len(run), self.path.timeout_ms)
-
-    def _receive_short(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
-        """What is left when less than the start of a produce is there: other short frames, or part of one."""
-        while end - at >= HEADER_BYTES and not self.is_full:
+        most = self.limits.in_flight
+        while end - at >= HEADER_BYTES and self.in_flight < most:
+            partition = path.partition
+            if partition is not None and not partition.refusal:
+                if partition.found_timeout_ms != path.timeout_ms:
+                    partition.stage_found()
+                found = partition.found
+                answers = found.find(
+                    buffer, view, at, end, path.prefix, most - self.in_flight, self.limits.bundle_bytes
+                )
+                if answers:
+                    self.in_flight += len(answers) // ANSWER_BYTES
+                    partition.expect(path.timeout_ms).parts.append((self, answers))
+                    at = found.at
+                    self.kept = found.kept
+                    continue
             message_id, length = _read_frame(buffer, at)
             stop = at + HEADER_BYTES + length
             if stop > end:
                 self.check_frame(message_id, length)
                 break
             self.frame(message_id, view[at + HEADER_BYTES : stop])
-            at = stop
+            self.kept = at = stop
+            if self.is_full:
+                break
         return at
+
+    def answer_run(self, answers: bytes, error: int) -> None:
+        """Sends the answers of a run of produce requests, with this error in each; 0: none."""
+        self.in_flight -= len(answers) // ANSWER_BYTES
+        self.send(failed(answers, produce.tank_error(error)) if error else answers)
+
+    def count_answers(self, requests: int, error: int) -> None:
+        """Counts so many answers to produce requests: once for all that share a tick."""
+        outcome = OK
+        if error:
+            outcome = error_name(error)
+            self.metrics.errors["produce", outcome] += requests
+        self.metrics.requests[_PRODUCE, outcome] += requests
 
     def check_frame(self, message_id: int, length: int) -> None:
         """Raises WireError for a frame that we would not take, before its payload has come."""

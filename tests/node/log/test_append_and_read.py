@@ -284,6 +284,7 @@ def test_the_size_is_that_of_the_files() -> None:
 
 def test_a_segment_holds_a_bounded_number_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tank_node.log.append.MAX_SEGMENT_RECORDS", 3)
+    monkeypatch.setattr("tank_node.log.staged.MAX_SEGMENT_RECORDS", 3)
     folder = Folder()
     log = folder.log()
     for n in range(4):  # in one tick

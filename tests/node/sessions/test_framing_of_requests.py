@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tank_node.limits import Limits
-from tank_node.sessions.produce_path import ProducePath, bundle_at
+from tank_node.sessions.produce_path import ProducePath
 from tank_protos import bundle
 from tank_protos.errors import WireError
 from tank_protos.framing import frame
@@ -23,6 +23,7 @@ from tank_protos.generated.tank import (
     ProduceTopic,
     StatusRequest,
 )
+from tank_protos.produce_run import ProduceRun
 from tests.support.bench_node import BenchNode
 
 
@@ -58,18 +59,22 @@ def test_the_short_way_finds_what_the_full_decoder_finds(values: list[bytes], at
     if 5 <= at < len(changed):
         changed[at] = byte
     buffer = bytearray(b"before") + changed + b"behind"
-    found = bundle_at(buffer, 6, 6 + len(changed), path.prefix)
+    run = ProduceRun()
+    view = memoryview(buffer)
+    answers = run.find(buffer, view, 6, 6 + len(changed), path.prefix, 1, len(buffer))
     try:
         decoded = ProduceRequest.decode(bytes(changed[5:]))
     except WireError:
-        assert found < 0
+        assert not answers
         return
     entries = [(topic.name, entry) for topic in decoded.topics for entry in topic.partitions]
-    if found >= 0:
+    if answers:
         ((name, entry),) = entries
         assert (name, entry.partition) == ("a", 0)
         assert (decoded.client_id, decoded.required_acks, decoded.ack_timeout_ms) == ("c++", 0, 0)
-        assert bytes(entry.bundle) == buffer[found : 6 + len(changed)]
+        assert (run.batches, run.batch_bytes) == (1, len(entry.bundle))
+        assert b"".join(run.slices(0, 1)) == entry.bundle
+        assert answers == b"\1\5\0\0\0" + decoded.request_id.to_bytes(4, "little") + b"\0"
     elif at < 5 or at >= len(changed):
         raise AssertionError("an ordinary request went the long way")
 

@@ -1,0 +1,255 @@
+"""Runs of produce requests: what a broker does for each of many like ones, in as few steps as can be.
+
+A producer sends the same bytes again and again: from its client id to the partition's number a request equals
+the one before. `ProduceRun` collects such requests for one partition while they lie in a receive buffer, and
+makes their answers and their index records. Whatever is not plain (another shape, a sparse or a malformed
+bundle) ends the run, and the caller takes that request by its full decoder.
+
+For `tank_node`. Two implementations, this one and `tank_protos.compiled.produce_run`; the kernel chooses.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from itertools import accumulate, chain, repeat
+from struct import Struct
+from typing import Final
+
+from fastcrc.crc32 import iscsi as crc32c
+
+from tank_protos.bundle_header import COUNT_SHIFT, KEY, NEXT_NUMBER, SPARSE, first_timestamp_ms, validate
+from tank_protos.errors import InvalidBundle
+from tank_protos.framing import HEADER_BYTES
+from tank_protos.index_record import CRC_AT, POSITION_AT, RECORD, RECORD_BYTES
+from tank_protos.kernel import twin
+
+PRODUCE: Final = 1
+# Frame header, client version and request id: what differs from request to request of one client.
+BEFORE_PREFIX: Final = 11
+# `u8 1, u32 5, u32 request id, u8 error`: the answer to a produce request with one bundle.
+ANSWER_BYTES: Final = 10
+
+_read_start = Struct("<BIHI").unpack_from
+_read_u64 = Struct("<Q").unpack_from
+_pack_record = RECORD.pack
+_ANSWER = Struct("<BIIB").pack(PRODUCE, ANSWER_BYTES - HEADER_BYTES, 0, 0)
+_ID_AT: Final = 5
+_ERROR_AT: Final = 9
+# Messages of a dense, uncompressed bundle that has their number in its flags, by flags; 0: look closer.
+_SIMPLE: Final = [
+    flags >> COUNT_SHIFT if flags < SPARSE and flags % (1 << COUNT_SHIFT) == 0 else 0 for flags in range(256)
+]
+_UNKNOWN_FLAGS: Final = ~(KEY | NEXT_NUMBER)
+# Smaller batches are copied together before they are written: cheaper than an entry of `writev` each.
+_COPY_BELOW: Final = 2048
+
+
+def failed(answers: bytes, error: int) -> bytes:
+    """The answers that `find` made, with this error in each."""
+    changed = bytearray(answers)
+    changed[_ERROR_AT::ANSWER_BYTES] = bytes((error,)) * (len(answers) // ANSWER_BYTES)
+    return bytes(changed)
+
+
+def _answers(request_ids: list[int]) -> bytes:
+    count = len(request_ids)
+    answers = bytearray(_ANSWER * count)
+    ids = b"".join([request_id.to_bytes(4, "little") for request_id in request_ids])
+    for i in range(4):
+        answers[_ID_AT + i :: ANSWER_BYTES] = ids[i::4]
+    return bytes(answers)
+
+
+@twin("produce_run")
+class ProduceRun:
+    """Batches for one partition, found in one receive buffer, in the order in which they came.
+
+    Bounded by the buffer: nothing is copied out of it, so it must not change until `clear`.
+    """
+
+    __slots__ = (
+        "_batches",
+        "_counts",
+        "_timestamps",
+        "_view",
+        "at",
+        "batch_bytes",
+        "batches",
+        "kept",
+        "messages",
+    )
+
+    def __init__(self) -> None:
+        # Since `clear`: how many batches were found, their bytes and their messages.
+        self.batches = 0
+        self.batch_bytes = 0
+        self.messages = 0
+        # Where the last `find` ended; and up to where it needs the buffer as it is: what is behind may be
+        # overwritten.
+        self.at = 0
+        self.kept = 0
+        self._view: memoryview | None = None
+        self._batches: list[memoryview] = []
+        self._counts: list[int] = []
+        self._timestamps: list[int] = []
+
+    def find(
+        self,
+        buffer: bytearray,
+        view: memoryview,
+        at: int,
+        end: int,
+        prefix: bytes,
+        most: int,
+        max_batch_bytes: int,
+    ) -> bytes:
+        """Takes whole produce frames from `at` on, at most `most`, and returns their answers (no error).
+
+        `view` is over all of `buffer`, and the same until `clear`. Frames are taken while `prefix` stands
+        behind their request id and nothing is left in them but one dense bundle of at most `max_batch_bytes`
+        (with its length) that `bundle.validate` takes. It sets `at`; bytes before it may be moved together.
+        """
+        if self._view is not view:
+            if self.batches:
+                raise ValueError("the batches before lie in another buffer")
+            self._view = view
+        if not 0 <= at <= end <= len(buffer):
+            raise ValueError(f"bytes {at} to {end} of a buffer of {len(buffer)}")
+        batches: list[memoryview] = []
+        counts: list[int] = []
+        timestamps: list[int] = []
+        request_ids: list[int] = []
+        began = at
+        starts_with = buffer.startswith
+        prefix_bytes = len(prefix)
+        shortest = BEFORE_PREFIX + prefix_bytes + 12
+        while end - at >= shortest and len(request_ids) < most:
+            message_id, length, _, request_id = _read_start(buffer, at)
+            stop = at + HEADER_BYTES + length
+            if message_id != PRODUCE or stop > end or not starts_with(prefix, at + BEFORE_PREFIX):
+                break
+            found = at + BEFORE_PREFIX + prefix_bytes
+            if stop - found < 12 or stop - found > max_batch_bytes:
+                break
+            # The bundle must end with the frame: then a full decode finds the same bundle and nothing else.
+            start = found + 1
+            if (size := buffer[found]) > 0x7F:
+                start += 1
+                if (byte := buffer[found + 1]) < 0x80:
+                    size = size & 0x7F | byte << 7
+                elif (high := buffer[found + 2]) < 0x80:
+                    size = size & 0x7F | (byte & 0x7F) << 7 | high << 14
+                    start += 1
+                else:
+                    break
+            if start + size != stop:
+                break
+            messages = _SIMPLE[buffer[start]]
+            if messages:
+                if size < 9 + 2 * messages or buffer[start + 1] & _UNKNOWN_FLAGS:
+                    break
+                timestamp_ms = _read_u64(buffer, start + 2)[0]
+                batch = view[found:stop]
+            else:
+                batch = view[found:stop]
+                try:
+                    header = validate(batch)
+                except InvalidBundle:
+                    break
+                if header.sparse:
+                    break
+                messages = header.messages
+                timestamp_ms = first_timestamp_ms(batch, header) or 0
+            batches.append(batch)
+            counts.append(messages)
+            timestamps.append(timestamp_ms)
+            request_ids.append(request_id)
+            at = stop
+        self.at = self.kept = at
+        if not batches:
+            return b""
+        self.batches += len(batches)
+        self.batch_bytes += at - began - len(batches) * (BEFORE_PREFIX + prefix_bytes)
+        self.messages += sum(counts)
+        self._batches += batches
+        self._counts += counts
+        self._timestamps += timestamps
+        return _answers(request_ids)
+
+    def records(
+        self,
+        start: int,
+        number: int,
+        position: int,
+        room_bytes: int,
+        most: int,
+        append_ms: int,
+        max_timestamp_ms: int,
+        leader_epoch: int,
+        format: int,
+    ) -> bytes:
+        """The index records of the batches from `start` on: of as many as have room in a segment, at most
+        `most`.
+
+        The first message of the first of them gets `number`; its batch lies at `position` of the log.
+        `max_timestamp_ms`: the greatest of the partition so far. See `tank_protos.index_record`.
+        """
+        if not 0 <= start <= self.batches:
+            raise ValueError(f"batch {start} of {self.batches}")
+        batches = self._batches[start : start + most] if start or most < self.batches else self._batches
+        lengths = list(map(len, batches))
+        ends = list(accumulate(lengths))
+        if not ends or ends[-1] > room_bytes:
+            stop = bisect_right(ends, room_bytes)
+            if not stop:
+                return b""
+            batches, lengths = batches[:stop], lengths[:stop]
+        counts = self._counts[start : start + len(batches)]
+        times = [time or append_ms for time in self._timestamps[start : start + len(batches)]]
+        times[0] = max(times[0], max_timestamp_ms)
+        zeros = repeat(0)
+        packed = list(
+            map(
+                _pack_record,
+                accumulate(chain((number,), counts)),
+                [count - 1 for count in counts],
+                zeros,
+                lengths,
+                zeros,
+                repeat(append_ms),
+                accumulate(times, max),
+                zeros,
+                zeros,
+                repeat(leader_epoch),
+                zeros,
+                repeat(format),
+                zeros,
+                counts,
+            )
+        )
+        crcs = map(crc32c, packed, map(crc32c, batches))
+        out = bytearray().join(packed)
+        with memoryview(out) as bytes_, bytes_.cast("I") as words:
+            words[POSITION_AT // 4 :: RECORD_BYTES // 4] = memoryview(
+                array("I", accumulate(chain((position,), lengths[:-1])))
+            )
+            words[CRC_AT // 4 :: RECORD_BYTES // 4] = memoryview(array("I", crcs))
+        return bytes(out)
+
+    def slices(self, start: int, stop: int) -> list[memoryview]:
+        """The bytes of the batches from `start` up to `stop`, as they go to the log, in few pieces."""
+        if not 0 <= start <= stop <= self.batches:
+            raise ValueError(f"batches {start} to {stop} of {self.batches}")
+        batches = self._batches[start:stop]
+        if len(batches) > 1 and self.batch_bytes < _COPY_BELOW * self.batches:
+            return [memoryview(b"".join(batches))]
+        return batches
+
+    def clear(self) -> None:
+        """Forgets all batches: the buffer may change."""
+        self.batches = self.batch_bytes = self.messages = 0
+        self._view = None
+        self._batches = []
+        self._counts = []
+        self._timestamps = []
