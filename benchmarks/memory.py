@@ -72,6 +72,7 @@ def situations(connections: int, count: int, seconds: float) -> Iterator[Situati
     for what, load in (
         ("producing 100 B × 10, 8 under way each", f"produce -C -P 8 -c {connections} -d 8 -s 100 -m 10"),
         ("producing 64 KiB, 8 under way each", f"produce -C -P 8 -c {connections} -d 8 -s 65536"),
+        ("producing 500 KB × 2, 2 under way each", f"produce -C -P 8 -c {connections} -d 2 -s 500000 -m 2"),
         ("consuming, fetches of 1 MiB", f"consume -t full -c {connections} -f 1048576"),
     ):
         yield Situation(f"{connections} connections {what}", busy(load, seconds), BUSY_MIB)
