@@ -14,6 +14,16 @@ MIB = 1024 * KIB
 TANK_FRAME_BYTES = 256 * MIB
 """A TANK broker drops a connection that announces more; no configuration goes beyond it."""
 
+RENUMBERED_MESSAGES = 16_384
+"""A dense bundle behind a gap in the numbers is decoded and written anew, in the event loop: so many messages
+take some 80 ms there. A compressed one may have millions in a few KB."""
+
+RENUMBERED_BYTES = 8 * MIB
+"""The same, unpacked: it is held several times while it is written anew."""
+
+COMPACTED_MESSAGES = 262_144
+"""Of one batch, which compaction decodes as a whole: some 64 MiB. One with more stays as it is."""
+
 
 class LimitError(ValueError):
     """A limit that makes no sense, alone or beside another one; the message says what to do."""

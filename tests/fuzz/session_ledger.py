@@ -34,13 +34,13 @@ _CARRIES_BUNDLES = (1, 5, 66)
 _PEER_VERSIONS = range(0x100, 0x10000)
 _FORWARDED_VERSION = 0x101
 _ENTRY_ERRORS = {
-    "invalid_bundle": "invalid_bundle",
-    "too_large": "bundle_too_large",
-    "sequence_number_not_above_end": "number_out_of_range",
-    "out_of_order_sequence": "gap",
-    "unknown_producer": "unknown",
+    "invalid_bundle": ("invalid_bundle", "too_large_to_renumber"),
+    "too_large": ("bundle_too_large",),
+    "sequence_number_not_above_end": ("number_out_of_range",),
+    "out_of_order_sequence": ("gap",),
+    "unknown_producer": ("unknown",),
 }
-"""Errors of single bundles, and the reason that each is counted under as a refusal."""
+"""Errors of single bundles, and the reasons that they are counted under as refusals."""
 
 Place = tuple[str, int, int]
 """A topic's name and id, and a partition."""
@@ -80,7 +80,17 @@ class Ledger:
         self.sent: set[bytes] = set()
         """Every batch that somebody produced without choosing its numbers."""
 
+        self._before: dict[str, int] = {}
+        """The topics by their ids before the frames that are taken now."""
+
     # --- requests --------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Frames are about to be taken, which may delete the topics of those before them."""
+        self._before = self._topics()
+
+    def _topics(self) -> dict[str, int]:
+        return {name: topic.view.topic_id for name, topic in self._broker.topics.items()}
 
     def refusal(self, message_id: int, length: int, payload: bytes | None) -> str:
         """Why a frame is refused and its connection closed; empty for one that is taken.
@@ -127,7 +137,7 @@ class Ledger:
         request = REQUESTS[message_id].decode(payload)
         owed = Owed()
         if isinstance(request, ProduceRequest):
-            owed.batches = self._batches(request)
+            owed.batches = self._batches(request) if self._before == self._topics() else None
             for topic in request.topics:
                 self.sent.update(bytes(entry.bundle) for entry in topic.partitions)
         elif isinstance(request, IdempotentProduceRequest):
@@ -137,7 +147,11 @@ class Ledger:
             for chosen in request.topics:
                 self.sent.update(bundle.as_batch(one.bundle) for one in chosen.partitions)
         number: int = request.request_id  # type: ignore[attr-defined]
-        account.owed[_ANSWERED_AS.get(message_id, message_id), number].append(owed)
+        under_way = account.owed[_ANSWERED_AS.get(message_id, message_id), number]
+        under_way.append(owed)
+        if len(under_way) > 1:  # answers to requests with the same number cannot be told apart
+            for one in under_way:
+                one.batches = None
 
     def close(self, account: Account, waits: Iterable[Waiter]) -> None:
         """The connection ends, and its waits with it, unanswered; the rest of it is settled."""
@@ -169,13 +183,12 @@ class Ledger:
         number: int = found.request_id  # type: ignore[attr-defined]
         owed = account.owed.get((message_id, number))
         assert owed, f"nobody asked for this answer: {found}"
-        # Answers to requests with the same number cannot be told apart.
-        one, alone = owed.pop(), not owed
-        if alone:
+        one = owed.pop()
+        if not owed:
             del account.owed[message_id, number]
         if isinstance(found, ProduceResponse):
             self.errors["produce"] += sum(result.error != 0 for result in found.results)
-            if alone and one.batches is not None:
+            if one.batches is not None:
                 self._acknowledge(one.batches, [result.error for result in found.results])
         elif isinstance(found, IdempotentProduceResponse):
             results = [result for topic in found.topics for result in topic.partitions]
@@ -203,8 +216,8 @@ class Ledger:
             if kind != "consume":
                 entries[name] += count
         assert counted == +self.errors, f"counted {counted}, answered {self.errors}"
-        for name, reason in _ENTRY_ERRORS.items():
-            refused = self._metrics.refused[reason]
+        for name, reasons in _ENTRY_ERRORS.items():
+            refused = sum(self._metrics.refused[reason] for reason in reasons)
             assert entries[name] == refused, f"{entries[name]} answers say {name}, {refused} refusals counted"
         requests: Counter[int] = Counter()
         for (message_id, _), count in self._metrics.requests.items():

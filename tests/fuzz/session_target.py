@@ -55,6 +55,7 @@ class Client:
     def receive(self, arena: bytearray, view: memoryview, start: int, end: int) -> str:
         """Gives the session what lies in the arena; returns why it was refused. Keeps what it left."""
         data = bytes(arena[start:end])
+        self.ledger.begin()
         try:
             rest = self.session.receive(arena, view, start, end) - start
         except WireError as error:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tank_node.disk import Disk
+from tank_node.limits import COMPACTED_MESSAGES
 from tank_node.log import swap
 from tank_node.log.index import SCAN_RECORDS
 from tank_node.log.record import MARKER, RECORD_BYTES, SPARSE, Record, matches, read_record
@@ -171,8 +172,9 @@ def _read_records(disk: Disk, fd: int, records: int) -> Iterator[Record]:
 
 
 def _messages(record: Record, batch: memoryview) -> list[bundle.Message]:
-    """None of a marker, nor of what no client can decode either: such a batch stays as it is."""
-    if record.flags & MARKER:
+    """None of a marker, nor of what no client can decode either, nor of a batch with more messages than one
+    should hold in memory: such a batch stays as it is."""
+    if record.flags & MARKER or record.messages > COMPACTED_MESSAGES:
         return []
     try:
         _, start = varint.read(batch, 0)

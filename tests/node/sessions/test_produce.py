@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.limits import Limits
+from tank_node.limits import RENUMBERED_BYTES, RENUMBERED_MESSAGES, Limits
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import WireError
@@ -292,3 +292,28 @@ def test_numbers_do_not_depend_on_how_requests_share_ticks(node: BenchNode) -> N
     client.feed(bytes(frames))
     assert [int.from_bytes(payload[:4], "little") for _, payload in client.answers()] == list(range(50))
     assert read(client) == [(i + 1, b"%d" % i) for i in range(50)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        bundle.encode([b""] * (RENUMBERED_MESSAGES + 1), timestamps=1, codec=bundle.Codec.SNAPPY),
+        bundle.encode([b""] * (RENUMBERED_MESSAGES + 1), timestamps=1, codec=bundle.Codec.NONE),
+        bundle.encode([bytes(RENUMBERED_BYTES)], timestamps=1, codec=bundle.Codec.SNAPPY),
+    ],
+    ids=["many, compressed", "many, plain", "few bytes that unpack to many"],
+)
+def test_a_bundle_that_would_cost_too_much_to_number_anew_is_refused(node: BenchNode, content: bytes) -> None:
+    """Behind a gap. A few hundred KB of them held the loop for half a minute, and took 2 GB."""
+    client = node.client()
+    assert produce_at(client, 7, content) == b"\x02"
+    assert node.metrics.refused["too_large_to_renumber"] == 1
+    assert produce_at(client, 1, content) == b"\x00"
+    assert node.metrics.refused["too_large_to_renumber"] == 1
+
+
+def test_a_bundle_of_as_many_as_may_be_is_numbered_anew(node: BenchNode) -> None:
+    client = node.client()
+    content = bundle.encode([b"x"] * RENUMBERED_MESSAGES, timestamps=1)
+    assert produce_at(client, 7, content) == b"\x00"
+    assert read(client)[0] == (7, b"x")
