@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import ClassVar, Literal, Protocol, Self, TypeAlias
 
 from tank_protos import varint
-from tank_protos.errors import OutOfRange, UnsupportedVersion, WireError
+from tank_protos.errors import OutOfRange, Truncated, UnsupportedVersion, WireError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """Bytes that somebody else may own. Decoded messages hold slices of the payload that they came from."""
@@ -82,3 +82,12 @@ def wrong_null(name: str, version: int) -> OutOfRange:
 def no_place(name: str, version: int) -> UnsupportedVersion:
     """A field that was set, in a version that does not carry it."""
     return UnsupportedVersion(f"{name} is set, but version {version} has no place for it; leave its default")
+
+
+def wrong_length(message: str, name: str, length: int, most: int | None = None) -> WireError:
+    """A length or count that is below zero, above what its kind can have, or more than the payload holds."""
+    if length < 0:
+        return OutOfRange(f"{name} is null, or has a length below zero, which this version knows not")
+    if most is not None and length > most:
+        return OutOfRange(f"{name} has a length of {length}; its place is for {most}")
+    return Truncated(f"{message} ends in {name}")

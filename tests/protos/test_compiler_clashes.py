@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tank_protos.compiler import emit_package
 from tank_protos.compiler.errors import DefinitionError
 from tank_protos.compiler.loading import load_protocol
-from tank_protos.compiler.names import FIELD_NAME, RESERVED_STRUCTS
+from tank_protos.compiler.names import RESERVED_STRUCTS, STRUCT_NAME
 from tests.support.compiled import definition
 
 GENERATED = Path(__file__).parents[2] / "protos/tank_protos/generated/tank"
@@ -31,13 +32,24 @@ def test_a_request_and_its_response_share_an_id() -> None:
     assert [message.root.name for message in load_protocol("example", texts).messages] == ["Ask", "Answer"]
 
 
-def test_two_messages_with_structs_of_one_name() -> None:
+def test_two_messages_with_structs_of_one_name_keep_them_in_their_modules() -> None:
     inner = {"name": "A", "type": "[]Thing", "count": "uint8", "fields": [INNER]}
-    texts = [("a.json", definition(inner, name="First")), ("b.json", definition(inner, name="Second", id=2))]
-    with pytest.raises(DefinitionError) as caught:
-        load_protocol("example", texts)
-    expected = "b.json:2: Thing: a struct of this name is declared at a.json:2; rename one of them"
-    assert str(caught.value) == expected
+    alone = {"name": "B", "type": "Other", "fields": [INNER]}
+    texts = [
+        ("a.json", definition(inner, alone, name="First")),
+        ("b.json", definition(inner, name="Second", id=2)),
+    ]
+    package = emit_package.files(load_protocol("example", texts))["__init__.py"]
+    assert '"Other": "first"' in package
+    assert "Thing" not in package
+
+
+def test_a_message_called_as_a_struct_of_another() -> None:
+    inner = {"name": "A", "type": "Second", "fields": [INNER]}
+    texts = [("a.json", definition(inner, name="First")), ("b.json", definition(U8, name="Second", id=2))]
+    package = emit_package.files(load_protocol("example", texts))["__init__.py"]
+    assert '"Second": "second"' in package
+    assert '"Second": "first"' not in package
 
 
 def test_two_messages_of_one_module() -> None:
@@ -68,4 +80,4 @@ def test_no_struct_can_have_a_name_that_generated_modules_use() -> None:
                 used |= {alias.asname or alias.name for alias in node.names}
             elif isinstance(node, ast.Name) and hasattr(builtins, node.id):
                 used.add(node.id)
-    assert {name for name in used if FIELD_NAME.fullmatch(name)} - {"None"} <= RESERVED_STRUCTS
+    assert {name for name in used if STRUCT_NAME.fullmatch(name)} - {"None"} <= RESERVED_STRUCTS

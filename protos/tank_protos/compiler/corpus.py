@@ -6,6 +6,7 @@ from tank_protos.compiler.interpreter import Scope, Value, is_present, lay_out, 
 from tank_protos.compiler.schema import (
     BOOL,
     FLOAT64,
+    UUID,
     VARINT_MAX,
     Array,
     Bytes,
@@ -46,10 +47,11 @@ def lines(message: Message) -> str:
 
 def _versions(message: Message) -> list[int]:
     """The ends of every range of versions: the layouts differ nowhere else."""
-    ranges = [message.versions]
+    ranges = [message.versions, *([message.flexible] if message.flexible else [])]
     for struct in message.structs:
         for field in struct.fields:
-            ranges += [versions for versions in (field.versions, field.nullable) if versions is not None]
+            stated = (field.versions, field.nullable, field.tagged)
+            ranges += [versions for versions in stated if versions is not None]
     ends = {end for versions in ranges for end in (versions.low, versions.high) if end is not None}
     ends |= {versions.low - 1 for versions in ranges}
     return sorted(end for end in ends if end in message.versions)
@@ -151,11 +153,13 @@ class _Builder:
         if isinstance(kind, Struct):
             return self.struct(kind, scope)
         if isinstance(kind, Text):
-            return "x" * min(kind.length.high, 255) if self._extreme else "gold"
+            return "x" * 255 if self._extreme else "gold"
         if isinstance(kind, Varint):
             return VARINT_MAX if self._extreme else 300
         if kind is FLOAT64:
             return -1.5e300 if self._extreme else 0.5
+        if kind is UUID:
+            return bytes(range(100, 116)) if self._extreme else bytes(15) + b"\1"
         if kind is BOOL:
             return True
         return kind.high if self._extreme else 1

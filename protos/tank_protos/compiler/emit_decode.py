@@ -5,19 +5,18 @@ from itertools import groupby
 from typing import Final
 
 from tank_protos.compiler import python_types
-from tank_protos.compiler.decode_arrays import TEXT, ArrayReader
+from tank_protos.compiler.decode_arrays import ArrayReader
+from tank_protos.compiler.decode_lengths import LengthReader
+from tank_protos.compiler.decode_tags import TagReader
 from tank_protos.compiler.names import Locals
 from tank_protos.compiler.schema import (
     INTEGERS,
     Array,
     Bytes,
-    Extent,
     Field,
     Fixed,
-    FromField,
     Marker,
     Message,
-    Rest,
     Scalar,
     Struct,
     Text,
@@ -53,7 +52,7 @@ class DecodeEmitter:
             self.out.line("    payload = memoryview(payload)")
         self.out.line("at = offset" if self._is_read else "at = 0")
         body = StructBody(self, self.message.root, "")
-        if self.message.root.fields:
+        if self.message.root.has_tags or any(not field.is_absent for field in self.message.root.fields):
             with self.out.block("try:"):
                 body.emit()
             self.out.line("except (StructError, IndexError):")
@@ -97,14 +96,34 @@ class StructBody:
         self.pending: list[tuple[Scalar | Fixed, str]] = []
         self.measuring: list[tuple[Field, str, str]] = []
         """Fields that measure: the last field measured, where it began, the stated length."""
+        self.unknown = ""
+        """The variable of the unknown tags."""
+        self.lengths = LengthReader(self)
 
     def construct(self, name: str) -> str:
-        return f"{name}({', '.join(self.owner.value(field) for field in self.struct.fields)})"
+        values = [self._argument(field) for field in self.struct.fields]
+        if self.struct.keeps_tags:
+            values.append(self.unknown or "()")
+        return f"{name}({', '.join(values)})"
+
+    def _argument(self, field: Field) -> str:
+        """What the constructor takes for a field."""
+        if field.is_absent:
+            return python_types.default(field)
+        value = self.owner.value(field)
+        keyed = field.type.keyed if isinstance(field.type, Array) else None
+        if keyed is None:
+            return value
+        found = f"{keyed.collection}({value})"
+        may_be_null = field.nullable is not None or (field.tag is not None and field.default is None)
+        return f"None if {value} is None else {found}" if may_be_null else found
 
     def emit(self) -> None:
         value = self.owner.value
         declared: list[tuple[Field, str]] = []
         for field in self.struct.fields:
+            if field.is_absent or field.tag is not None:
+                continue
             self.owner.declare(field, self.prefix)
             declared.append((field, python_types.presence(field, self.struct, value)))
         for presence, group in groupby(declared, key=lambda pair: pair[1]):
@@ -114,26 +133,32 @@ class StructBody:
                 continue
             self.flush()
             for field in fields:
-                self.out.line(
-                    f"{value(field)}: {python_types.annotation(field)} = {python_types.default(field)}"
-                )
-                self._note_types(field)
+                self.declare_default(field)
             with self.out.block(f"if {presence}:"):
                 self._fields(fields, is_declared=True)
                 self.flush()
+        if self.struct.has_tags:
+            TagReader(self).emit()
         self.flush()
 
-    def _note_types(self, field: Field) -> None:
+    def declare_default(self, field: Field) -> None:
+        """The variable of a field that may turn out not to be there."""
+        annotation, default = python_types.variable(field)
+        self.out.line(f"{self.owner.value(field)}: {annotation} = {default}")
+        self.note_types(field)
+
+    def note_types(self, field: Field) -> None:
         if isinstance(field.type, Bytes):
             self.owner.uses.add("Buffer")
 
     def _fields(self, fields: list[Field], *, is_declared: bool = False) -> None:
         for field in fields:
-            self._field(field, is_declared=is_declared)
+            self.field(field, is_declared=is_declared)
             if self.measuring and self.measuring[-1][0] is field:
                 self._check_measured()
 
-    def _field(self, field: Field, *, is_declared: bool) -> None:
+    def field(self, field: Field, *, is_declared: bool) -> None:
+        """The statements of one field. `is_declared`: its variable has its annotation already."""
         kind = field.type
         variable = self.owner.value(field)
         if field.measures:
@@ -141,17 +166,17 @@ class StructBody:
         elif isinstance(kind, Scalar):
             self.pending.append((kind, variable))
         elif isinstance(kind, Varint):
-            self.varint(variable)
+            self.lengths.varint(variable)
         elif isinstance(kind, Text):
-            self._text(field, kind, variable, is_declared=is_declared)
+            self.lengths.text(field, kind, is_declared=is_declared)
         elif isinstance(kind, Marker):
             self._marker(kind, variable)
         elif isinstance(kind, Bytes):
-            self._bytes(field, kind, variable, is_declared=is_declared)
+            self.lengths.bytes(field, kind, is_declared=is_declared)
         elif isinstance(kind, Array):
             ArrayReader(self, field, kind).emit(is_declared=is_declared)
         else:
-            self._nested(kind, variable)
+            self._nested(field, kind, is_declared=is_declared)
 
     # Fixed fields
 
@@ -197,7 +222,7 @@ class StructBody:
         self.pending.append((kind, variable))
         self.flush()
         self.out.line(f"{start} = at + {variable}")
-        self.refuse_when(f"{start} > size", field)
+        self.lengths.refuse_when(f"{start} > size", field)
         self.measuring.append((field.measures[-1], start, variable))
 
     def _check_measured(self) -> None:
@@ -207,101 +232,6 @@ class StructBody:
         measured = f"at - {end} + {variable}"
         self.out.line(f'    raise wrong_size("{self.struct.name}.{last.name}", {measured}, {variable})')
         self.owner.uses.add("wrong_size")
-
-    # Fields behind a length
-
-    def varint(self, variable: str, start: str = "") -> None:
-        """A varint's first byte belongs to the fixed fields before it; `start` is to hold where it stands."""
-        self.pending.append((INTEGERS["uint8"], variable))
-        self.flush()
-        if start:
-            self.out.line(f"{start} = at - 1")
-        with self.out.block(f"if {variable} > 127:"):
-            # Two bytes, which most bundles' lengths have, cost half as much here as in a call.
-            self.out.line("more = payload[at]")
-            self.out.line("if more < 128:")
-            self.out.line(f"    {variable} += (more - 1) << 7")
-            self.out.line("    at += 1")
-            self.out.line("else:")
-            self.out.line(f"    {variable}, at = read_varint(payload, at - 1)")
-        self.owner.uses.add("read_varint")
-
-    def extent(self, extent: Extent, variable: str, start: str = "") -> str:
-        """Reads a length or count; the expression of it. `start` is to hold where it stands."""
-        if isinstance(extent, FromField):
-            self.flush()
-            return self.owner.value(extent.field)
-        assert isinstance(extent, Scalar | Varint), "rest and fixed lengths are handled before"
-        name = self.owner.temporary(variable)
-        if isinstance(extent, Varint):
-            self.varint(name, start)
-            return name
-        self.pending.append((extent, name))
-        self.flush()
-        if start:
-            self.out.line(f"{start} = at - {extent.size}")
-        return name
-
-    def refuse_when(self, test: str, field: Field) -> None:
-        """The payload ends within the field."""
-        self.out.line(f"if {test}:")
-        place = f"{self.struct.name}.{field.name}"
-        self.out.line(f'    raise Truncated("{self.message.root.name} ends in {place}")')
-        self.owner.uses.add("Truncated")
-
-    def check_end(self, field: Field) -> None:
-        self.refuse_when("end > size", field)
-
-    def is_there(self, field: Field, extent: Extent, length: str) -> str:
-        """The test that the value is not null."""
-        assert field.nullable is not None
-        assert isinstance(extent, Scalar)
-        test = f"{length} != {extent.high}"
-        present = field.versions or self.struct.versions
-        if field.nullable == present:
-            return test
-        return f"{test} or not ({python_types.version_test(field.nullable, present)})"
-
-    def begin_with_null(self, field: Field, *, is_declared: bool) -> None:
-        annotation = "" if is_declared else f": {python_types.annotation(field)}"
-        self.out.line(f"{self.owner.value(field)}{annotation} = None")
-        self._note_types(field)
-
-    def sized(self, field: Field, length: str, body: list[str]) -> None:
-        """A value of `length` bytes at `at`; leaves `at` behind it."""
-        self.out.line(f"end = at + {length}")
-        self.check_end(field)
-        for line in body:
-            self.out.line(line)
-        self.out.line("at = end")
-
-    def _sized_or_null(
-        self, field: Field, extent: Extent, length: str, body: list[str], *, is_declared: bool
-    ) -> None:
-        if field.nullable is None:
-            self.sized(field, length, body)
-            return
-        self.begin_with_null(field, is_declared=is_declared)
-        with self.out.block(f"if {self.is_there(field, extent, length)}:"):
-            self.sized(field, length, body)
-
-    def _text(self, field: Field, kind: Text, variable: str, *, is_declared: bool) -> None:
-        length = self.extent(kind.length, f"{variable}_length")
-        self._sized_or_null(field, kind.length, length, [f"{variable} = {TEXT}"], is_declared=is_declared)
-
-    def _bytes(self, field: Field, kind: Bytes, variable: str, *, is_declared: bool) -> None:
-        if isinstance(kind.length, Fixed):
-            self.pending.append((kind.length, variable))
-            return
-        if isinstance(kind.length, Rest):
-            self.flush()
-            self.out.line(f"{variable} = payload[at:]")
-            self.out.line("at = size")
-            return
-        start = self.owner.temporary(f"{variable}_start") if kind.keep_prefix else "at"
-        length = self.extent(kind.length, f"{variable}_length", start if kind.keep_prefix else "")
-        body = [f"{variable} = payload[{start}:end]"]
-        self._sized_or_null(field, kind.length, length, body, is_declared=is_declared)
 
     def _marker(self, kind: Marker, variable: str) -> None:
         self.flush()
@@ -316,11 +246,43 @@ class StructBody:
         """The body of a struct inside this one."""
         return StructBody(self.owner, struct, prefix)
 
-    def _nested(self, struct: Struct, variable: str) -> None:
-        self.flush()
+    def _nested(self, field: Field, struct: Struct, *, is_declared: bool) -> None:
+        variable = self.owner.value(field)
         body = self.inner(struct, variable)
-        body.emit()
-        self.out.line(f"{variable} = {body.construct(struct.name)}")
+        if field.nullable is None:
+            self.flush()
+            body.emit()
+            self.out.line(f"{variable} = {body.construct(struct.name)}")
+            return
+        is_there = self._says_null(field, variable)
+        self.begin_with_null(field, is_declared=is_declared)
+        with self.out.block(f"if {is_there} == 1:"):
+            body.emit()
+            self.out.line(f"{variable} = {body.construct(struct.name)}")
+        # Tagged structs say null with 0, others with -1, as Kafka does.
+        self.out.line(f"elif {is_there} != {0 if field.tag is not None else -1}:")
+        self.out.line(f'    raise wrong_length("{self.message.root.name}", "{self.place(field)}", -1)')
+        self.owner.uses.add("wrong_length")
+
+    def _says_null(self, field: Field, variable: str) -> str:
+        """Reads the byte that tells whether a struct is there; its variable."""
+        name = self.owner.temporary(f"{variable}_is_there")
+        if field.tag is not None:
+            self.lengths.varint(name)
+        else:
+            self.pending.append((INTEGERS["int8"], name))
+            self.flush()
+        return name
+
+    def begin_with_null(self, field: Field, *, is_declared: bool) -> None:
+        """The variable of a field that may be null, as null."""
+        annotation = "" if is_declared else f": {python_types.variable(field)[0]}"
+        self.out.line(f"{self.owner.value(field)}{annotation} = None")
+        self.note_types(field)
+
+    def place(self, field: Field) -> str:
+        """A field's name for errors."""
+        return f"{self.struct.name}.{field.name}"
 
 
 def unsupported(message: Message) -> str:

@@ -1,10 +1,9 @@
 """Writes the Python module of a message."""
 
+import re
 import textwrap
 
-from tank_protos.compiler import python_types
-from tank_protos.compiler.emit_decode import DecodeEmitter, unsupported
-from tank_protos.compiler.emit_encode import EncodeEmitter
+from tank_protos.compiler import emit_methods, python_types
 from tank_protos.compiler.names import snake_case
 from tank_protos.compiler.schema import Field, Message, Struct
 from tank_protos.compiler.writer import Formats, Writer
@@ -13,16 +12,24 @@ _WIDTH = 110
 
 _IMPORTS = (
     ("itertools", "starmap"),
+    ("operator", "attrgetter"),
     ("struct", "Struct"),
     ("struct", "pack"),
     ("struct", "unpack_from"),
     ("tank_protos.errors", "TrailingBytes"),
     ("tank_protos.errors", "Truncated"),
     ("tank_protos.errors", "UnsupportedVersion"),
+    ("tank_protos.keyed", "KeyedList"),
+    ("tank_protos.tagged", "UnknownTag"),
+    ("tank_protos.tagged", "read_tag"),
+    ("tank_protos.tagged", "read_unknown"),
+    ("tank_protos.tagged", "write_tags"),
+    ("tank_protos.tagged", "wrong_tag"),
     ("tank_protos.wire", "Buffer"),
     ("tank_protos.wire", "check_prefix"),
     ("tank_protos.wire", "no_place"),
     ("tank_protos.wire", "unencodable"),
+    ("tank_protos.wire", "wrong_length"),
     ("tank_protos.wire", "wrong_null"),
     ("tank_protos.wire", "wrong_size"),
 )
@@ -47,7 +54,13 @@ def module(message: Message, source_file: str) -> str:
         is_root = struct is message.root
         _dataclass(body, struct, message if is_root else None)
         if is_root:
-            uses |= _methods(body, message, formats)
+            uses |= emit_methods.methods(body, message, formats)
+        if struct.keys:
+            _collection(body, struct)
+            uses |= {"KeyedList", "attrgetter"}
+        if struct.keeps_tags:
+            uses.add("UnknownTag")
+    _default_structs(body, message)
     head = Writer()
     head.line(f'"""The message {message.root.name}.')
     head.line()
@@ -112,7 +125,8 @@ def _dataclass(out: Writer, struct: Struct, message: Message | None) -> None:
         _docstring(out, struct.about or "An element.", indent=1)
         if message is not None:
             out.line()
-            out.line(f"ID: ClassVar[int] = {message.id}")
+            if message.id is not None:
+                out.line(f"ID: ClassVar[int] = {message.id}")
             out.line(
                 f"VERSIONS: ClassVar[tuple[int, int]] = ({message.versions.low}, {message.versions.high})"
             )
@@ -126,7 +140,35 @@ def _dataclass(out: Writer, struct: Struct, message: Message | None) -> None:
         for field in struct.fields:
             default = python_types.dataclass_default(field)
             out.line(f"{field.python_name}: {python_types.annotation(field)} = {default}")
-            _docstring(out, _about(field), indent=1)
+            if _about(field):
+                _docstring(out, _about(field), indent=1)
+        if struct.keeps_tags:
+            out.line("unknown_tags: tuple[UnknownTag, ...] = ()")
+            _docstring(out, "Tagged fields that this code does not know, if the decoder kept them.", indent=1)
+
+
+def _default_structs(out: Writer, message: Message) -> None:
+    """Structs with every default, for encoders that compare with them."""
+    text = "\n".join(out.lines)
+    for struct in message.structs:
+        constant = python_types.default_constant(struct)
+        if re.search(rf"\b{constant}\b", text):
+            out.line()
+            out.line(f"{constant} = {struct.name}()")
+
+
+def _collection(out: Writer, struct: Struct) -> None:
+    """The class of the lists that find this struct by its keys."""
+    types = [python_types.annotation(field) for field in struct.keys]
+    key = types[0] if len(types) == 1 else f"tuple[{', '.join(types)}]"
+    getter = ", ".join(f'"{field.python_name}"' for field in struct.keys)
+    out.line()
+    out.line()
+    with out.block(f"class {struct.collection}(KeyedList[{struct.name}, {key}]):"):
+        named = " and ".join(field.python_name for field in struct.keys)
+        _docstring(out, f"A list of {struct.name} that finds them by {named}.", indent=1)
+        out.line()
+        out.line(f"KEY = attrgetter({getter})")
 
 
 def _about(field: Field) -> str:
@@ -138,41 +180,3 @@ def _about(field: Field) -> str:
     if field.measures:
         notes.append("Computed on encode.")
     return " ".join(note for note in notes if note)
-
-
-def _methods(out: Writer, message: Message, formats: Formats) -> set[str]:
-    uses: set[str] = set()
-    with out.block(""):
-        out.lines.pop()
-        out.line()
-        out.line("@classmethod")
-        with out.block("def decode(cls, payload: Buffer, version: int = 0) -> Self:"):
-            out.line('"""The message that fills `payload`. Raises WireError."""')
-            uses |= _version_guard(out, message)
-            decoder = DecodeEmitter(message, formats, out, is_read=False)
-            decoder.emit()
-        out.line()
-        out.line("@classmethod")
-        with out.block(
-            "def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:"
-        ):
-            out.line('"""The message at `offset` and where it ends. Raises WireError."""')
-            uses |= _version_guard(out, message)
-            reader = DecodeEmitter(message, formats, out, is_read=True)
-            reader.emit()
-        out.line()
-        with out.block("def encode(self, version: int = 0) -> list[Buffer]:"):
-            out.line('"""The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""')
-            uses |= _version_guard(out, message)
-            encoder = EncodeEmitter(message, formats, out)
-            encoder.emit()
-    return uses | decoder.uses | reader.uses | encoder.uses
-
-
-def _version_guard(out: Writer, message: Message) -> set[str]:
-    if message.version_field is not None:
-        return set()
-    low, high = message.versions.low, message.versions.high
-    out.line(f"if version != {low}:" if low == high else f"if not {low} <= version <= {high}:")
-    out.line(f"    raise {unsupported(message)}")
-    return {"UnsupportedVersion"}

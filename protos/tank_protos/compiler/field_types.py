@@ -1,15 +1,14 @@
-"""Understands a field's `type` and the keys that belong to it: length, count, marker.
-
-The Kafka project's other types (string, compact ones, uuid, records) will be read here.
-"""
+"""Understands a field's `type` and the keys that belong to it: length, count, marker."""
 
 from collections.abc import Callable
 from typing import Final
 
-from tank_protos.compiler import names, wire_size
+from tank_protos.compiler import names
 from tank_protos.compiler.conditions import Scope
 from tank_protos.compiler.members import Members
 from tank_protos.compiler.schema import (
+    BOOL,
+    FLOAT64,
     INTEGERS,
     SCALARS,
     Array,
@@ -19,6 +18,7 @@ from tank_protos.compiler.schema import (
     Fixed,
     FromField,
     Marker,
+    Prefix,
     Rest,
     Scalar,
     Struct,
@@ -27,29 +27,50 @@ from tank_protos.compiler.schema import (
     Varint,
 )
 
-TEXTS: Final = {"str8": Text(INTEGERS["uint8"]), "str16": Text(INTEGERS["uint16"])}
+TEXTS: Final = {
+    "str8": Text(INTEGERS["uint8"]),
+    "str16": Text(INTEGERS["uint16"]),
+    "string": Text(Prefix(INTEGERS["int16"])),
+}
+LENGTH: Final = Prefix(INTEGERS["int32"])
+"""Before Kafka's bytes, records and lists."""
 WIDTHS: Final = {name: INTEGERS[name] for name in ("uint8", "uint16", "uint32")}
-_KNOWN: Final = ", ".join([*SCALARS, "varint", *TEXTS, "bytes", "a struct's name, or [] before one of them"])
+_KNOWN: Final = ", ".join(
+    [*SCALARS, "varint", *TEXTS, "bytes", "records", "a struct's name, or [] before one of them"]
+)
 
 MAX_FIXED_BYTES: Final = 65535
 """A field whose length stands in the definition is copied, not sliced: it is for addresses and the like."""
 
 
-def parse(members: Members, scope: Scope, nested: Callable[[str], Struct], *, may_take_rest: bool) -> Type:
-    """The field's type; `nested` reads the fields of a struct declared here. Raises DefinitionError."""
+def parse(
+    members: Members,
+    scope: Scope,
+    nested: Callable[[str], Struct],
+    *,
+    may_take_rest: bool,
+    states_widths: bool,
+) -> Type:
+    """The field's type; `nested` finds, or reads the fields of, a struct. Raises DefinitionError.
+
+    `states_widths`: lengths and counts have to be stated; else they are Kafka's where nothing is said.
+    """
     text = members.text("type")
     parsed: Type
     if text.startswith("[]"):
         element = _element(members, text[2:], nested)
-        parsed = Array(element, _extent(members, "count", "countFrom", scope, may_take_rest=may_take_rest))
-        if wire_size.of_element(element) == 0:
-            raise members.error(
-                "type",
-                "an element may be empty on the wire, so a count could lie without end; "
-                "give it a field that is always there",
-            )
+        if states_widths or "count" in members or "countFrom" in members:
+            count = _extent(members, "count", "countFrom", scope, may_take_rest=may_take_rest)
+        else:
+            count = LENGTH
+        parsed = Array(element, count)
+    elif text == "records" and not states_widths:
+        parsed = Bytes(LENGTH)
     elif text == "bytes":
-        length = _length(members, scope, may_take_rest=may_take_rest)
+        if states_widths or "length" in members or "lengthFrom" in members:
+            length = _length(members, scope, may_take_rest=may_take_rest)
+        else:
+            length = LENGTH
         parsed = Bytes(length, members.flag("keepPrefix"))
         if parsed.keep_prefix and not isinstance(length, Scalar | Varint):
             raise members.error(
@@ -70,10 +91,8 @@ def _element(members: Members, text: str, nested: Callable[[str], Struct]) -> El
         return TEXTS[text]
     if text == "varint":
         return Varint()
-    if names.FIELD_NAME.fullmatch(text) and "fields" in members:
+    if names.STRUCT_NAME.fullmatch(text):
         return nested(text)
-    if names.FIELD_NAME.fullmatch(text):
-        raise members.error("type", f"the struct '{text}' has no fields; add 'fields'")
     raise members.error("type", f"unknown type '{text}'; known are {_KNOWN}")
 
 
@@ -146,3 +165,12 @@ def _refuse_strangers(members: Members, parsed: Type) -> None:
             raise members.error(
                 key, f"'{key}' has no meaning for the type '{members.text('type')}'; remove it"
             )
+
+
+def can_be_key(parsed: Type) -> bool:
+    """Whether elements of a list can be found by a field of this type."""
+    return (
+        parsed is BOOL
+        or isinstance(parsed, Text | Varint)
+        or (isinstance(parsed, Scalar) and parsed is not FLOAT64)
+    )

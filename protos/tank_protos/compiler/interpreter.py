@@ -6,11 +6,13 @@ It also writes the seeds of the fuzzer's corpus.
 import struct
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from tank_protos.compiler import layouts
 from tank_protos.compiler.schema import (
     Array,
     Bytes,
+    Compact,
     Comparison,
     Condition,
     Element,
@@ -26,6 +28,10 @@ from tank_protos.compiler.schema import (
     Text,
     Varint,
 )
+from tank_protos.compiler.values import extent_of
+
+UNKNOWN_TAGS: Final = "unknown_tags"
+"""The key of a struct's unknown tags among its values."""
 
 Value: TypeAlias = "int | float | str | bytes | list[Value] | Mapping[str, Value] | None"
 """Fields by their names in the definition; lists for arrays; bytes that keep a prefix are given with it."""
@@ -69,7 +75,9 @@ class Scope:
 
 
 def is_present(field: Field, version: int, scope: Scope) -> bool:
-    """Whether the field is on the wire."""
+    """Whether the field is on the wire: in its place, or, where it is tagged, with its tag."""
+    if field.is_absent:
+        return False
     if field.versions is not None and version not in field.versions:
         return False
     return field.when is None or scope.holds(field.when)
@@ -87,8 +95,32 @@ def mistakable(message: Message) -> dict[int, int]:
 
 
 def lay_out(message: Message, values: "Mapping[str, Value]", version: int) -> bytes:
-    """The payload of a message with these values."""
-    return _Layout(message, version).struct(message.root, values, None)
+    """The payload of a message with these values.
+
+    A struct that keeps unknown tags may have them among its values, as `unknown_tags`: [[tag, bytes], ...].
+    """
+    layout = layouts.of_version(message, version)
+    return _Layout(layout, version).struct(layout.root, values, None)
+
+
+def default_of(field: Field) -> Value:
+    """The default of a field, in the form that `lay_out` takes."""
+    kind = field.type
+    if field.default is None:
+        return None
+    if isinstance(kind, Array):
+        return []
+    if isinstance(kind, Bytes):
+        return bytes(kind.length.size) if isinstance(kind.length, Fixed) else bytes(kind.keep_prefix)
+    if isinstance(kind, Struct):
+        return defaults_of(kind)
+    return field.default
+
+
+def defaults_of(struct: Struct) -> dict[str, Value]:
+    """The values of a struct whose fields all have their defaults."""
+    found: dict[str, Value] = {field.name: default_of(field) for field in struct.fields}
+    return found | {UNKNOWN_TAGS: []} if struct.keeps_tags else found
 
 
 def with_length(message: Message, kind: Bytes, content: bytes) -> bytes:
@@ -106,27 +138,39 @@ class _Layout:
         scope = Scope(kind, values, outer)
         parts: dict[str, bytes] = {}
         for field in kind.fields:
-            there = is_present(field, self._version, scope)
+            there = field.tag is None and is_present(field, self._version, scope)
             parts[field.name] = self._field(field, values[field.name], scope) if there else b""
         for field in kind.fields:
             if field.measures:
                 assert isinstance(field.type, Scalar)
                 measured = sum(len(parts[other.name]) for other in field.measures)
                 parts[field.name] = self._scalar(field.type, measured)
-        return b"".join(parts.values())
+        tags = self._tags(kind, values, scope) if kind.has_tags else b""
+        return b"".join(parts.values()) + tags
+
+    def _tags(self, kind: Struct, values: "Mapping[str, Value]", scope: Scope) -> bytes:
+        """The tagged fields that differ from their defaults, and unknown ones."""
+        found: dict[int, bytes] = {}
+        for field in kind.fields:
+            if field.tag is not None and values[field.name] != default_of(field):
+                found[field.tag] = self._field(field, values[field.name], scope)
+        unknown = values.get(UNKNOWN_TAGS, [])
+        assert isinstance(unknown, list)
+        for pair in unknown:
+            assert isinstance(pair, list)
+            tag, data = pair
+            assert isinstance(tag, int)
+            assert isinstance(data, bytes)
+            found[tag] = data
+        parts = [_varint(tag) + _varint(len(found[tag])) + found[tag] for tag in sorted(found)]
+        return _varint(len(found)) + b"".join(parts)
 
     def _field(self, field: Field, value: Value, scope: Scope) -> bytes:
         kind = field.type
         if value is None:
-            extent = (
-                kind.count
-                if isinstance(kind, Array)
-                else kind.length
-                if isinstance(kind, Text | Bytes)
-                else None
-            )
-            assert isinstance(extent, Scalar), "only lengths and counts of stated width have a null"
-            return self._scalar(extent, extent.high)
+            return self._null(field)
+        if isinstance(kind, Struct) and field.nullable is not None:
+            return b"\1" + self._element(kind, value, scope)
         if isinstance(kind, Marker):
             return kind.wire_form(little_endian=self._little) if value else b""
         if isinstance(kind, Bytes):
@@ -137,6 +181,15 @@ class _Layout:
             elements = b"".join(self._element(kind.element, element, scope) for element in value)
             return self.extent(kind.count, len(value)) + elements
         return self._element(kind, value, scope)
+
+    def _null(self, field: Field) -> bytes:
+        if isinstance(field.type, Struct):
+            return b"\xff" if field.tag is None else b"\0"
+        extent = extent_of(field.type)
+        if isinstance(extent, Compact):
+            return b"\0"
+        assert isinstance(extent, Scalar), "only lengths and counts of stated width have a null"
+        return b"\xff" * extent.size
 
     def _element(self, kind: Element, value: Value, scope: Scope) -> bytes:
         if isinstance(kind, Struct):
@@ -156,6 +209,8 @@ class _Layout:
             return self._scalar(extent, length)
         if isinstance(extent, Varint):
             return _varint(length)
+        if isinstance(extent, Compact):
+            return _varint(length + 1)
         assert not isinstance(extent, Fixed) or extent.size == length
         assert not isinstance(extent, FromField) or extent.field, "the field was laid out before"
         return b""

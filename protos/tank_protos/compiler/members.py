@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from tank_protos.compiler.errors import DefinitionError, Place
-from tank_protos.compiler.names import FIELD_NAME
+from tank_protos.compiler.names import FIELD_NAME, STRUCT_NAME
 from tank_protos.compiler.schema import Versions
 from tank_protos.compiler.source import Node
 
@@ -19,7 +19,7 @@ _KINDS = {
 class Members:
     """The members of one object. `subject` names it in errors: the message, or a field with its struct."""
 
-    def __init__(self, node: Node, subject: str, known: Iterable[str], later: Iterable[str] = ()) -> None:
+    def __init__(self, node: Node, subject: str, known: Iterable[str]) -> None:
         if not isinstance(node.value, dict):
             raise DefinitionError(node.place, subject, 'expected an object: { "name": ... }')
         self.place = node.place
@@ -29,10 +29,6 @@ class Members:
         for key, value in node.value.items():
             if key in known:
                 continue
-            if key in later:
-                raise DefinitionError(
-                    value.place, subject, f"the key '{key}' is not supported yet; leave it out"
-                )
             raise DefinitionError(
                 value.place, subject, f"unknown key '{key}'; known are {', '.join(sorted(known))}"
             )
@@ -55,10 +51,15 @@ class Members:
 
     def check_name(self, name: str, what: str) -> None:
         """Raises DefinitionError when `name` is not in CamelCase."""
-        if not FIELD_NAME.fullmatch(name):
+        if not STRUCT_NAME.fullmatch(name):
             raise self.error(
                 "name", f"'{name}' is no name; {what} is letters and digits and begins with a capital"
             )
+
+    def check_field_name(self, name: str) -> None:
+        """As `check_name`, but for a field's, which may begin with a small letter."""
+        if not FIELD_NAME.fullmatch(name):
+            raise self.error("name", f"'{name}' is no name; a field's name is letters and digits")
 
     def text(self, key: str) -> str:
         value = self.node(key).value
@@ -72,10 +73,20 @@ class Members:
             raise self.wrong_kind(key, int)
         return value
 
+    def number(self, key: str) -> int:
+        """As `whole_number`. Old definitions of the Kafka project write it as a string, too."""
+        value = self.node(key).value
+        if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 10:
+            return int(value)
+        return self.whole_number(key)
+
     def flag(self, key: str) -> bool:
+        """False when it is not there. Old definitions of the Kafka project write it as a string, too."""
         if key not in self._nodes:
             return False
         value = self._nodes[key].value
+        if value in ("true", "false"):
+            return value == "true"
         if not isinstance(value, bool):
             raise self.wrong_kind(key, bool)
         return value
@@ -99,6 +110,10 @@ class Members:
         if versions.high is not None and versions.high < versions.low:
             raise self.error(key, f"'{key}' is '{text}', which holds no version; put the lower number first")
         return versions
+
+    def versions_or_none(self, key: str) -> Versions | None:
+        """As `versions`; None where it says "none"."""
+        return None if self.text(key) == "none" else self.versions(key)
 
     def wrong_kind(self, key: str, kind: type) -> DefinitionError:
         return self.error(key, f"'{key}' must be {_KINDS[kind]}")

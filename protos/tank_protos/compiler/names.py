@@ -5,24 +5,26 @@ import keyword
 import re
 from typing import Final
 
-FIELD_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+STRUCT_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+FIELD_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+"""A field may begin with a small letter: some of the Kafka project's do."""
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 RESERVED: Final = frozenset(
     {"decode", "read", "encode", "field", "bool", "bytes", "float", "int", "list", "str"}
-    | {"classmethod", "memoryview", "tuple"}
+    | {"classmethod", "memoryview", "tuple", "unknown_tags"}
 )
 """Names that generated classes use, so that no field can have them."""
 
 RESERVED_STRUCTS: Final = frozenset(
-    {"Buffer", "ClassVar", "Final", "Message", "Self", "Struct", "StructError"}
+    {"Buffer", "ClassVar", "Final", "KeyedList", "Message", "Self", "Struct", "StructError", "UnknownTag"}
     | {"TrailingBytes", "Truncated", "UnsupportedVersion"}
     | {"AttributeError", "IndexError", "UnicodeEncodeError"}
     | {"REQUESTS", "RESPONSES", "NOTICES"}
 )
 """Names that generated modules use, so that no struct can have them."""
 
-RESERVED_MODULES: Final = frozenset({"by_id"})
+RESERVED_MODULES: Final = frozenset({"by_id", "headers"})
 """Modules of a generated package that hold no message."""
 
 _TAKEN_LOCALS: Final = frozenset(
@@ -41,7 +43,8 @@ _TAKEN_LOCALS: Final = frozenset(
         "error",
     }
     | {"starmap", "pack", "unpack_from", "encode_varint", "read_varint", "dataclass", "field"}
-    | {"check_prefix", "no_place", "unencodable", "wrong_null", "wrong_size"}
+    | {"check_prefix", "no_place", "unencodable", "wrong_null", "wrong_size", "wrong_length", "wrong_tag"}
+    | {"keep_unknown", "read_tag", "read_unknown", "write_tags"}
 )
 """What generated functions use themselves, and what their modules import."""
 

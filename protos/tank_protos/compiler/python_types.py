@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
+from tank_protos.compiler.names import snake_case
 from tank_protos.compiler.schema import (
     BOOL,
     FLOAT64,
+    UUID,
     VARINT_MAX,
     Array,
     Bytes,
@@ -15,6 +17,7 @@ from tank_protos.compiler.schema import (
     Fixed,
     Marker,
     Operator,
+    Prefix,
     Scalar,
     Struct,
     Text,
@@ -25,8 +28,15 @@ from tank_protos.compiler.schema import (
 
 def annotation(field: Field) -> str:
     """The type of the dataclass's field."""
-    text = _plain(field)
-    return f"{text} | None" if field.nullable else text
+    keyed = field.type.keyed if isinstance(field.type, Array) else None
+    text = keyed.collection if keyed is not None else _plain(field)
+    return f"{text} | None" if field.is_optional else text
+
+
+def variable(field: Field) -> tuple[str, str]:
+    """The type and the first value of a decoder's variable: a list finds by keys only once it is whole."""
+    text = f"{_plain(field)} | None" if field.is_optional else _plain(field)
+    return text, "[]" if isinstance(field.type, Array) and field.default is not None else default(field)
 
 
 def _plain(field: Field) -> str:
@@ -47,16 +57,18 @@ def of_element(element: Element) -> str:
         return "str"
     if element is FLOAT64:
         return "float"
+    if element is UUID:
+        return "bytes"
     return "bool" if element is BOOL else "int"
 
 
 def default(field: Field) -> str:
     """The default as an expression; lists and structs anew each time."""
     kind = field.type
-    if field.nullable and field.default is None:
+    if field.default is None:
         return "None"
     if isinstance(kind, Array):
-        return "[]"
+        return f"{kind.keyed.collection}()" if kind.keyed is not None else "[]"
     if isinstance(kind, Struct):
         return f"{kind.name}()"
     if isinstance(kind, Bytes):
@@ -75,9 +87,30 @@ def dataclass_default(field: Field) -> str:
     expression = default(field)
     if expression == "[]":
         return "field(default_factory=list)"
-    if isinstance(field.type, Struct):
-        return f"field(default_factory={field.type.name})"
+    if isinstance(field.type, Array | Struct) and field.default is not None:
+        return f"field(default_factory={expression.removesuffix('()')})"
     return expression
+
+
+def differs(field: Field, value: str) -> str:
+    """The test that a value is not the field's default; that of a struct is a constant of the module."""
+    kind = field.type
+    if field.default is None:
+        return f"{value} is not None"
+    if isinstance(kind, Struct):
+        return f"{value} != {default_constant(kind)}"
+    if isinstance(kind, Array) or (isinstance(kind, Bytes) and not isinstance(kind.length, Fixed)):
+        if isinstance(kind, Bytes) and kind.keep_prefix:
+            return f"{value} != {default(field)}"
+        return f"{value} is None or {value}" if field.is_optional else value
+    if kind is BOOL or isinstance(kind, Marker):
+        return f"not {value}" if field.default else value
+    return f"{value} != {default(field)}"
+
+
+def default_constant(struct: Struct) -> str:
+    """The name of the module's constant that is a struct with every default."""
+    return f"_default_{snake_case(struct.name)}"
 
 
 def limits(struct: Struct) -> dict[str, tuple[int, int]]:
@@ -90,14 +123,18 @@ def limits(struct: Struct) -> dict[str, tuple[int, int]]:
             place = kind.count
         elif isinstance(kind, Text | Bytes):
             place = kind.length
-        if isinstance(place, Fixed):
+        if isinstance(place, Prefix):
+            place = place.scalar
+        if place is UUID:
+            found[field.python_name] = (UUID.size, UUID.size)
+        elif isinstance(place, Fixed):
             found[field.python_name] = (place.size, place.size)
         elif isinstance(place, Varint):
             found[field.python_name] = (0, VARINT_MAX)
         elif isinstance(place, Scalar) and place.high:
             found[field.python_name] = (
-                place.low,
-                place.high - (1 if place is not kind and field.nullable else 0),
+                place.low if place is kind else 0,
+                place.high - (1 if place is not kind and field.nullable and place.low == 0 else 0),
             )
     return found
 

@@ -13,6 +13,7 @@ class Kind(Enum):
     REQUEST = "request"
     RESPONSE = "response"
     DATA = "data"
+    HEADER = "header"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,9 @@ def _integers() -> dict[str, Scalar]:
 INTEGERS: Final = _integers()
 FLOAT64: Final = Scalar("float64", "d", 8)
 BOOL: Final = Scalar("bool", "?", 1)
-SCALARS: Final = INTEGERS | {"float64": FLOAT64, "bool": BOOL}
+UUID: Final = Scalar("uuid", "16s", 16)
+"""Sixteen bytes, in Python too: cheap to compare, to hash and to copy."""
+SCALARS: Final = INTEGERS | {"float64": FLOAT64, "bool": BOOL, "uuid": UUID}
 
 VARINT_MAX: Final = (1 << 32) - 1
 
@@ -76,6 +79,21 @@ VARINT_MAX: Final = (1 << 32) - 1
 @dataclass(frozen=True, slots=True)
 class Varint:
     """An unsigned 32-bit LEB128 number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """A length or count of the Kafka project's flexible versions: a varint of one more; 0 is null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """A length or count as Kafka has it: in flexible versions Compact, else `scalar`, signed, -1 is null.
+
+    `layouts` puts one or the other in its place.
+    """
+
+    scalar: Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +115,18 @@ class FromField:
     field: "Field"
 
 
-Extent: TypeAlias = Scalar | Varint | Rest | Fixed | FromField
+Extent: TypeAlias = Scalar | Varint | Compact | Prefix | Rest | Fixed | FromField
 """How the reader knows a length or a count."""
+
+Counted: TypeAlias = Scalar | Varint | Compact
+"""An extent that stands on the wire right before the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
     """UTF-8 behind its length; bytes that are not UTF-8 survive as surrogates."""
 
-    length: Scalar
+    length: Extent
 
 
 @dataclass(slots=True)
@@ -135,6 +156,12 @@ class Array:
     element: "Element"
     count: Extent
 
+    @property
+    def keyed(self) -> "Struct | None":
+        """The element, when its fields with a map key make the list one that finds by them."""
+        found = self.element
+        return found if isinstance(found, Struct) and found.keys else None
+
 
 @dataclass(slots=True)
 class Struct:
@@ -146,20 +173,35 @@ class Struct:
     versions: Versions
     """The versions of the message in which it can occur; within the message's own."""
     fields: list["Field"] = field(default_factory=list)
+    keeps_tags: bool = False
+    """Some version of it has tagged fields, so it has a place for unknown ones."""
+    has_tags: bool = False
+    """Tagged fields end it on the wire. `layouts` says so; before that it depends on the version."""
+
+    @property
+    def keys(self) -> list["Field"]:
+        """The fields by which an element of a list is found."""
+        return [field for field in self.fields if field.is_key]
+
+    @property
+    def collection(self) -> str:
+        """The class of a list that finds such structs by their keys."""
+        return f"{self.name}Collection"
 
 
 Element: TypeAlias = Scalar | Varint | Text | Struct
 
 Type: TypeAlias = Scalar | Varint | Text | Bytes | Marker | Array | Struct
 
-DefaultValue: TypeAlias = int | float | str | bool | None
+DefaultValue: TypeAlias = int | float | str | bytes | bool | None
+"""Empty lists, bytes and structs are the empty text; a uuid is its bytes."""
 
 
 @dataclass(slots=True)
 class Field:
     """A field of a struct.
 
-    `default` is None for null and for types whose default is "empty"; `python_name` is unique in its struct.
+    `default` is None for null only; `python_name` is unique in its struct.
     """
 
     name: str
@@ -170,9 +212,24 @@ class Field:
     versions: Versions | None = None
     """None: it is there in every version in which its struct is."""
     nullable: Versions | None = None
+    is_optional: bool = False
+    """Nullable in some version, so that the class's field takes None."""
     default: DefaultValue = None
     when: "Condition | None" = None
     measures: list["Field"] = field(default_factory=list)
+    flexible: Versions | None = None
+    """Where its length, and what is in it, is written the compact way; None: nowhere."""
+    tag: int | None = None
+    tagged: Versions | None = None
+    """Where it stands among the tagged fields; always with a tag."""
+    is_ignorable: bool = False
+    """A value that a version has no place for may be lost in silence."""
+    is_key: bool = False
+    """Elements of a list are found by it."""
+    entity_type: str = ""
+    """What kind of thing the value names: for the reference."""
+    is_absent: bool = False
+    """Not on the wire in this layout; only `layouts` says so."""
 
 
 class Operator(Enum):
@@ -208,7 +265,8 @@ class Condition:
 class Message:
     """A message: the root struct and what its frame and versions are."""
 
-    id: int
+    id: int | None
+    """None: it has no frame or request of its own (headers, data inside of other messages)."""
     kind: Kind
     little_endian: bool
     versions: Versions
@@ -218,6 +276,13 @@ class Message:
     """The comment at the head of the definition."""
     structs: list[Struct]
     """All structs of the message, inner ones first, the root last."""
+    flexible: Versions | None = None
+    """The versions with compact lengths and tagged fields; None: none."""
+    deprecated: Versions | None = None
+    is_latest_unstable: bool = False
+    """The highest version may still change."""
+    listeners: tuple[str, ...] = ()
+    """Which servers take the request: for the reference."""
 
 
 @dataclass(slots=True)
@@ -226,3 +291,14 @@ class Protocol:
 
     name: str
     messages: list[Message]
+    removed: list["Removed"] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A message of which no version is left: its id must not be used again."""
+
+    name: str
+    id: int | None
+    kind: Kind
+    place: Place

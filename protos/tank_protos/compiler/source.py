@@ -40,6 +40,12 @@ def read(text: str, file: str) -> Node:
     return node
 
 
+def stated_name(node: Node) -> str:
+    """The name in an object that is yet to be checked, for errors about it; empty when there is none."""
+    name = node.value.get("name") if isinstance(node.value, dict) else None
+    return name.value if name is not None and isinstance(name.value, str) else ""
+
+
 def leading_comment(text: str) -> str:
     """The comment before the definition, as one paragraph."""
     lines = []
@@ -101,10 +107,13 @@ class _Reader:
             if self.peek() != '"':
                 raise self.error("expected a key in double quotes")
             key = self.string()
-            if key in members:
-                raise self.error(f"the key '{key}' stands here twice; keep one")
+            place = self.place()
             self.expect(":", f"after the key '{key}'")
-            members[key] = self.value(depth + 1)
+            value = self.value(depth + 1)
+            # The Kafka project has a few definitions that say the same twice.
+            if key in members and members[key].value != value.value:
+                raise DefinitionError(place, "", f"the key '{key}' stands here twice; keep one")
+            members[key] = value
             if self.peek() == "}":
                 self.at += 1
                 return members

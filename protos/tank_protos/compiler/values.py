@@ -1,18 +1,25 @@
 """Understands the keys about a field's value: nullableVersions, default, measures."""
 
+import base64
 import math
+import re
+from typing import Final
+from uuid import UUID as UniqueId
 
 from tank_protos.compiler.members import Members
 from tank_protos.compiler.schema import (
     BOOL,
     FLOAT64,
+    UUID,
     VARINT_MAX,
     Array,
     Bytes,
     DefaultValue,
+    Extent,
     Field,
     Fixed,
     Marker,
+    Prefix,
     Scalar,
     Struct,
     Text,
@@ -21,33 +28,44 @@ from tank_protos.compiler.schema import (
     Versions,
 )
 
+_OCTAL: Final = re.compile(r"^(-?)0(?=[0-7])")
+"""A number with a leading zero is octal in Java, and so in Kafka's definitions."""
+
 
 def set_nullable(field: Field, members: Members, present: Versions) -> None:
     """Reads `nullableVersions`; `present`: the field's versions. Raises DefinitionError."""
     if "nullableVersions" not in members:
         return
-    width = _prefix(field.type)
-    if width is None or width.size < 2:
+    versions = members.versions_or_none("nullableVersions")
+    if versions is None:
+        return
+    if not _has_null(field.type):
         what = f"'{members.text('type')}' has no null; only a uint16 or uint32 length or count has"
         raise members.error("nullableVersions", what)
     if isinstance(field.type, Bytes) and field.type.keep_prefix:
         raise members.error(
             "nullableVersions", "bytes that keep their length can't be null; remove one of both"
         )
-    versions = members.versions("nullableVersions")
     field.nullable = versions.within(present)
-    if field.nullable is None:
+    field.is_optional = field.nullable is not None
+    if field.nullable is None and (versions.high is None or versions.high >= present.low):
         what = f"versions {versions} are none of the field's, {present}; name some that it has"
         raise members.error("nullableVersions", what)
 
 
-def _prefix(field_type: Type) -> Scalar | None:
-    """The length or count of stated width before a value: all its bits set is null."""
+def _has_null(field_type: Type) -> bool:
+    """A length or count whose bits can all be set to say null; or a struct of Kafka's."""
+    extent = extent_of(field_type)
+    if isinstance(extent, Scalar):
+        return extent.size >= 2
+    return isinstance(extent, Prefix) or isinstance(field_type, Struct)
+
+
+def extent_of(field_type: Type) -> Extent | None:
+    """What tells the length or the count of a value; None: its type does."""
     if isinstance(field_type, Text | Bytes):
-        return field_type.length if isinstance(field_type.length, Scalar) else None
-    if isinstance(field_type, Array):
-        return field_type.count if isinstance(field_type.count, Scalar) else None
-    return None
+        return field_type.length
+    return field_type.count if isinstance(field_type, Array) else None
 
 
 def set_default(field: Field, members: Members, present: Versions) -> None:
@@ -57,6 +75,8 @@ def set_default(field: Field, members: Members, present: Versions) -> None:
     """
     field.default = _empty(field.type)
     if "default" not in members:
+        if members.text("type") == "records" and field.nullable == present:
+            field.default = None  # so it is in Kafka, where nothing else has null unsaid
         return
     value = members.node("default").value
     text = (
@@ -84,17 +104,19 @@ def _empty(field_type: Type) -> DefaultValue:
         return False
     if field_type is FLOAT64:
         return 0.0
-    if isinstance(field_type, Scalar | Varint):
-        return 0
-    return "" if isinstance(field_type, Text | Bytes | Array) else None
+    if field_type is UUID:
+        return bytes(16)
+    return 0 if isinstance(field_type, Scalar | Varint) else ""
 
 
 def _parse(text: str, field_type: Type, members: Members) -> DefaultValue:
     type_name = members.text("type")
     if isinstance(field_type, Text):
-        if len(text.encode()) > field_type.length.high:
+        width = field_type.length.scalar if isinstance(field_type.length, Prefix) else field_type.length
+        assert isinstance(width, Scalar), "texts have no other lengths"
+        if len(text.encode()) > width.high:
             raise members.error(
-                "default", f"the default is longer than the {field_type.length.high} bytes of {type_name}"
+                "default", f"the default is longer than the {width.high} bytes of {type_name}"
             )
         return text
     if isinstance(field_type, Marker) or field_type is BOOL:
@@ -102,17 +124,31 @@ def _parse(text: str, field_type: Type, members: Members) -> DefaultValue:
             raise members.error("default", f"the default '{text}' is no bool; write true or false")
         return text == "true"
     if not isinstance(field_type, Scalar | Varint):
+        if text == "":
+            return ""
         raise members.error("default", f"a default has no meaning for the type '{type_name}'; remove it")
     try:
         if field_type is FLOAT64:
             return _finite(text)
-        number = int(text, 0)
+        if field_type is UUID:
+            return _uuid(text)
+        number = int(_OCTAL.sub(r"\g<1>0o", text), 0)
     except ValueError:
         raise members.error("default", f"the default '{text}' is no {type_name}; write a number") from None
     low, high = (0, VARINT_MAX) if isinstance(field_type, Varint) else (field_type.low, field_type.high)
     if not low <= number <= high:
         raise members.error("default", f"the default {number} does not fit into {type_name} ({low}..{high})")
     return number
+
+
+def _uuid(text: str) -> bytes:
+    """From the usual form of 36 characters, or from Kafka's: 22 of base64 for URLs."""
+    if len(text) == 36:
+        return UniqueId(text).bytes
+    value = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    if len(value) != 16:
+        raise ValueError(text)
+    return value
 
 
 def _finite(text: str) -> float:

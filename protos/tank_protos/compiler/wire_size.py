@@ -1,8 +1,12 @@
-"""How few bytes a value can take on the wire: what a count is checked against before a list is built."""
+"""How few bytes a value can take on the wire: what a count is checked against before a list is built.
+
+For the structs of a layout; in a message that states its version, what depends on it counts as nothing.
+"""
 
 from tank_protos.compiler.schema import (
     Array,
     Bytes,
+    Compact,
     Element,
     Extent,
     Field,
@@ -19,15 +23,15 @@ def of_element(element: Element) -> int:
     if isinstance(element, Scalar):
         return element.size
     if isinstance(element, Text):
-        return element.length.size
+        return _of_extent(element.length)
     if isinstance(element, Struct):
-        return sum(of_field(field) for field in element.fields)
+        return sum(of_field(field) for field in element.fields) + element.has_tags
     return 1
 
 
 def of_field(field: Field) -> int:
     """The least bytes of a field in any version: 0 when it can be absent."""
-    if field.versions is not None or field.when is not None:
+    if field.versions is not None or field.when is not None or field.is_absent or field.tag is not None:
         return 0
     if isinstance(field.type, Array):
         return _of_extent(field.type.count)
@@ -35,15 +39,25 @@ def of_field(field: Field) -> int:
         return (
             field.type.length.size if isinstance(field.type.length, Fixed) else _of_extent(field.type.length)
         )
+    if isinstance(field.type, Struct) and field.nullable is not None:
+        return 1
     if isinstance(field.type, Scalar | Varint | Text | Struct):
         return of_element(field.type)
     return 0
 
 
 def fixed_format(struct: Struct) -> str | None:
-    """The struct codes of a struct that has the same fixed size always, or None."""
+    """The struct codes of a struct that has the same fixed size always, or None.
+
+    What is absent must come last: then its defaults are the class's own.
+    """
+    if struct.has_tags:
+        return None
     codes = []
-    for field in struct.fields:
+    there = [field for field in struct.fields if not field.is_absent]
+    if there != struct.fields[: len(there)]:
+        return None
+    for field in there:
         plain = field.versions is None and field.when is None and not field.measures
         if not plain or not isinstance(field.type, Scalar):
             return None
@@ -54,4 +68,4 @@ def fixed_format(struct: Struct) -> str | None:
 def _of_extent(extent: Extent) -> int:
     if isinstance(extent, Scalar):
         return extent.size
-    return 1 if isinstance(extent, Varint) else 0
+    return 1 if isinstance(extent, Varint | Compact) else 0
