@@ -79,7 +79,9 @@ def stale(twin: Twin) -> bool:
 
 
 def compile_twins(chosen: list[Twin], out: Path, scratch: Path) -> None:
-    """C from the sources, compiled modules from the C, below `out`. Raises what setuptools raises."""
+    """C from the sources, compiled modules from the C, below `out`. Raises what the tools raise."""
+    if sys.byteorder != "little":
+        raise RuntimeError("error: the kernel reads numbers as little-endian machines hold them")
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
@@ -113,14 +115,14 @@ def build_in_place() -> list[str]:
     (ROOT / "build").mkdir(exist_ok=True)
     with open(ROOT / "build/kernel.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        fingerprints = {twin: room.fingerprint(twin.folder, twin.name) for twin in twins() if stale(twin)}
-        if not fingerprints:
-            return []
-        with tempfile.TemporaryDirectory(prefix="tank-kernel-") as scratch:
-            compile_twins(list(fingerprints), Path(scratch, "out"), Path(scratch, "c"))
-            for twin, fingerprint in fingerprints.items():
+        # One by one, so that a mistake in one of them keeps none of those before it from being used.
+        chosen = [twin for twin in twins() if stale(twin)]
+        for twin in chosen:
+            fingerprint = room.fingerprint(twin.folder, twin.name)
+            with tempfile.TemporaryDirectory(prefix="tank-kernel-") as scratch:
+                compile_twins([twin], Path(scratch, "out"), Path(scratch, "c"))
                 _install(twin, Path(scratch, "out"), fingerprint)
-    return [twin.module for twin in fingerprints]
+    return [twin.module for twin in chosen]
 
 
 def _install(twin: Twin, out: Path, fingerprint: int) -> None:

@@ -29,6 +29,7 @@ from tank_protos.bundle_header import (
     read_header,
 )
 from tank_protos.errors import OutOfRange
+from tank_protos.kernel import twin
 
 if TYPE_CHECKING:
     from tank_protos.wire import Buffer
@@ -70,6 +71,16 @@ _head = _ByLength(_KEYLESS).__getitem__
 _length = _ByLength(b"").__getitem__
 
 
+def finish(head: bytes, body: bytes, codec: int) -> bytes:
+    """Head and message set as a bundle; for the encoders. Compressed when that was asked for and helps."""
+    if codec and len(body) <= MAX_MESSAGE_SET_BYTES:
+        packed = cramjam.snappy.compress_raw(body)
+        if len(packed) < len(body):
+            return b"".join((bytes((head[0] | Codec.SNAPPY,)), head[1:], packed))
+    return head + body
+
+
+@twin("bundle_encode")
 def encode(
     values: Sequence[Buffer | None],
     *,
@@ -89,9 +100,10 @@ def encode(
     """
     contents, lengths = _measured(values)
     body = _message_set(contents, lengths, timestamps, keys, None, topic)
-    return _finish(_count(len(contents), 0), body, _codec(codec, lengths, keys))
+    return finish(_count(len(contents), 0), body, _codec(codec, lengths, keys))
 
 
+@twin("bundle_encode")
 def encode_sparse(
     numbers: Sequence[int],
     values: Sequence[Buffer | None],
@@ -111,7 +123,7 @@ def encode_sparse(
         raise OutOfRange(f"{len(numbers)} numbers for {len(contents)} messages")
     body = _message_set(contents, lengths, timestamps, keys, numbers, topic)
     head = _sparse_head(numbers[0], numbers[-1], len(contents))
-    return _finish(head, body, _codec(codec, lengths, keys))
+    return finish(head, body, _codec(codec, lengths, keys))
 
 
 def make_sparse(bundle: Buffer, first: int) -> bytes:
@@ -127,7 +139,7 @@ def make_sparse(bundle: Buffer, first: int) -> bytes:
     contents, lengths = _measured(messages.values)
     numbers = range(first, first + header.messages)
     body = _message_set(contents, lengths, timestamp_list(messages), messages.keys, numbers, "")
-    return _finish(_sparse_head(first, numbers[-1], header.messages), body, header.codec)
+    return finish(_sparse_head(first, numbers[-1], header.messages), body, header.codec)
 
 
 def _measured(values: Sequence[Buffer | None]) -> tuple[Sequence[Buffer], list[int]]:
@@ -163,14 +175,6 @@ def _codec(codec: Codec | None, lengths: list[int], keys: Sequence[Buffer | None
         size += sum(map(len, filter(None, keys)))
     worth_it = size > COMPRESS_ABOVE_BYTES or len(lengths) > COMPRESS_ABOVE_MESSAGES
     return Codec.SNAPPY if worth_it else Codec.NONE
-
-
-def _finish(head: bytes, body: bytes, codec: Codec) -> bytes:
-    if codec and len(body) <= MAX_MESSAGE_SET_BYTES:
-        packed = cramjam.snappy.compress_raw(body)
-        if len(packed) < len(body):
-            return b"".join((bytes((head[0] | Codec.SNAPPY,)), head[1:], packed))
-    return head + body
 
 
 def _message_set(

@@ -11,11 +11,13 @@ BUILT = "built.json"
 
 
 def fingerprint(folder: Path, name: str) -> int:
-    """A checksum over what the twin is made of: its source, and all headers of the room."""
-    headers = sorted(path for path in folder.iterdir() if path.suffix in (".h", ".pxd"))
-    value = 0
-    for path in [folder / f"{name}.py", *headers]:
-        value = zlib.crc32(path.read_bytes(), zlib.crc32(path.name.encode(), value))
+    """A checksum over what the twin is made of: its source, and the headers of the room that it names."""
+    headers = {path.stem: path for path in sorted(folder.iterdir()) if path.suffix in (".h", ".pxd")}
+    value, wanted = 0, [folder / f"{name}.py"]
+    for path in wanted:
+        content = path.read_bytes()
+        value = zlib.crc32(content, zlib.crc32(path.name.encode(), value))
+        wanted += [headers.pop(stem) for stem in list(headers) if stem.encode() in content]
     return value
 
 

@@ -77,6 +77,21 @@ cdef inline bint read_varint(const uint8_t *data, size_t end, size_t *at, uint32
     return False
 
 
+cdef inline size_t varint_bytes(uint32_t value) noexcept nogil:
+    """How many bytes the varint of `value` has."""
+    return 1 + (value > 0x7F) + (value > 0x3FFF) + (value > 0x1FFFFF) + (value > 0xFFFFFFF)
+
+
+cdef inline uint8_t *write_varint(uint8_t *to, uint32_t value) noexcept nogil:
+    """The varint of `value`; returns where it ends."""
+    while value > 0x7F:
+        to[0] = value & 0x7F | 0x80
+        to += 1
+        value >>= 7
+    to[0] = value
+    return to + 1
+
+
 cdef inline uint64_t read_u64(const uint8_t *data) noexcept nogil:
     """Little-endian, as every machine is that this is built for."""
     cdef uint64_t value
@@ -167,3 +182,15 @@ cdef inline bint read_message(
     message.value_bytes = length
     at[0] = here + length
     return True
+
+
+cdef inline bint has_delta(const Found *found, size_t index) noexcept nogil:
+    """Whether message `index` may have a delta: the first and the last of a sparse bundle have none."""
+    return found.sparse and index != 0 and index + 1 != found.announced
+
+
+cdef inline uint64_t number_of(const Found *found, size_t index, uint64_t previous, const Message *message) noexcept nogil:
+    """The number of message `index`, the one before which has the number `previous`."""
+    if found.sparse and index != 0 and index + 1 == found.announced and message.flags & NEXT_NUMBER == 0:
+        return found.last if found.last > previous else previous + 1
+    return previous + 1 + message.delta
