@@ -1,4 +1,4 @@
-"""Brokers in turn under the same loads: A B C A B C …, and what comes out of it.
+"""Brokers in turn under the same loads: A B C, B C A, C A B …, and what comes out of it.
 
 A shared machine is faster and slower from minute to minute: only figures of one interleaved run compare, and
 ratios are taken round by round. The server's processor time per request is steadier than anything else.
@@ -58,7 +58,9 @@ def run_in_turn(cases: Sequence[Case], servers: Sequence[Server], run: Run) -> R
         task = progress.add_task("", total=run.rounds * len(cases) * len(servers))
         for number in range(run.rounds):
             for case in cases:
-                for server in servers:
+                # Rotated, for who comes first after a pause finds colder memory.
+                first = number % len(servers)
+                for server in (*servers[first:], *servers[:first]):
                     progress.update(task, description=f"{case.name}: {server.name}")
                     _run_one(case, server, number, run, results)
                     progress.advance(task)
