@@ -261,7 +261,8 @@ class Partition:
         metrics.produced_batches += self.staged_batches
         metrics.produced_bytes += self.staged_bytes
         metrics.produced_messages += self.staged_messages
-        self.uncommitted.append((self.log.last, self.staged_bytes))
+        if self.staged_batches:  # not when all that was found has been refused: nothing would take it out
+            self.uncommitted.append((self.log.last, self.staged_bytes))
         if not self.flush_disk:
             metrics.acknowledged_now += self.staged_batches
         self.staged_batches = self.staged_bytes = self.staged_messages = 0

@@ -317,3 +317,13 @@ def test_a_bundle_of_as_many_as_may_be_is_numbered_anew(node: BenchNode) -> None
     content = bundle.encode([b"x"] * RENUMBERED_MESSAGES, timestamps=1)
     assert produce_at(client, 7, content) == b"\x00"
     assert read(client)[0] == (7, b"x")
+
+
+def test_ticks_in_which_all_is_refused_leave_nothing_behind(node: BenchNode) -> None:
+    """A client that goes on sending what is refused must not make the partition grow."""
+    client = node.client()
+    assert produce(client, batch_of(b"good")) == b"\x00"
+    bad = b"\x0c\x84" + bytes(11)  # a reserved flag; the rest is like the good one
+    for _ in range(3):
+        assert produce(client, bad) == b"\x02"
+    assert not node.broker.topics["a"].partitions[0].uncommitted
