@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from tank_protos.compiler import corpus, emit_module, emit_package, reference
-from tank_protos.compiler.errors import DefinitionError
-from tank_protos.compiler.loading import load_protocol
-from tank_protos.compiler.schema import Protocol
+from tank_protos.compiler import corpus, definition_files, emit_module, emit_package, reference
+from tank_protos.compiler.cli_check import check
+from tank_protos.compiler.cli_decode import decode
+from tank_protos.compiler.cli_verify import verify_vectors
 
 _GENERATED = Path("protos/tank_protos/generated")
 _REFERENCE = Path("docs/protocol")
@@ -26,18 +26,25 @@ _root_option = click.option(
 
 @click.group()
 def main() -> None:
-    """Compile message definitions to Python codecs, a reference and a corpus for the fuzzer."""
+    """Compile message definitions to Python codecs, a reference and a corpus; read what is on a wire."""
+
+
+main.add_command(check)
+main.add_command(decode)
+main.add_command(verify_vectors)
 
 
 @main.command()
 @_root_option
-@click.option("--check", is_flag=True, help="Write nothing; exit code 1 when there is something to write.")
-def generate(root: Path, check: bool) -> None:
+@click.option(
+    "--check", "only_check", is_flag=True, help="Write nothing; exit code 1 when there is something to write."
+)
+def generate(root: Path, only_check: bool) -> None:
     """Write everything that is made from the definitions, and remove what no definition asks for."""
     wanted = _compile(root)
     left_over = _left_over(root, wanted)
     stale = [path for path, text in wanted.items() if not _holds(root / path, text)]
-    if check:
+    if only_check:
         _report_stale(stale, left_over)
         click.echo(f"{len(wanted)} files are fresh")
         return
@@ -71,7 +78,7 @@ def _compile(root: Path) -> dict[Path, str]:
     python: dict[Path, str] = {}
     others: dict[Path, str] = {}
     for folder in folders:
-        protocol = _load(folder, root)
+        protocol = definition_files.load(folder, shown_from=root)
         for name, text in emit_package.files(protocol).items():
             python[_GENERATED / protocol.name / name] = text
         for name, text in reference.pages(protocol).items():
@@ -81,21 +88,6 @@ def _compile(root: Path) -> dict[Path, str]:
                 message
             )
     return _formatted(python) | others
-
-
-def _load(folder: Path, root: Path) -> Protocol:
-    texts = []
-    for path in sorted(folder.glob("*.json")):
-        raw, name = path.read_bytes(), path.relative_to(root).as_posix()
-        try:
-            texts.append((name, raw.decode()))
-        except UnicodeDecodeError as error:
-            line = raw.count(b"\n", 0, error.start) + 1
-            raise click.ClickException(f"{name}:{line}: not UTF-8; save it as that") from None
-    try:
-        return load_protocol(folder.name, texts)
-    except DefinitionError as error:
-        raise click.ClickException(str(error)) from None
 
 
 def _formatted(texts: dict[Path, str]) -> dict[Path, str]:

@@ -1,0 +1,74 @@
+"""Bytes from text: hexadecimal digits, and the dumps that xxd, hexdump -C, tcpdump -x and socat -x print."""
+
+import re
+from typing import Final
+
+_XXD: Final = re.compile(
+    r"\s*(?:0x)?[0-9a-fA-F]{4,}:\s+((?:[0-9a-fA-F]{2})+(?: (?:[0-9a-fA-F]{2})+)*)(?=\s|$)"
+)
+"""Offset and a colon, groups of bytes with one space between; behind two spaces the same as text."""
+_HEXDUMP: Final = re.compile(
+    r"([0-9a-fA-F]{8})  ([0-9a-fA-F]{2}(?: {1,2}[0-9a-fA-F]{2}){0,15})(?: *$|\s*\|.*\|$)"
+)
+_HEXDUMP_END: Final = re.compile(r"[0-9a-fA-F]{7,8}\s*")
+_SOCAT_HEAD: Final = re.compile(r"([<>]) \d{4}/\d\d/\d\d .*\blength=\d+\b.*")
+_NOISE: Final = re.compile(r"0[xX]|\\x|[\s,:;]")
+_DIGITS: Final = re.compile(r"[0-9a-fA-F]*")
+
+
+class HexError(ValueError):
+    """A text that holds no bytes; its text says where and what to do."""
+
+
+class HexText:
+    """The bytes of a text, told apart by who sent them where the text says so.
+
+    `client` are the bytes behind `>`, `broker` those behind `<`: at the begin of a line of digits, or, as
+    socat writes it, in a line of its own that holds for those that follow. All others are `plain`. The
+    constructor raises HexError.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.plain = bytearray()
+        self.client = bytearray()
+        self.broker = bytearray()
+        self._dumped = 0
+        side = self.plain
+        for number, line in enumerate(text.splitlines(), 1):
+            head = _SOCAT_HEAD.fullmatch(line)
+            if head or line.strip() in (">", "<"):
+                side = self.client if line.strip()[0] == ">" else self.broker
+            elif line[:2] in ("> ", "< "):
+                (self.client if line[0] == ">" else self.broker).extend(self._bytes(line[2:], number))
+            else:
+                side += self._bytes(line, number)
+
+    def _bytes(self, line: str, number: int) -> bytes:
+        dump, hexdump = _XXD.match(line), _HEXDUMP.fullmatch(line)
+        if dump:
+            line = dump.group(1)
+        elif hexdump and int(hexdump.group(1), 16) in (0, self._dumped):
+            line = hexdump.group(2)
+        elif self._dumped and _HEXDUMP_END.fullmatch(line):
+            return b""
+        elif line.strip() == "*":
+            raise HexError(f"line {number}: '*' stands for lines left out; dump again with all of them (-v)")
+        digits = _NOISE.sub("", line)
+        if not _DIGITS.fullmatch(digits):
+            # Bytes, and behind two spaces what they mean: socat -x -v, and the examples of our documents.
+            digits = _NOISE.sub("", re.split(r" {2,}|\t", line.strip(), maxsplit=1)[0])
+        if not _DIGITS.fullmatch(digits):
+            shown = line.strip()[:60]
+            raise HexError(f"line {number} holds no hexadecimal digits and is no line of a dump: {shown!r}")
+        if len(digits) % 2:
+            raise HexError(f"line {number} has {len(digits)} hexadecimal digits; two make a byte")
+        if dump or hexdump:
+            self._dumped = (0 if hexdump and not int(hexdump.group(1), 16) else self._dumped) + len(
+                digits
+            ) // 2
+        return bytes.fromhex(digits)
+
+
+def is_text(data: bytes) -> bool:
+    """Whether a file holds a dump rather than captured bytes: frames have bytes that no text has."""
+    return all(32 <= byte < 127 or byte in b"\t\r\n" for byte in data[:4096])
