@@ -323,7 +323,7 @@ def test_ticks_in_which_all_is_refused_leave_nothing_behind(node: BenchNode) -> 
     """A client that goes on sending what is refused must not make the partition grow."""
     client = node.client()
     assert produce(client, batch_of(b"good")) == b"\x00"
-    bad = b"\x0c\x84" + bytes(11)  # a reserved flag; the rest is like the good one
+    bad = b"\x03\x04\0\0"  # too short for its message
     for _ in range(3):
         assert produce(client, bad) == b"\x02"
     assert not node.broker.topics["a"].partitions[0].uncommitted
