@@ -322,7 +322,8 @@ def test_a_bundle_of_as_many_as_may_be_is_numbered_anew(node: BenchNode) -> None
 def test_ticks_in_which_all_is_refused_leave_nothing_behind(node: BenchNode) -> None:
     """A client that goes on sending what is refused must not make the partition grow."""
     client = node.client()
-    assert produce(client, batch_of(b"good")) == b"\x00"
+    for _ in range(2):  # the second one goes by the short way
+        assert produce(client, batch_of(b"good")) == b"\x00"
     bad = b"\x03\x04\0\0"  # too short for its message
     for _ in range(3):
         assert produce(client, bad) == b"\x02"
