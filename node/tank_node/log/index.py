@@ -16,7 +16,6 @@ from tank_node.log.record import (
     BREAK,
     FIRST_AT,
     FLAGS_AT,
-    HEAD,
     MAX_TIMESTAMP_AT,
     POSITION_AT,
     RECORD_BYTES,
@@ -31,6 +30,9 @@ TAIL_RECORDS = 512
 SCAN_RECORDS = 4096
 """Records read at once when all are wanted."""
 
+_POSITION = f"{POSITION_AT}xI{RECORD_BYTES - POSITION_AT - 4}x"
+_block_positions = Struct("<" + BLOCK_RECORDS * _POSITION).unpack
+_numbers = Struct("<QI").unpack_from
 _U32 = Struct("<I")
 _U64 = Struct("<Q")
 _HAS_BREAK = bytes(1 if flags & BREAK else 0 for flags in range(256))
@@ -39,7 +41,7 @@ _HAS_BREAK = bytes(1 if flags & BREAK else 0 for flags in range(256))
 class Index:
     """The records of one segment, in order. `count` are written; appended ones are taken over by `append`."""
 
-    __slots__ = ("_block", "_block_start", "_tail", "_tail_start", "base", "count", "file")
+    __slots__ = ("_block_start", "_tail", "_tail_start", "base", "block", "count", "file", "positions")
 
     def __init__(self, file: OpenFile, count: int, base: int) -> None:
         self.file = file
@@ -50,8 +52,11 @@ class Index:
         self._tail = bytearray()
         self._tail_start = count
         """The tail holds the records from this one to `count`."""
-        self._block = b""
+        self.block = b""
+        """Some neighbouring records of the file: those that were looked at last."""
         self._block_start = 0
+        self.positions: tuple[int, ...] = ()
+        """Where each of the block's batches begins in the log."""
 
     def append(self, records: bytes) -> None:
         """Takes over records that were written at the end of the file."""
@@ -70,7 +75,8 @@ class Index:
             self._tail_start = count
         else:
             del self._tail[(count - self._tail_start) * RECORD_BYTES :]
-        self._block = b""
+        self.block = b""
+        self.positions = ()
 
     def drop_memory(self) -> None:
         """Gives back what is held in memory; it is read again when asked for."""
@@ -78,18 +84,20 @@ class Index:
         self._tail.clear()
         self._tail_start = self.count
 
-    def _holder(self, i: int) -> tuple[Buffer, int]:
-        """A buffer that holds record `i`, and the number of its first record."""
+    def holder(self, i: int) -> tuple[Buffer, int]:
+        """A buffer that holds record `i`, and the number of its first record. Raises StorageError."""
         if i >= self._tail_start:
             return self._tail, self._tail_start
-        block = self._block
         start = self._block_start
-        if not start <= i < start + len(block) // RECORD_BYTES:
-            start = i - i % BLOCK_RECORDS
-            wanted = min(BLOCK_RECORDS, self._tail_start - start)
-            block = self.read(start, wanted)
-            self._block = block
-            self._block_start = start
+        if 0 <= i - start < len(self.positions):
+            return self.block, start
+        start = i - i % BLOCK_RECORDS
+        block = self.read(start, min(BLOCK_RECORDS, self._tail_start - start))
+        self.block = block
+        self._block_start = start
+        full = len(block) == BLOCK_RECORDS * RECORD_BYTES
+        unpack = _block_positions if full else Struct("<" + len(block) // RECORD_BYTES * _POSITION).unpack
+        self.positions = unpack(block)
         return block, start
 
     def read(self, start: int, count: int) -> bytes:
@@ -104,15 +112,8 @@ class Index:
         return data
 
     def record(self, i: int) -> Record:
-        holder, start = self._holder(i)
+        holder, start = self.holder(i)
         return read_record(holder, (i - start) * RECORD_BYTES)
-
-    def head(self, i: int) -> tuple[int, int, int, int, int]:
-        """first, span, position, length and flags of a record: what a read needs, without a `Record`."""
-        holder, start = self._holder(i)
-        at = (i - start) * RECORD_BYTES
-        first, span, position, length = HEAD.unpack_from(holder, at)
-        return first, span, position, length, holder[at + FLAGS_AT]
 
     def records(self, start: int = 0, end: int | None = None) -> Iterator[Record]:
         """The records from `start` on, up to `end`."""
@@ -137,7 +138,8 @@ class Index:
         i = self._last_not_above(_U64, FIRST_AT, number, 0, self.base)
         if i < 0:
             return 0
-        first, span, *_ = self.head(i)
+        holder, start = self.holder(i)
+        first, span = _numbers(holder, (i - start) * RECORD_BYTES)
         return i if first + span >= number else i + 1
 
     def last_ending_by(self, position: int, low: int, low_position: int) -> int:
@@ -191,7 +193,7 @@ class Index:
                 guess = high - 1  # the end says how evenly it rises
             else:
                 guess = (low + high) // 2
-            holder, start = self._holder(guess)
+            holder, start = self.holder(guess)
             end = min(start + len(holder) // RECORD_BYTES, high)
             first = max(start, low)
             base = offset - start * RECORD_BYTES

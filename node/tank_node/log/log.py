@@ -19,6 +19,7 @@ from tank_node.log.append import AppendableLog, LogState
 from tank_node.log.errors import DiskFailed, LogDamaged, LogFailed, StorageError
 from tank_node.log.flush_work import FlushWork
 from tank_node.log.open_files import OpenFiles
+from tank_node.log.reading import stretch_from
 from tank_node.log.segment import Segment, Stretch
 from tank_node.log.settings import LogSettings
 
@@ -26,8 +27,11 @@ __all__ = ["LogState", "PartitionLog"]
 
 logger = logging.getLogger(__name__)
 
+_DAMAGED = LogState.DAMAGED
+_CLOSED = LogState.CLOSED
+
 _CURSORS = 256
-"""Consumers of one partition whose place is remembered."""
+"""Places in one partition that are remembered, for consumers that read on from there."""
 
 
 class Background(Protocol):
@@ -66,27 +70,29 @@ class PartitionLog(AppendableLog):
         process wrote is checked when it is first read, in smaller pieces. The stretch's file must be
         released. Raises LogDamaged for a damaged log, StorageError when the files cannot be opened or read.
         """
-        if self.state is LogState.DAMAGED:
+        state = self.state
+        if state is _DAMAGED:
             raise LogDamaged(self.reason)
-        if through > self.written:
-            through = self.written
-        if number > through or self.state is LogState.CLOSED:
+        written = self.written
+        if through > written:
+            through = written
+        if number > through or state is _CLOSED:
             return None
         if number < self.log_start:
             number = self.log_start
+        cursors = self.cursors
         try:
-            found = self.cursors.get(number)
-            if (
-                found is None or found[1] >= found[0].count
-            ):  # no cursor, or the log went on in the next segment
+            found = cursors.get(number)
+            if found is None or found[1] >= found[0].index.count:
+                # No cursor, or the log went on in the next segment.
                 found = self._find(number)
                 if found is None:
                     return None
             segment, i = found
-            checked = scrub.is_checked(segment, i)
+            checked = i >= segment.inherited or scrub.is_checked(segment, i)
             if not checked:
                 max_bytes = min(max_bytes, scrub.FIRST_READ_BYTES)
-            taken = segment.read(i, max_bytes, through, self.written)
+            taken = stretch_from(segment, i, max_bytes, through, written)
             if not checked:
                 self._check(segment, number, i, taken)
         except LogDamaged as damage:
@@ -94,11 +100,10 @@ class PartitionLog(AppendableLog):
             raise
         if taken is None:
             return None
-        stretch, stop = taken
-        cursors = self.cursors
+        stretch = taken[0]
         if len(cursors) >= _CURSORS:
-            cursors.clear()
-        cursors[stretch.last + 1] = (segment, stop)
+            del cursors[next(iter(cursors))]
+        cursors[stretch.last + 1] = (segment, taken[1])
         return stretch
 
     def _check(self, segment: Segment, number: int, i: int, taken: tuple[Stretch, int] | None) -> None:

@@ -10,11 +10,9 @@ from tank_protos.index_record import POSITION_AT as POSITION_AT
 from tank_protos.index_record import RECORD as RECORD
 from tank_protos.index_record import RECORD_BYTES as RECORD_BYTES
 
-HEAD = Struct("<QIII")
-"""first, span, position, length: what a read needs."""
-
 CHECKED_HEAD = Struct("<QIIII")
-"""The same and the checksum: what differs from the bytes that the checksum is made of."""
+"""first, span, position, length and the checksum: what differs from the bytes that the checksum is made
+of."""
 HEAD_BYTES = CHECKED_HEAD.size
 
 FIRST_AT = 0

@@ -10,7 +10,7 @@ from tank_node.disk import Buffer
 from tank_node.log.errors import DiskFailed, DiskFull, LogDamaged, StorageError
 from tank_node.log.index import Index
 from tank_node.log.open_files import OpenFile, OpenFiles
-from tank_node.log.record import RECORD_BYTES, REWRITTEN, SPARSE
+from tank_node.log.record import RECORD_BYTES
 
 LOG = ".log"
 INDEX = ".index"
@@ -274,35 +274,6 @@ class Segment:
         self.log_end.give_back()
         self.index_end.give_back()
         self.index.drop_memory()
-
-    def read(self, i: int, max_bytes: int, through: int, last: int) -> tuple[Stretch, int] | None:
-        """Whole batches from record `i` on, and the record behind them: at least one, else at most
-        `max_bytes`.
-
-        None begins above `through`; `last` is not below the last number in this segment. No chunk goes past a
-        BREAK.
-        """
-        index = self.index
-        first, span, position, length, flags = index.head(i)
-        if first > through:
-            return None
-        stop = index.count - 1
-        if self.log_end.length - position > max_bytes:
-            stop = index.last_ending_by(position + max_bytes, i, position)
-        if through < last and stop > i:
-            stop = min(stop, index.last_beginning_by(through, i, first))
-        if stop > i and flags & REWRITTEN:
-            stop = index.first_break(i + 1, stop) - 1
-        last = first + span
-        if stop > i:
-            to_first, to_span, to_position, to_length, _ = index.head(stop)
-            last = to_first + to_span
-            length = to_position + to_length - position
-        file = self.log_end.file
-        if not (first <= last and 0 < length <= self.log_end.length - position):
-            raise LogDamaged(f"record {i} of {self.index_end.file.path} points outside of its log")
-        file.pin()
-        return Stretch(file, position, length, first, last, flags & SPARSE != 0), stop + 1
 
 
 def storage_error(error: Exception, path: str) -> StorageError:

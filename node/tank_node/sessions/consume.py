@@ -59,6 +59,8 @@ def consume(session: "TankSession", payload: memoryview) -> None:
     registers the wait."""
     request = ConsumeRequest.decode(payload)
     topics = _resolve(session, request)
+    if len(topics) == 1 and (wanted := topics[0][2]) and len(wanted) == 1 and wanted[0].partition is not None:
+        session.fetches.learn(payload, request.client_version, wanted[0].partition)
     ready = _look(topics, redirects=request.client_version >= 2)
     wait_ms = min(request.max_wait_ms, session.limits.max_wait_ms)
     if ready or not wait_ms:

@@ -10,7 +10,8 @@ from tank_node.broker import Broker
 from tank_node.limits import Limits
 from tank_node.metrics import OK, Metrics
 from tank_node.partition import Partition
-from tank_node.sessions import admin, consume, control, describe_broker, extensions, produce
+from tank_node.sessions import admin, consume, consume_path, control, describe_broker, extensions, produce
+from tank_node.sessions.consume_path import ConsumePath, fetch_again
 from tank_node.sessions.outcome import error_name
 from tank_node.sessions.output import Output
 from tank_node.sessions.produce_path import ProducePath
@@ -22,6 +23,7 @@ from tank_protos.wire import Message
 
 PING = b"\x03\x00\x00\x00\x00"
 _PRODUCE = 1
+_CONSUME = consume_path.MESSAGE_ID
 
 _read_frame = Struct("<BI").unpack_from
 _write_frame = Struct("<BI").pack
@@ -46,8 +48,8 @@ class TankSession:
     """
 
     __slots__ = (
-        "asked_bytes", "broker", "closed", "has_chunks", "in_flight", "kept", "limits", "metrics", "out",
-        "out_bytes", "path", "ready", "wait_entries", "waits",
+        "asked_bytes", "broker", "closed", "fetches", "has_chunks", "in_flight", "kept", "limits", "metrics",
+        "out", "out_bytes", "path", "ready", "wait_entries", "waits",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
@@ -64,6 +66,7 @@ class TankSession:
         self.kept = 0
         """Up to where the bytes that `receive` was given last must stay as they are."""
         self.path = ProducePath()
+        self.fetches = ConsumePath()
         self.out_bytes = 0
         """Of `out`, without chunks. The server sets it to 0 when it takes them."""
         self.asked_bytes = 0
@@ -97,6 +100,13 @@ class TankSession:
         path = self.path
         most = self.limits.in_flight
         while end - at >= HEADER_BYTES and self.in_flight < most:
+            if buffer[at] == _CONSUME:
+                stop = fetch_again(self, buffer, at, end)
+                if stop >= 0:
+                    at = stop
+                    if self.is_full:
+                        break
+                    continue
             partition = path.partition
             if partition is not None and not partition.refusal:
                 if partition.found_timeout_ms != path.timeout_ms:
