@@ -1,9 +1,12 @@
 """A node without a controller and without HTTP, as a process.
 
 `python -m tests.support.bare_node PORT FOLDER [LIMIT=NUMBER ...]`
+
+On SIGUSR1 it prints its counters and levels as a line of JSON.
 """
 
 import asyncio
+import json
 import signal
 import sys
 from collections.abc import Callable
@@ -14,6 +17,7 @@ from tank_node.disk import OsDisk
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
+from tank_node.loop import TickLoop
 from tank_node.metrics import Metrics
 from tank_node.server import TankServer
 from tests.support.instant_controller import InstantController
@@ -36,11 +40,25 @@ async def serve(port: int, folder: str, **limited: int) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGUSR1, _print_counters, metrics)
     await stop.wait()
     await server.stop(2.0)
     broker.close()
 
 
+def _print_counters(metrics: Metrics) -> None:
+    shown = {
+        "refused": metrics.refused,
+        "closed": metrics.closed,
+        "opened": metrics.connections_opened,
+        "connections": metrics.connections,
+        "held_bytes": metrics.held_bytes,
+        "waiting": metrics.waiting,
+    }
+    print(json.dumps(shown), flush=True)
+
+
 if __name__ == "__main__":
     limited = {name: int(number) for name, number in (word.split("=") for word in sys.argv[3:])}
-    asyncio.run(serve(int(sys.argv[1]), sys.argv[2], **limited))
+    with asyncio.Runner(loop_factory=TickLoop) as runner:
+        runner.run(serve(int(sys.argv[1]), sys.argv[2], **limited))
