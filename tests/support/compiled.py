@@ -14,7 +14,10 @@ _numbers = itertools.count()
 
 
 def definition(*fields: dict[str, Any], **keys: Any) -> str:
-    """The text of a definition with these fields, each on a line of its own, the first on line 2."""
+    """The text of a definition with these fields, each on a line of its own, the first on line 2.
+
+    A key that is None is left out.
+    """
     head = {
         "id": 1,
         "type": "request",
@@ -22,6 +25,7 @@ def definition(*fields: dict[str, Any], **keys: Any) -> str:
         "validVersions": "0",
         "about": "An example.",
     } | keys
+    head = {key: value for key, value in head.items() if value is not None}
     members = json.dumps(head)[1:-1]
     lines = ",\n".join(json.dumps({"about": "A field."} | field) for field in fields)
     return f'{{{members}, "fields": [\n{lines}\n]}}'
@@ -30,6 +34,11 @@ def definition(*fields: dict[str, Any], **keys: Any) -> str:
 def load(*fields: dict[str, Any], **keys: Any) -> Message:
     """The schema of such a definition."""
     return load_message(definition(*fields, **keys), "example.json")
+
+
+def load_api(*fields: dict[str, Any], **keys: Any) -> Message:
+    """The schema of a definition as the Kafka project writes them: an api key, lengths as they are there."""
+    return load(*fields, **({"id": None, "apiKey": 1} | keys))
 
 
 def module_of(message: Message) -> ModuleType:

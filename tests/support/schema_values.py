@@ -5,10 +5,19 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tank_protos.compiler.interpreter import Scope, Value, is_present, mistakable, with_length
+from tank_protos.compiler.interpreter import (
+    UNKNOWN_TAGS,
+    Scope,
+    Value,
+    default_of,
+    is_present,
+    mistakable,
+    with_length,
+)
 from tank_protos.compiler.schema import (
     BOOL,
     FLOAT64,
+    UUID,
     VARINT_MAX,
     Array,
     Bytes,
@@ -60,13 +69,23 @@ class _Drawing:
         for field in kind.fields:
             scope = Scope(kind, chosen, outer)
             if not is_present(field, self._version, scope):
-                chosen[field.name] = empty(field)
+                chosen[field.name] = default_of(field)
                 continue
             chosen[field.name] = self._field(field, scope)
             if chosen[field.name] == self._mistakable.get(id(field), ...):
                 chosen[field.name] = 0
         self._set_counts(kind, chosen, outer)
+        if kind.keeps_tags:
+            chosen[UNKNOWN_TAGS] = self._unknown_tags()
         return chosen
+
+    def _unknown_tags(self) -> list[Value]:
+        """Tags that no definition uses, in the versions that have any, in rising order."""
+        flexible = self._message.flexible
+        if flexible is None or self._version not in flexible:
+            return []
+        tags = st.dictionaries(st.integers(1 << 20, 1 << 30), st.binary(max_size=5), max_size=2)
+        return [[tag, data] for tag, data in sorted(self._draw(tags).items())]
 
     def _set_counts(self, kind: Struct, chosen: dict[str, Value], outer: Scope | None) -> None:
         scope = Scope(kind, chosen, outer)
@@ -86,6 +105,8 @@ class _Drawing:
             return 0  # computed
         if field.nullable and self._version in field.nullable and self._draw(st.booleans()):
             return None
+        if field.tag is not None and self._draw(st.booleans()):
+            return default_of(field)
         if isinstance(kind, Marker):
             return self._draw(st.booleans())
         if isinstance(kind, Bytes):
@@ -114,23 +135,11 @@ class _Drawing:
             return self._draw(st.one_of(st.integers(0, 300), st.integers(0, VARINT_MAX)))
         if kind is FLOAT64:
             return self._draw(st.floats(allow_nan=False))
+        if kind is UUID:
+            return self._draw(st.binary(min_size=16, max_size=16))
         if kind is BOOL:
             return self._draw(st.booleans())
         return self._draw(st.integers(kind.low, kind.high))
-
-
-def empty(field: Field) -> Value:
-    """The default of a field, as the interpreter takes it."""
-    kind = field.type
-    if isinstance(kind, Array) and not field.nullable:
-        return []
-    if isinstance(kind, Bytes) and not field.nullable:
-        return (
-            bytes(kind.length.size) if isinstance(kind.length, Fixed) else b"\0" if kind.keep_prefix else b""
-        )
-    if isinstance(kind, Struct):
-        return {inner.name: empty(inner) for inner in kind.fields}
-    return field.default
 
 
 def takes_the_rest(message: Message) -> bool:
@@ -148,9 +157,11 @@ def as_values(decoded: Any, struct: Struct) -> "Mapping[str, Value]":
         if isinstance(field.type, Array) and value is not None:
             element = field.type.element
             value = [as_values(one, element) if isinstance(element, Struct) else one for one in value]
-        elif isinstance(field.type, Struct):
+        elif isinstance(field.type, Struct) and value is not None:
             value = as_values(value, field.type)
         elif isinstance(field.type, Bytes) and value is not None:
             value = bytes(value)
         found[field.name] = 0 if field.measures else value
+    if struct.keeps_tags:
+        found[UNKNOWN_TAGS] = [list(pair) for pair in decoded.unknown_tags]
     return found

@@ -2,7 +2,15 @@
 
 from collections.abc import Iterator
 
-from tank_protos.compiler.interpreter import Scope, Value, is_present, lay_out, mistakable, with_length
+from tank_protos.compiler.interpreter import (
+    UNKNOWN_TAGS,
+    Scope,
+    Value,
+    is_present,
+    lay_out,
+    mistakable,
+    with_length,
+)
 from tank_protos.compiler.schema import (
     BOOL,
     FLOAT64,
@@ -120,6 +128,8 @@ class _Builder:
             if isinstance(extent, FromField) and is_present(field, self._version, scope):
                 assert isinstance(value, list | bytes)
                 values[extent.field.name] = len(value)
+        if kind.keeps_tags:
+            values[UNKNOWN_TAGS] = []
         return values
 
     def _field(self, field: Field, scope: Scope) -> Value:

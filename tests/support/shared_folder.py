@@ -1,0 +1,15 @@
+"""The folder beside the repository with what other implementations made: not a part of it."""
+
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).parents[3] / "shared"
+DEFINITIONS = SHARED / "reference/kafka-messages"
+VECTORS = SHARED / "golden/kafka/messages.jsonl"
+
+
+def needs(path: Path) -> pytest.MarkDecorator:
+    """Skips where the folder is absent, and says in the summary of the run what was not tried."""
+    reason = f"../shared/{path.relative_to(SHARED)} is absent: the Kafka project's definitions were NOT tried"
+    return pytest.mark.skipif(not path.exists(), reason=reason)
