@@ -19,6 +19,8 @@ HEADER_BYTES = 5
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 
 _HEADER = Struct("<BI")
+# Smaller pieces of a frame are put together as they come, so that a stream that drips makes few objects.
+_PIECE_BYTES = 4096
 
 
 def frame(message_id: int, payload: list[Buffer]) -> list[Buffer]:
@@ -43,11 +45,15 @@ class FrameReader:
     and the room for a frame grows only with the bytes that have arrived.
     """
 
-    __slots__ = ("_broken", "_max_frame_bytes", "_needed", "_pending")
+    __slots__ = ("_broken", "_max_frame_bytes", "_needed", "_pending", "_pieces")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._pending = bytearray()
+        # What came of a frame that has begun, in pieces that are joined once when it is complete: bytes that
+        # grew by each piece would be copied again and again. Small ones are gathered: see _keep.
+        self._pieces: list[bytes | bytearray] = []
+        # Invariant: the bytes in `_pieces`.
+        self._pending = 0
         # How many bytes must have come before it is worth to look again: the frame that has begun, or a
         # header.
         self._needed = HEADER_BYTES
@@ -56,7 +62,7 @@ class FrameReader:
     @property
     def pending_bytes(self) -> int:
         """Bytes of a frame that has begun and is not complete."""
-        return len(self._pending)
+        return self._pending
 
     def feed(self, data: Buffer) -> list[tuple[int, memoryview]]:
         """The frames that `data` completes, as (message id, payload).
@@ -68,14 +74,24 @@ class FrameReader:
         if self._broken is not None:
             raise self._broken
         if self._pending:
-            self._pending += data
-            if len(self._pending) < self._needed:
+            self._keep(data)
+            if self._pending < self._needed:
                 return []
-            whole = bytes(self._pending)
-            self._pending = bytearray()
+            whole = b"".join(self._pieces)
+            self._pieces.clear()
+            self._pending = 0
         else:
             whole = bytes(data)  # no copy when it is bytes already
         return self._cut(whole)
+
+    def _keep(self, data: Buffer) -> None:
+        self._pending += len(data)
+        if len(data) >= _PIECE_BYTES:
+            self._pieces.append(bytes(data))
+        elif self._pieces and isinstance(last := self._pieces[-1], bytearray) and len(last) < _PIECE_BYTES:
+            last += data
+        else:
+            self._pieces.append(bytearray(data))
 
     def _cut(self, whole: bytes) -> list[tuple[int, memoryview]]:
         frames: list[tuple[int, memoryview]] = []
@@ -98,5 +114,6 @@ class FrameReader:
                 break
             frames.append((message_id, view[offset + HEADER_BYTES : end]))
             offset = end
-        self._pending += view[offset:]
+        if offset < available:
+            self._keep(view[offset:])
         return frames
