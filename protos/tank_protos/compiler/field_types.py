@@ -167,6 +167,22 @@ def _refuse_strangers(members: Members, parsed: Type) -> None:
             )
 
 
+def without_compact(parsed: Type) -> Type:
+    """The type in a message that has no flexible versions: lengths are as they are in plain ones."""
+    if isinstance(parsed, Array):
+        element = parsed.element
+        if isinstance(element, Text):
+            element = Text(_plain(element.length))
+        return Array(element, _plain(parsed.count))
+    if isinstance(parsed, Bytes):
+        return Bytes(_plain(parsed.length), parsed.keep_prefix)
+    return Text(_plain(parsed.length)) if isinstance(parsed, Text) else parsed
+
+
+def _plain(extent: Extent) -> Extent:
+    return extent.scalar if isinstance(extent, Prefix) else extent
+
+
 def can_be_key(parsed: Type) -> bool:
     """Whether elements of a list can be found by a field of this type."""
     return (

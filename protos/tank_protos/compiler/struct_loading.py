@@ -140,6 +140,8 @@ class StructLoader:
         field_type = field_types.parse(
             members, scope, nested, may_take_rest=may_take_rest, states_widths=self._states_widths
         )
+        if "versionField" in self._members:
+            field_type = field_types.without_compact(field_type)
         about = members.text("about") if "about" in members or self._states_widths else ""
         field = Field(name, names.snake_case(name), field_type, about, members.place)
         field.versions = None if field_versions == versions else field_versions

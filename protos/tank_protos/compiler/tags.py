@@ -25,9 +25,7 @@ def set_tag(field: Field, members: Members, present: Versions) -> None:
         what = f"versions {stated} are none of the field's, {present}; name some that it has"
         raise members.error("taggedVersions", what)
     if field.flexible is None or tagged.within(field.flexible) != tagged:
-        what = (
-            f"only flexible versions have tagged fields, and not all of {tagged} are; say 'flexibleVersions'"
-        )
+        what = f"only flexible versions have tagged fields; not all of {tagged} are in 'flexibleVersions'"
         raise members.error("taggedVersions", what)
     if field.when is not None or isinstance(field.type, Marker) or "measures" in members:
         what = "a tagged field is there when its tag is; remove 'when', 'marker' and 'measures'"
