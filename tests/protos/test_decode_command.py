@@ -96,7 +96,7 @@ def test_what_is_no_frame_by_intent_is_explained() -> None:
     ]
     [told] = decoded(first["hex"], "--from", "client", code=1)
     assert told["error"]["reason"] == "unknown_message"
-    assert told["error"]["what"] == f"no message of the client has id {told['id']}"
+    assert told["error"]["what"] == f"no message of the client has the id {told['id']}"
 
 
 # What a document says
@@ -288,7 +288,7 @@ def test_an_unknown_id_is_told_and_the_next_frame_is_read() -> None:
     assert told[0]["error"] == {
         "reason": "unknown_message",
         "offset": 0,
-        "what": "no message of the client has id 200",
+        "what": "no message of the client has the id 200",
     }
     assert (told[1]["offset"], told[1]["message"]) == (8, "StatusRequest")
 

@@ -172,17 +172,21 @@ def _of_layouts(old: Message, new: Message, common: Versions) -> Iterator[Findin
         start for message in (old, new) for start in layouts.starts(message) if start in common
     }
     ends = [*sorted(starts)[1:], common.high_end + 1]
+    ranges = [Versions(start, end - 1) for start, end in zip(sorted(starts), ends, strict=True)]
+    layered = [(layouts.narrow(old, versions), layouts.narrow(new, versions)) for versions in ranges]
+    # Twice: a field that one version has under another name is, in a version without it, still that field.
+    renamed: dict[tuple[str, str], str] = {}
+    for pair in layered:
+        list(Comparer(*pair, renamed).differences())
     found: dict[Difference, list[tuple[int, int]]] = {}
-    for start, end in zip(sorted(starts), ends, strict=True):
-        versions = Versions(start, end - 1)
-        comparer = Comparer(layouts.narrow(old, versions), layouts.narrow(new, versions))
-        for difference in dict.fromkeys(comparer.differences()):
-            found.setdefault(difference, []).append((start, end - 1))
-    for difference, ranges in found.items():
+    for versions, pair in zip(ranges, layered, strict=True):
+        for difference in dict.fromkeys(Comparer(*pair, renamed).differences()):
+            found.setdefault(difference, []).append((versions.low, versions.high_end))
+    for difference, where in found.items():
         yield Finding(
             difference.is_break,
             difference.subject,
-            spelled(ranges),
+            spelled(where),
             difference.what,
             difference.old,
             difference.new,

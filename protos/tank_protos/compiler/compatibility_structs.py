@@ -45,9 +45,11 @@ class Difference:
 class Comparer:
     """Walks two layouts of one version side by side."""
 
-    def __init__(self, old: Message, new: Message) -> None:
+    def __init__(self, old: Message, new: Message, renamed: dict[tuple[str, str], str]) -> None:
+        """`renamed`: the new names of fields, by struct and field; here they are added, and used."""
         self._old = old
         self._new = new
+        self._renamed = renamed
         self._is_flexible_alike = old.root.has_tags == new.root.has_tags
         self._paired: dict[int, Field] = {}
         """The new field in the place of an old one, by the old one's identity."""
@@ -83,7 +85,9 @@ class Comparer:
         if old.name != new.name and old is not self._old.root:
             what = f"the struct is called {new.name} now; the wire has no names"
             yield Difference(False, old.name, what, old.place, new.place)
-        pairs = self._pair_plain(old, new) + _pair_tagged(old, new) + _pair_absent(old, new)
+        pairs = self._pair_plain(old, new) + _pair_tagged(old, new)
+        self._renamed |= {(old.name, was.name): is_.name for was, is_ in pairs if was.name != is_.name}
+        pairs += self._pair_absent(old, new)
         for before, after in pairs:
             self._paired[id(before)] = after
         yield from _unpaired(old, new, pairs)
@@ -107,11 +111,17 @@ class Comparer:
                     candidates = candidates[candidates.index(alike[0]) + 1 :]
         return pairs
 
+    def _pair_absent(self, old: Struct, new: Struct) -> list[tuple[Field, Field]]:
+        """Fields that this version does not have, by the names that they have in others."""
+        after = {field.name: field for field in new.fields if field.is_absent}
+        names = [(field, self._renamed.get((old.name, field.name), field.name)) for field in old.fields]
+        return [(field, after[name]) for field, name in names if field.is_absent and name in after]
+
     # Fields
 
     def _fields(self, struct: Struct, old: Field, new: Field) -> Iterator[Difference]:
         subject, places = f"{struct.name}.{old.name}", (old.place, new.place)
-        if old.name != new.name:
+        if old.name != new.name and not old.is_absent:
             what = f"is called {new.name} now; the wire has no names"
             yield Difference(False, subject, what, *places)
         if not old.is_absent:
@@ -189,9 +199,10 @@ class Comparer:
         assert isinstance(new, Struct)
         after = {field.name: field for field in new.fields}
         for before in old.fields:
-            if before.name in after:
+            name = self._renamed.get((old.name, before.name), before.name)
+            if name in after:
                 unseen = replace(before, is_absent=True)
-                yield from self._defaults(f"{old.name}.{before.name}", unseen, after[before.name])
+                yield from self._defaults(f"{old.name}.{before.name}", unseen, after[name])
 
     # Types
 
@@ -237,11 +248,6 @@ def _pair_tagged(old: Struct, new: Struct) -> list[tuple[Field, Field]]:
     kept = {field.name for field in new.fields}
     pairs = [(field, after[field.tag]) for field in _tagged(old) if field.tag in after]
     return [(was, is_) for was, is_ in pairs if was.name == is_.name or was.name not in kept]
-
-
-def _pair_absent(old: Struct, new: Struct) -> list[tuple[Field, Field]]:
-    after = {field.name: field for field in new.fields if field.is_absent}
-    return [(field, after[field.name]) for field in old.fields if field.is_absent and field.name in after]
 
 
 def _unpaired(old: Struct, new: Struct, pairs: list[tuple[Field, Field]]) -> Iterator[Difference]:

@@ -48,9 +48,13 @@ class KafkaProtocol:
             key, version, correlation = begin
             message = self._messages.get((Kind.REQUEST, key))
             shown = {"api_key": key, "api_version": version, "correlation_id": correlation}
-            return Head(_LENGTH.size, length, shown, message is not None and version in message.versions)
-        shown = {"correlation_id": begin[0]}
-        return Head(_LENGTH.size, length, shown, self._answered(begin[0], exchange) is not None)
+            unknown = f"no request has the api key {key}" if message is None else ""
+            if message is not None and version not in message.versions:
+                unknown = f"{message.root.name} has no version {version}; known: {message.versions}"
+            return Head(_LENGTH.size, length, shown, unknown)
+        unknown = f"no request with the correlation id {begin[0]} came before; see --api-key"
+        is_known = self._answered(begin[0], exchange) is not None
+        return Head(_LENGTH.size, length, {"correlation_id": begin[0]}, "" if is_known else unknown)
 
     def read(self, payload: memoryview, head: Head, side: Side, exchange: Exchange) -> Reading:
         """See WireProtocol."""

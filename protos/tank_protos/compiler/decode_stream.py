@@ -41,8 +41,8 @@ class Head:
     """Bytes of the payload behind it."""
     shown: dict[str, int]
     """What else it says, for the document."""
-    is_known: bool
-    """Whether there is a message to read the payload as."""
+    unknown: str = ""
+    """Why there is no message to read the payload as; empty: there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class _Stream:
         while at < len(self.data):
             attempt = self._best(at)
             head = attempt.head
-            if head is not None and head.is_known and not attempt.is_whole:
+            if head is not None and not head.unknown and not attempt.is_whole:
                 yield self._truncated(at, attempt)
                 return
             if head is None and attempt.error is None:
@@ -185,9 +185,8 @@ class _Stream:
         attempt.is_whole = head is not None and at + head.size + head.length <= len(self.data)
         if head is None or not attempt.is_whole:
             return attempt
-        if not head.is_known:
-            shown = ", ".join(f"{name} {value}" for name, value in head.shown.items())
-            attempt.error = UnknownMessage(f"no message of the {side.value} has {shown or 'these bytes'}")
+        if head.unknown:
+            attempt.error = UnknownMessage(head.unknown)
             return attempt
         payload = self.data[at + head.size : at + head.size + head.length]
         attempt.reading = self.protocol.read(payload, head, side, self.exchange)
@@ -201,7 +200,7 @@ class _Stream:
             fits = reading is not None and reading.is_laid_out
             answers = fits and attempt.side is Side.BROKER and self._asked(attempt) is not None
             read = reading.error_at if reading is not None else -1
-            return answers, fits, head is not None and head.is_known, read
+            return answers, fits, head is not None and not head.unknown, read
 
         return max((self._attempt(at, side) for side in self.sides), key=rank)
 
@@ -216,7 +215,7 @@ class _Stream:
         if at == len(self.data):
             return True
         head = self._best(at).head
-        return head is None or head.is_known
+        return head is None or not head.unknown
 
     def _next_frame(self, start: int) -> int | None:
         """The first place from `start` on where a frame can be read and another one, or the end, follows.

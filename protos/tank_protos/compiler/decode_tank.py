@@ -48,10 +48,10 @@ class TankProtocol:
         if len(data) < HEADER_BYTES:
             return None
         number, length = _HEADER.unpack_from(data)
-        message = self._message(number, side)
+        unknown = "" if self._message(number, side) else f"no message of the {side.value} has the id {number}"
         if length > MAX_FRAME_BYTES:
             raise OutOfRange(f"id {number} with {length} bytes is announced; the limit is {MAX_FRAME_BYTES}")
-        return Head(HEADER_BYTES, length, {"id": number}, message is not None)
+        return Head(HEADER_BYTES, length, {"id": number}, unknown)
 
     def read(self, payload: memoryview, head: Head, side: Side, exchange: Exchange) -> Reading:
         """See WireProtocol."""
