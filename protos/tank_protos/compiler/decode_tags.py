@@ -36,8 +36,10 @@ class TagReader:
 
     def _loop(self, count: str, prefix: str) -> None:
         body, owner = self._body, self._body.owner
+        kept = owner.temporary(f"{prefix}kept")
         tag, end = owner.temporary(f"{prefix}tag"), owner.temporary(f"{prefix}tag_end")
         self._out.line(f"{tag} = -1")
+        self._out.line(f"{kept}: list[UnknownTag] = []")
         with self._out.block(f"while {count}:"):
             self._out.line(f"{count} -= 1")
             self._out.line(f"{tag}, at, {end} = read_tag(payload, at, {tag})")
@@ -47,8 +49,9 @@ class TagReader:
                     body.flush()
             with self._out.block("else:"):
                 self._out.line("if keep_unknown:")
-                self._out.line(f"    {body.unknown} += (UnknownTag({tag}, payload[at:{end}].tobytes()),)")
+                self._out.line(f"    {kept}.append(UnknownTag({tag}, payload[at:{end}].tobytes()))")
                 self._out.line(f"at = {end}")
             self._out.line(f"if at != {end}:")
             self._out.line(f'    raise wrong_tag("{body.struct.name}", {tag}, at - {end})')
+        self._out.line(f"{body.unknown} = tuple({kept})")
         owner.uses |= {"read_tag", "wrong_tag"}

@@ -37,7 +37,9 @@ def module(protocol: Protocol) -> str:
         out.line(f"_{kind.name}S: Final[_Table] = {{")
         for message, header in _headed(protocol, kind):
             versions = range(message.versions.low, message.versions.high_end + 1)
-            found = "".join(f"{header_version(header, message, version)}, " for version in versions)
+            # A comma behind the last would have the formatter give each its own line.
+            found = ", ".join(str(header_version(header, message, version)) for version in versions)
+            found += "," if len(versions) == 1 else ""
             out.line(f"    {message.id}: ({message.versions.low}, ({found})),")
         out.line("}")
         out.line(

@@ -125,7 +125,7 @@ def _default(field: Field) -> str:
 
 def _presence(field: Field) -> str:
     parts = []
-    if field.versions is not None:
+    if field.versions is not None and field.versions != field.tagged:
         parts.append(f"versions {field.versions}")
     if field.when is not None:
         parts.append(f"when {_cell(field.when.text)}")
