@@ -11,24 +11,18 @@ from hypothesis import strategies as st
 from tank_protos.compiler import compatibility, layouts
 from tank_protos.compiler.dissect import DissectedValue, dissect
 from tank_protos.compiler.errors import DefinitionError
-from tank_protos.compiler.interpreter import Value, default_of, lay_out
+from tank_protos.compiler.interpreter import default_of, lay_out
 from tank_protos.compiler.loading import load_protocol
 from tank_protos.compiler.schema import (
-    BOOL,
-    FLOAT64,
     UUID,
     Array,
-    Bytes,
-    Element,
     Field,
     Message,
     Protocol,
-    Scalar,
     Struct,
-    Text,
-    Type,
 )
 from tests.support.random_evolution import RENAMED, Evolution, text_of
+from tests.support.random_values import random_struct
 
 SAMPLES, MANY_SAMPLES = 12, 300
 Read: TypeAlias = "dict[str, tuple[bool, object]]"
@@ -39,42 +33,9 @@ def protocol(text: str, name: str) -> Protocol:
     return load_protocol(name, [(f"{name}.json", text)])
 
 
-# Values to write
-
-
-def value(random: Random, field: Field, kind: Type | Element, *, is_default: bool) -> Value:
-    """What a program may set the field to; `is_default`: nobody set anything."""
-    if is_default:
-        return default_of(field)
-    if field.nullable is not None and kind is field.type and random.random() < 0.3:
-        return None
-    if isinstance(kind, Array):
-        count = random.randint(1, 2)
-        return [value(random, field, kind.element, is_default=False) for _ in range(count)]
-    if isinstance(kind, Struct):
-        return struct(random, kind, is_default=is_default)
-    if isinstance(kind, Text):
-        return "text" + str(random.randint(0, 99))
-    if isinstance(kind, Bytes):
-        return random.randbytes(random.randint(1, 9))
-    if kind is UUID:
-        return random.randbytes(16)
-    if kind is BOOL:
-        return random.random() < 0.5
-    if kind is FLOAT64:
-        return random.random()
-    assert isinstance(kind, Scalar)
-    return random.randint(kind.low, kind.high)
-
-
-def struct(random: Random, kind: Struct, *, is_default: bool) -> dict[str, Value]:
-    found = {field.name: value(random, field, field.type, is_default=is_default) for field in kind.fields}
-    return found | {"unknown_tags": []}
-
-
 def written(random: Random, message: Message, version: int, count: int) -> list[bytes]:
     root = layouts.of_version(message, version).root
-    samples = [struct(random, root, is_default=at == 0) for at in range(count)]
+    samples = [random_struct(random, root, is_default=at == 0) for at in range(count)]
     return [lay_out(message, sample, version) for sample in samples]
 
 

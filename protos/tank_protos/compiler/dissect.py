@@ -127,9 +127,13 @@ class _Walk:
         unknown: dict[str, DissectedValue] = {}
         self.place = f"{kind.name}.{UNKNOWN_TAGS}"
         count, self.at = varint.read(self.payload, self.at)
+        before = -1
         for _ in range(count):
             self.place = f"{kind.name}.{UNKNOWN_TAGS}"
             tag, self.at = varint.read(self.payload, self.at)
+            if tag <= before:
+                raise OutOfRange(f"the tag {tag} follows {before}; tags must rise")
+            before = tag
             size, self.at = varint.read(self.payload, self.at)
             end = self.at + size
             if tag in known and end <= len(self.payload):
