@@ -17,10 +17,10 @@ FRAMES ?= 1000000
 SHORT_FRAMES ?= 60000
 KILLS ?= 200
 
-.PHONY: help setup kernel run check unit unit-pure test fuzz fuzz-short crash long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh docs wheel ci clean
+.PHONY: help setup kernel run check unit unit-pure test fuzz fuzz-short fuzz-sanitized crash long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh docs wheel ci clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(VENV)/bin/python:
 	@if [ -z "$(PYTHON)" ]; then echo "Tank Cluster needs Python 3.11 or newer on the PATH; or say which: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; fi
@@ -75,11 +75,14 @@ unit-pure: $(VENV)/.ready-dev ## the fast tests without the compiled kernel
 test: $(VENV)/.ready-dev ## unit + integration + Spark, in their short form
 	@pytest -q -m 'not long'
 
-fuzz: $(VENV)/.ready-dev ## one million bad frames (FRAMES=N)
-	@$(BIN)/python -m tests.fuzz.run --frames $(FRAMES)
+fuzz: $(VENV)/.ready-dev ## one million bad frames, on each kernel (FRAMES=N)
+	@$(BIN)/python -m tests.fuzz.run --both-kernels --frames $(FRAMES)
 
 fuzz-short: $(VENV)/.ready-dev
 	@$(BIN)/python -m tests.fuzz.run --frames $(SHORT_FRAMES)
+
+fuzz-sanitized: $(VENV)/.ready-dev ## bad frames over a kernel that watches its own memory (FRAMES=N; needs gcc)
+	@$(BIN)/python -m tests.fuzz.sanitized --frames $(FRAMES)
 
 crash: $(VENV)/.ready-dev ## kill -9 the broker under load, again and again (KILLS=N)
 	@TANK_KILLS=$(KILLS) pytest -q -m crash tests/crash

@@ -16,7 +16,7 @@ from tank_protos.bundle_arrow import MAX_TIMESTAMP_MS, Chunk, decode_arrow
 from tank_protos.errors import InvalidBundle
 from tests.fuzz import random_bundles
 from tests.fuzz.codec_target import MEASURED_SHARE, within_memory
-from tests.fuzz.random_bundles import BASE, Row
+from tests.fuzz.random_bundles import BASE, Row, exact
 from tests.support.slow_bundle import Bad, slow_decode
 
 MAX_BYTES: Final = 1 << 20
@@ -56,7 +56,7 @@ def _slow(data: bytes, base: int = BASE) -> list[Row] | None:
 
 def _judged(data: bytes, rows: list[Row] | None) -> None:
     """The broker looks at the head alone: it may take what readers refuse, and never the other way."""
-    batch = memoryview(bundle.as_batch(data))
+    batch = exact(bundle.as_batch(data))
     header, alone = _validated(batch), _header(data)
     if header is None:
         assert rows is None, "the broker refuses what is good"

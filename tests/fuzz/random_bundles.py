@@ -1,5 +1,6 @@
 """Bundles to begin with: good ones of every shape, bad ones that are bad inside, and bombs."""
 
+from array import array
 from functools import cache
 from random import Random
 from typing import Final, NamedTuple
@@ -151,6 +152,11 @@ def _other_head(chance: Random, head: bytes) -> bytes:
         numbers = chance.choice((0, 1, BASE, (1 << 63) - 2, (1 << 63) - 1, (1 << 64) - 1))
         rest = (b"" if count else rest[:1]) + numbers.to_bytes(8, "little") + rest[8 if count else 9 :]
     return bytes((flags,)) + rest
+
+
+def exact(data: bytes) -> memoryview:
+    """The same bytes in memory that ends behind them: one byte more belongs to somebody else."""
+    return memoryview(array("B", data)) if data else memoryview(b"")
 
 
 @cache

@@ -6,8 +6,10 @@ failures there were.
 
 import argparse
 import faulthandler
+import os
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,9 +22,10 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 
-from tests.fuzz import bundle_target, codec_target, live_target, session_target
+from tank_protos import kernel
+from tests.fuzz import bundle_target, codec_target, live_target, session_target, twin_target
 
-SHARES = {"messages": 0.4, "batches": 0.25, "chunks": 0.05, "sessions": 0.25, "live": 0.05}
+SHARES = {"messages": 0.35, "batches": 0.2, "chunks": 0.05, "twins": 0.1, "sessions": 0.25, "live": 0.05}
 """How the frames are divided: the slower a target, the fewer it gets."""
 
 CASE_TIMEOUT_S = 30.0
@@ -52,6 +55,7 @@ _ALONE: dict[str, Case] = {
     "messages": codec_target.message,
     "batches": bundle_target.batch,
     "chunks": bundle_target.chunk,
+    "twins": twin_target.twins,
     "sessions": session_target.conversation,
 }
 """The targets whose cases need nothing but chance."""
@@ -79,7 +83,10 @@ def drive(target: str, case: Case, cases: Iterator[int], frames_each: int, seed:
         try:
             tally.refused += case(chance_for(target, seed, number)) or Counter()
         except Exception:
-            replay = f"python -m tests.fuzz.run --seed {seed} --target {target} --case {number}"
+            replay = (
+                f"TANK_KERNEL={kernel.NAME} python -m tests.fuzz.run --seed {seed} --target {target}"
+                f" --case {number}"
+            )
             tally.failures.append(f"{traceback.format_exc()}replay: {replay}")
             print(tally.failures[-1], file=sys.stderr, flush=True)
         tally.frames += frames_each
@@ -127,6 +134,9 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--target", choices=list(SHARES), action="append", help="only this one; may be repeated"
     )
+    parser.add_argument(
+        "--both-kernels", action="store_true", help="all of it twice, where the compiled kernel is built"
+    )
     parser.add_argument("--case", type=int, help="replay this case of the one target")
     return parser.parse_args(given)
 
@@ -134,6 +144,8 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
 def main(given: list[str] | None = None) -> int:
     """Runs the targets and prints one line for each; returns the exit code."""
     arguments = _arguments(given)
+    if arguments.both_kernels and kernel.NAME == "compiled":
+        return _run_both(arguments)
     before = signal.signal(signal.SIGALRM, _on_alarm)
     try:
         return _run(arguments)
@@ -141,8 +153,22 @@ def main(given: list[str] | None = None) -> int:
         signal.signal(signal.SIGALRM, before)
 
 
+def _run_both(arguments: argparse.Namespace) -> int:
+    """Each kernel in a process of its own, with the same frames. Returns the worse exit code."""
+    command = [sys.executable, "-m", "tests.fuzz.run", f"--frames={arguments.frames}"]
+    command += [f"--seed={arguments.seed}", *(f"--target={target}" for target in arguments.target or ())]
+    worst = 0
+    for name in ("compiled", "pure"):
+        done = subprocess.run(command, env=os.environ | {"TANK_KERNEL": name}, check=False)
+        worst = max(worst, abs(done.returncode))
+    return worst
+
+
 def _run(arguments: argparse.Namespace) -> int:
     targets = arguments.target or list(SHARES)
+    print(f"kernel: {kernel.NAME}", flush=True)
+    if not kernel.PAIRS:
+        targets = [target for target in targets if target != "twins"]
     whole = sum(SHARES[target] for target in targets)
     frames = failures = 0
     for target in targets:

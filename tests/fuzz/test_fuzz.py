@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from tank_protos import bundle
+from tank_protos import bundle, kernel
 from tank_protos.framing import frame
 from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceTopic
-from tests.fuzz import live_target, mutate, run, seeds
+from tests.fuzz import live_target, mutate, run, seeds, twin_target
 from tests.support.raw_client import RawConnection
 
 LAST_LINE = re.compile(r"([0-9,]+) frames, ([0-9]+) failures\n$")
@@ -55,7 +55,8 @@ def test_a_failure_says_how_to_replay_it(capsys: pytest.CaptureFixture[str]) -> 
     assert (tally.frames, len(tally.failures)) == (5, 1)
     shown = capsys.readouterr().err
     assert "AssertionError: found" in shown
-    assert shown.endswith("replay: python -m tests.fuzz.run --seed 7 --target messages --case 3\n")
+    command = f"TANK_KERNEL={kernel.NAME} python -m tests.fuzz.run --seed 7 --target messages --case 3"
+    assert shown.endswith(f"replay: {command}\n")
 
 
 def test_a_hang_is_a_failure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,6 +73,16 @@ def test_a_hang_is_a_failure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         signal.signal(signal.SIGALRM, before)
     assert len(tally.failures) == 1
     assert "no end after 0.05 s" in capsys.readouterr().err
+
+
+def test_every_compiled_function_is_compared_with_the_plain_one() -> None:
+    names = {pair.plain.__name__ for pair in kernel.PAIRS}
+    assert names <= set(twin_target.DRIVERS) | twin_target.ELSEWHERE, "a twin that the fuzzer does not know"
+
+
+@pytest.mark.skipif(not kernel.PAIRS, reason="the compiled kernel is not built")
+def test_compiled_functions_say_what_the_plain_ones_say() -> None:
+    assert run.main(["--target", "twins", "--frames", "8000"]) == 0
 
 
 def test_every_message_has_seeds() -> None:

@@ -1,0 +1,162 @@
+"""Compiled functions beside the plain ones whose place they take: the same value, or the same error.
+
+Each function gets what its callers may give it, good and bad, in buffers that end where their bytes end.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from tank_protos import bundle, bundle_arrow, kernel, produce_run
+from tank_protos.bundle_decode import Message, unpacked
+from tank_protos.errors import InvalidBundle, WireError
+from tests.fuzz import mutate, random_bundles
+from tests.fuzz.random_bundles import exact
+
+TWINNED: Final = (bundle, bundle_arrow, produce_run)
+"""Importing them puts all pairs into `kernel.PAIRS`."""
+
+ELSEWHERE: Final = frozenset(("record_batch",))
+"""Twins that other targets try, each against a reader of its own: run those under both kernels."""
+
+_ODD_SHARE: Final = 0.2
+_PREFIX: Final = b"\x00\x00\x00\x00\x00\x00\x01\x04gold\x01\x00\x00"
+"""From the client id to the partition: a produce's bytes before its bundle."""
+
+Call = Callable[[Callable[..., Any]], Any]
+"""Calls the function that it is given, with arguments made anew: some are changed by who gets them."""
+
+
+def twins(chance: Random) -> None:
+    """One call of one function, both ways."""
+    pair = chance.choice(kernel.PAIRS)
+    name = pair.plain.__name__
+    if name in ELSEWHERE:
+        return
+    call = DRIVERS[name](chance)
+    plain, compiled = _outcome(pair.plain, call), _outcome(pair.compiled, call)
+    assert plain == compiled, f"{name}: plain {plain}, compiled {compiled}"
+
+
+def _outcome(function: Callable[..., Any], call: Call) -> object:
+    """What came out, in a form that can be compared."""
+    try:
+        return call(function)
+    except WireError as error:
+        return type(error), error.reason, str(error)
+
+
+def _read_header(chance: Random) -> Call:
+    data, before = random_bundles.bad(chance), chance.choice((0, 0, 1, 5))
+    offset = before if chance.random() < 0.9 else before + len(data) + chance.randrange(-2, 9)
+    return lambda read_header: read_header(exact(bytes(before) + data), max(offset, 0))
+
+
+def _validate(chance: Random) -> Call:
+    data = bundle.as_batch(random_bundles.bad(chance))
+    if chance.random() < 0.3:
+        data = mutate.payload(chance, data, data)
+    return lambda validate: validate(exact(data))
+
+
+def _message_set(chance: Random) -> tuple[bundle.BundleHeader, bytes, int]:
+    """A header that was read, and the unpacked set that it may or may not be right about."""
+    while True:
+        data = random_bundles.bad(chance)
+        try:
+            header = bundle.read_header(data)
+            body, start = unpacked(data, header, 1 << 20)
+        except InvalidBundle:
+            continue
+        return header, bytes(body), start
+
+
+def _parse_dense(chance: Random) -> Call:
+    _, data, start = _message_set(chance)
+    return lambda parse_dense: parse_dense(exact(data), start)
+
+
+def _parse_sparse(chance: Random) -> Call:
+    header, data, start = _message_set(chance)
+    first, last = (header.first, header.last) if header.sparse else (1, header.messages)
+    return lambda parse_sparse: parse_sparse(exact(data), start, header.messages, first, last)
+
+
+def _columns(chance: Random) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
+    """Numbers, timestamps, keys and values of messages, sometimes ones that cannot be encoded."""
+    made = random_bundles.good(chance)
+    numbers, stamps, keys, values = (list(column) for column in zip(*made.rows, strict=True))
+    at = chance.randrange(len(values))
+    if chance.random() < _ODD_SHARE:
+        numbers[at] = chance.choice((-1, 0, numbers[0], 1 << 33, (1 << 63) - 1, 1 << 64))
+        stamps[at] = chance.choice((-1, stamps[0], 1 << 64))
+        keys[at] = chance.choice((b"k" * 256, memoryview(b"view"), bytearray(b"array"), b"", None))
+        values[at] = chance.choice((None, memoryview(b"view"), bytearray(b"array"), b""))
+    if chance.random() < _ODD_SHARE / 4:
+        chance.choice((numbers, stamps, keys, values)).pop()
+    return numbers, stamps, keys, values
+
+
+def _encode(chance: Random) -> Call:
+    _, stamps, keys, values = _columns(chance)
+    codec = chance.choice((None, *bundle.Codec))
+    given = stamps[0] if stamps and chance.random() < 0.3 else stamps
+    held = keys if chance.random() < 0.7 else None
+    return lambda encode: encode(values, timestamps=given, keys=held, codec=codec, topic="gold")
+
+
+def _encode_sparse(chance: Random) -> Call:
+    numbers, stamps, keys, values = _columns(chance)
+    return lambda encode_sparse: encode_sparse(numbers, values, timestamps=stamps, keys=keys)
+
+
+def _tuples(chance: Random) -> Call:
+    made = random_bundles.good(chance)
+    numbers, stamps, keys, values = (list(column) for column in zip(*made.rows, strict=True))
+    held = keys if any(keys) else None
+    counted = numbers if made.bundle[0] & 0x40 else range(numbers[0], numbers[-1] + 1)
+    return lambda tuples: tuples(Message, counted, stamps, held, values)
+
+
+def _produce_run(chance: Random) -> Call:
+    """A receive buffer full of produces, some of which end the run; found in one go or in two."""
+    frames = []
+    for number in range(chance.choice((1, 2, 5, 20))):
+        content = bundle.encode([chance.randbytes(chance.choice((0, 9, 3000)))], timestamps=1)
+        if chance.random() < 0.15:
+            content = random_bundles.bad(chance)
+        payload = b"\x02\x00" + number.to_bytes(4, "little") + _PREFIX + bundle.as_batch(content)
+        frames.append(mutate.frame(chance, 1, payload))
+    data = b"".join(frames)
+    end = chance.randrange(len(data) + 1) if chance.random() < 0.2 else len(data)
+    most, largest = chance.choice((1, 3, 1000)), chance.choice((100, 1 << 20))
+    room, begin = chance.choice((50, 1 << 20)), chance.choice((0, 0, 1))
+    return lambda kind: _found(kind(), data, end, most, largest, room, begin)
+
+
+def _found(run: Any, data: bytes, end: int, most: int, largest: int, room: int, begin: int) -> object:
+    """Everything that a run says of itself."""
+    buffer = bytearray(data)
+    view = memoryview(buffer)
+    answers = run.find(buffer, view, 0, end, _PREFIX, most, largest)
+    answers += run.find(buffer, view, run.at, end, _PREFIX, most, largest)
+    start = min(begin, run.batches)
+    records = run.records(start, 7, 100, room, most, 1_700_000_000_000, 5, 3, 0)
+    stored = b"".join(run.slices(start, run.batches))
+    rest = bytes(view[run.at : end])
+    levels = (run.at, run.batches, run.batch_bytes, run.messages)
+    run.clear()
+    return answers, records, stored, rest, levels, run.batches
+
+
+DRIVERS: Final[dict[str, Callable[[Random], Call]]] = {
+    "read_header": _read_header,
+    "validate": _validate,
+    "parse_dense": _parse_dense,
+    "parse_sparse": _parse_sparse,
+    "encode": _encode,
+    "encode_sparse": _encode_sparse,
+    "tuples": _tuples,
+    "ProduceRun": _produce_run,
+}
+"""By the name of a function: what makes a call of it."""
