@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def show_cells(
         table.add_column(head, justify="right" if to_right else "left", overflow="fold")
     styles = {"NO": "red", "yes": "green"}
     for line in lines:
-        table.add_row(*(f"[{styles[cell]}]{cell}[/]" if cell in styles else cell for cell in line))
+        table.add_row(*(Text(cell, styles.get(cell, "")) for cell in line))
     width = None if sys.stdout.isatty() else 170
     Console(width=width).print(table)
 
