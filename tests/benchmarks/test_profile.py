@@ -6,20 +6,20 @@ from benchmarks.profile import COMPILED, CRC, INTERPRETER, LIBRARY, OTHER_SYSTEM
 
 KERNEL = "([kernel.kallsyms])"
 TEXT = f"""
-	ffffffff81b6a330 _copy_to_iter {KERNEL}
-	ffffffff8200fa48 tcp_recvmsg_locked {KERNEL}
-	ffffffff81e2edd0 __x64_sys_recvfrom {KERNEL}
-	ffffffff821ecc51 do_syscall_64 {KERNEL}
-	          10a974 __libc_recv (/usr/lib/libc.so.6)
+    ffffffff81b6a330 _copy_to_iter {KERNEL}
+    ffffffff8200fa48 tcp_recvmsg_locked {KERNEL}
+    ffffffff81e2edd0 __x64_sys_recvfrom {KERNEL}
+    ffffffff821ecc51 do_syscall_64 {KERNEL}
+              10a974 __libc_recv (/usr/lib/libc.so.6)
 
 
-	ffffffff81b6d74d copy_folio_from_iter_atomic {KERNEL}
-	ffffffff816b7b89 do_pwritev {KERNEL}
-	ffffffff821ecc51 do_syscall_64 {KERNEL}
-	           fe261 pwritev64v2 (/usr/lib/libc.so.6)
+    ffffffff81b6d74d copy_folio_from_iter_atomic {KERNEL}
+    ffffffff816b7b89 do_pwritev {KERNEL}
+    ffffffff821ecc51 do_syscall_64 {KERNEL}
+               fe261 pwritev64v2 (/usr/lib/libc.so.6)
 
-	    7f1 _PyEval_EvalFrameDefault+0x12 (/usr/lib/libpython3.11.so.1.0)
-	    7f2 Py_BytesMain (/usr/lib/libpython3.11.so.1.0)
+        7f1 _PyEval_EvalFrameDefault+0x12 (/usr/lib/libpython3.11.so.1.0)
+        7f2 Py_BytesMain (/usr/lib/libpython3.11.so.1.0)
 
 """
 
