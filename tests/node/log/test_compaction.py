@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from tank_node.log import compaction
-from tank_node.log.compaction import RETRY_MS
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome, ProducerVerdict
 from tank_node.log.record import BREAK, REWRITTEN
@@ -260,9 +259,9 @@ def test_a_round_that_found_no_room_leaves_nothing_and_waits_before_the_next() -
     log.maintain(1000, log.last)
     assert (log.state, log.compacted_through, folder.fault.paths()) == (LogState.ACTIVE, 0, before)
     folder.fault.capacity_bytes = None
-    log.maintain(1000 + RETRY_MS - 1, log.last)
+    log.maintain(1000 + compaction.RETRY_MS - 1, log.last)
     assert log.compacted_through == 0
-    log.maintain(1000 + RETRY_MS, log.last)
+    log.maintain(1000 + compaction.RETRY_MS, log.last)
     assert log.compacted_through == 20
     assert sum(value.startswith(b"0") for value in read_all(log).values()) == 1
 
