@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _KEEP_SIZE = 0x01  # FALLOC_FL_KEEP_SIZE of linux/falloc.h
+_RANGE_WRITE = 0x02  # SYNC_FILE_RANGE_WRITE of linux/fs.h
 
 
 class Entry(NamedTuple):
@@ -65,6 +66,11 @@ class Disk(Protocol):
 
     def sync(self, fd: int) -> None:
         """The file's bytes and length are on the disk when this returns."""
+        ...
+
+    def begin_sync(self, fd: int) -> None:
+        """A hint that `sync` comes next: the disk may begin to take the file's bytes. Tells no errors: those
+        are for `sync`."""
         ...
 
     def sync_folder(self, path: str) -> None:
@@ -195,6 +201,10 @@ class OsDisk:
 
     def sync(self, fd: int) -> None:
         os.fdatasync(fd)
+
+    def begin_sync(self, fd: int) -> None:
+        # Without one of the WAIT flags it leaves an error of the disk to the fdatasync that follows.
+        self._libc.sync_file_range(fd, ctypes.c_longlong(0), ctypes.c_longlong(0), _RANGE_WRITE)
 
     def sync_folder(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

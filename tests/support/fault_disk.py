@@ -212,6 +212,9 @@ class FaultDisk:
         for position, content in pending:
             _apply(file.durable, position, content)
 
+    def begin_sync(self, fd: int) -> None:
+        """Only a hint: nothing is durable by it."""
+
     def sync_folder(self, path: str) -> None:
         self._change()
         for name, node in self._name_changes.pop(path, []):

@@ -53,8 +53,10 @@ def _after(log: "PartitionLog", end: int) -> None:
     log.synced = min(log.synced, end)
     log.high_water_mark = min(log.high_water_mark, end)
     log.compacted_through = min(log.compacted_through, end)
-    if log.flushing is not None:
-        log.flushing.through = min(log.flushing.through, end)
+    for work in log.planned, log.flushing:
+        while work is not None:
+            work.through = min(work.through, end)
+            work = work.next
     while log.epochs and log.epochs[-1][1] > end:
         log.epochs.pop()
     log.forget()

@@ -1,6 +1,5 @@
 """Disks that fill up, refuse an fsync, refuse a write, and processes without descriptors."""
 
-import queue
 import threading
 from collections.abc import Callable
 
@@ -20,6 +19,7 @@ from tank_node.log.producers import Outcome
 from tank_node.log.settings import LogSettings
 from tests.support.fault_disk import FaultDisk
 from tests.support.logs import FOLDER, Folder, append, error_of, read_all
+from tests.support.posting import Posting
 
 
 def test_a_full_disk_is_an_error_reads_go_on_and_writes_resume() -> None:
@@ -158,22 +158,10 @@ def test_a_file_that_cannot_be_synced_on_closing_fails_its_log() -> None:
     assert log.state is LogState.FAILED
 
 
-class Loop:
-    """Where the flusher posts to: runs what was posted when the test says so."""
-
-    def __init__(self) -> None:
-        self.posted: queue.SimpleQueue[object] = queue.SimpleQueue()
-
-    def run_one(self) -> None:
-        posted = self.posted.get(timeout=10)
-        assert callable(posted)
-        posted()
-
-
 def test_the_flusher_syncs_in_threads_and_tells_the_loop() -> None:
     folder = Folder()
-    loop, heard = Loop(), list[PartitionLog]()
-    flusher = Flusher(folder.disk, loop.posted.put, heard.append)
+    loop, heard = Posting(), list[PartitionLog]()
+    flusher = Flusher(folder.disk, loop.post, heard.append)
     logs = [folder.log(partition) for partition in range(10)]
     for log in logs:
         append(log, b"a")
@@ -191,8 +179,8 @@ def test_the_flusher_syncs_in_threads_and_tells_the_loop() -> None:
 
 def test_the_flusher_tells_of_errors_too() -> None:
     folder = Folder()
-    loop, heard = Loop(), list[PartitionLog]()
-    flusher = Flusher(folder.disk, loop.posted.put, heard.append)
+    loop, heard = Posting(), list[PartitionLog]()
+    flusher = Flusher(folder.disk, loop.post, heard.append)
     log = folder.log()
     append(log, b"a")
     folder.fault.fail_sync = lambda path: True
@@ -222,8 +210,8 @@ def test_a_truncation_during_an_fsync_is_not_taken_for_durable() -> None:
 
 def test_closing_the_flusher_finishes_what_is_under_way() -> None:
     folder = Folder()
-    loop, heard = Loop(), list[PartitionLog]()
-    flusher = Flusher(folder.disk, loop.posted.put, heard.append)
+    loop, heard = Posting(), list[PartitionLog]()
+    flusher = Flusher(folder.disk, loop.post, heard.append)
     log = folder.log()
     append(log, b"a")
     flusher.request(log, 1)
@@ -234,8 +222,8 @@ def test_closing_the_flusher_finishes_what_is_under_way() -> None:
 
 def test_no_fsync_waits_behind_long_work_and_closing_cancels_it() -> None:
     folder = Folder()
-    loop, heard = Loop(), list[PartitionLog]()
-    flusher = Flusher(folder.disk, loop.posted.put, heard.append, threads=1)
+    loop, heard = Posting(), list[PartitionLog]()
+    flusher = Flusher(folder.disk, loop.post, heard.append, threads=1)
     log = folder.log()
     may_end, ends = threading.Event(), list[str]()
 
@@ -255,8 +243,8 @@ def test_no_fsync_waits_behind_long_work_and_closing_cancels_it() -> None:
 
 def test_the_checkpoint_is_written_in_a_thread_when_something_changed() -> None:
     folder = Folder()
-    loop = Loop()
-    flusher = Flusher(folder.disk, loop.posted.put)
+    loop = Posting()
+    flusher = Flusher(folder.disk, loop.post)
     log = folder.log()
     append(log, b"a")
     log.flush()
@@ -326,7 +314,7 @@ def test_what_was_staged_before_damage_was_found_is_refused_not_forgotten() -> N
 
 def test_an_older_checkpoint_never_replaces_a_newer_one() -> None:
     folder = Folder()
-    loop = Loop()
+    loop = Posting()
     log = folder.log()
     for value in (b"a", b"b", b"c"):
         append(log, value)
@@ -337,7 +325,7 @@ def test_an_older_checkpoint_never_replaces_a_newer_one() -> None:
         def run(self, job: Callable[[], None], done: Callable[[], None]) -> None:
             jobs.append(job)
 
-    folder.data.write_checkpoint_with(Slow(folder.disk, loop.posted.put))
+    folder.data.write_checkpoint_with(Slow(folder.disk, loop.post))
     log.truncate_to(1)
     jobs[0]()
     log = folder.kill()

@@ -1,0 +1,97 @@
+"""One fsync for everybody who waits, and the next one without the loop between."""
+
+import random
+import threading
+
+from tank_node.log.flusher import Flusher
+from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.settings import LogSettings
+from tests.support.logs import Folder, append, read_all
+from tests.support.posting import Posting
+
+
+class SlowDisk:
+    """A flusher whose first fsync waits until the test lets it go on; the loop runs when the test says so."""
+
+    def __init__(self, settings: LogSettings | None = None) -> None:
+        self.folder = Folder(settings=settings) if settings else Folder()
+        self.log = self.folder.log()
+        self.loop, self.heard = Posting(), list[PartitionLog]()
+        self.flusher = Flusher(self.folder.disk, self.loop.post, self.heard.append)
+        self.began, self.may_go_on = threading.Event(), threading.Event()
+        self.fails = False
+        self.folder.fault.fail_sync = self._wait
+        append(self.log, b"a")
+        self.flusher.request(self.log, 1)
+        assert self.began.wait(10)
+
+    def _wait(self, path: str) -> bool:
+        self.began.set()
+        assert self.may_go_on.wait(10)
+        return self.fails
+
+    def append(self, value: bytes) -> None:
+        """During the first fsync."""
+        append(self.log, value)
+        self.flusher.request(self.log, self.log.last)
+
+    def end(self) -> None:
+        """Lets the disk go on, and the threads end; the loop hears of all of it afterwards."""
+        self.may_go_on.set()
+        self.flusher.close()
+
+
+def test_what_came_during_an_fsync_is_synced_before_the_loop_hears_of_the_first() -> None:
+    for seed in range(5):
+        slow = SlowDisk()
+        slow.append(b"b")
+        slow.append(b"c")
+        slow.end()
+        assert slow.log.synced == 3
+        assert slow.heard == [slow.log, slow.log], "two rounds: the second served both"
+        slow.folder.fault.lose_power(random.Random(seed))
+        assert read_all(slow.folder.reopen_after_power_loss()) == {1: b"a", 2: b"b", 3: b"c"}
+
+
+def test_the_next_round_takes_in_a_segment_that_began_meanwhile() -> None:
+    slow = SlowDisk(LogSettings(segment_bytes=100))
+    slow.append(b"b" * 50)
+    slow.append(b"c" * 80)
+    assert len(slow.log.segments) > 1
+    slow.end()
+    assert slow.log.synced == 3
+    slow.folder.fault.lose_power(random.Random(1))
+    assert read_all(slow.folder.reopen_after_power_loss()) == {1: b"a", 2: b"b" * 50, 3: b"c" * 80}
+
+
+def test_after_a_failed_fsync_no_other_is_tried() -> None:
+    slow = SlowDisk()
+    slow.append(b"b")
+    slow.fails = True
+    syncs = slow.folder.fault.syncs
+    slow.end()
+    assert slow.folder.fault.syncs == syncs
+    assert (slow.log.state, slow.log.synced) == (LogState.FAILED, 0)
+    assert all(file.pins == 0 for segment in slow.log.segments for file in segment.files())
+
+
+def test_what_is_cut_before_the_next_round_begins_is_not_taken_for_durable() -> None:
+    slow = SlowDisk()
+    slow.append(b"b")
+    slow.append(b"c")
+    slow.folder.fault.fail_sync = lambda path: False  # truncation syncs, too
+    slow.log.truncate_to(1)
+    append(slow.log, b"other")
+    slow.end()
+    assert (slow.log.synced, slow.log.written) == (1, 2)
+    slow.log.flush()
+    assert slow.log.synced == 2
+
+
+def test_a_deleted_log_leaves_no_file_open() -> None:
+    slow = SlowDisk()
+    slow.append(b"b")
+    files = [file for segment in slow.log.segments for file in segment.files()]
+    slow.log.abandon()
+    slow.end()
+    assert [file.fd for file in files] == [-1, -1]
