@@ -1,18 +1,21 @@
 """Chunks to Arrow record batches, for Spark: no Python object per message where the format allows it.
 
-pyarrow and numpy (extra `[spark]`) are imported when a decoder is made, not when this module is.
+pyarrow and numpy (extra `[spark]`) are imported when a batch is made, not when this module is.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tank_protos.bundle_decode import bounds, read_wanted
-from tank_protos.bundle_header import MAX_MESSAGE_SET_BYTES, MAX_SEQUENCE_NUMBER
-from tank_protos.bundle_kernel import MessageSet
-from tank_protos.errors import InvalidBundle
+from tank_protos import varint
+from tank_protos.bundle_decode import bounds, unpacked, wanted_bundles
+from tank_protos.bundle_header import MAX_MESSAGE_SET_BYTES, MAX_SEQUENCE_NUMBER, SAME_TIMESTAMP
+from tank_protos.bundle_kernel import MessageSet, parse_dense, parse_sparse
+from tank_protos.errors import InvalidBundle, WireError
+from tank_protos.kernel import twin
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
     from tank_protos.wire import Buffer
 
+    Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
     Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
     Int32s: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 
@@ -28,6 +32,12 @@ if TYPE_CHECKING:
 BATCH_BYTES = 1024 * 1024
 # Timestamps above are clamped to it: the last millisecond that Spark's and Arrow's signed microseconds hold.
 MAX_TIMESTAMP_MS = (1 << 63) // 1000 - 1
+# Number and timestamp and the ends of value and key take so many bytes a message in a batch.
+_ROW_BYTES = 24
+# The ends of values are signed 32-bit numbers in Arrow.
+_MAX_BATCH_BYTES = (1 << 31) - 1
+
+_first_head = Struct("<BQ").unpack_from
 
 
 class Chunk(NamedTuple):
@@ -43,6 +53,23 @@ class Chunk(NamedTuple):
     upper: int = MAX_SEQUENCE_NUMBER
 
 
+class Part(NamedTuple):
+    """A bundle's message set on its way into a record batch."""
+
+    # Unpacked; the messages lie from `start` to its end.
+    data: Buffer
+    start: int
+    # What the header says of them.
+    messages: int
+    sparse: bool
+    # Numbers of the first and last message.
+    first: int
+    last: int
+    # Wanted are the numbers from `lower` to `upper`, 0 to MAX_SEQUENCE_NUMBER.
+    lower: int
+    upper: int
+
+
 def decode_arrow(
     chunks: Iterable[Chunk], *, batch_bytes: int = BATCH_BYTES, max_bytes: int = MAX_MESSAGE_SET_BYTES
 ) -> Iterator[pa.RecordBatch]:
@@ -52,35 +79,115 @@ def decode_arrow(
     int64, milliseconds, at most MAX_TIMESTAMP_MS. `max_bytes` bounds what a compressed message set may unpack
     to. Raises InvalidBundle when it comes to a bad bundle; what came before it has been yielded.
     """
-    builder = _Builder(batch_bytes)
+    gathered: list[Part] = []
+    size = 0
     for chunk in chunks:
-        base, data, lower, upper = chunk
         try:
-            for messages, numbers in read_wanted(data, base, lower, upper, max_bytes):
-                builder.add(messages, numbers, lower, upper)
-                if builder.size >= batch_bytes:
-                    yield from builder.finish()
+            for part in _parts(chunk, max_bytes):
+                part_bytes = len(part.data) - part.start + _ROW_BYTES * part.messages
+                if gathered and size + part_bytes > _MAX_BATCH_BYTES:
+                    ready, gathered, size = gathered, [], 0
+                    yield from _batches(ready, batch_bytes)
+                gathered.append(part)
+                size += part_bytes
+                if size >= batch_bytes:
+                    ready, gathered, size = gathered, [], 0
+                    yield from _batches(ready, batch_bytes)
         except InvalidBundle:
-            yield from builder.finish()
+            yield from _batches(gathered, batch_bytes)
             raise
-    yield from builder.finish()
+    yield from _batches(gathered, batch_bytes)
 
 
-class _Builder:
-    """Gathers bundles' columns until there is enough for a record batch."""
+def _parts(chunk: Chunk, max_bytes: int) -> Iterator[Part]:
+    """The wanted bundles, unpacked when their turn comes."""
+    lower, upper = max(chunk.lower, 0), min(chunk.upper, MAX_SEQUENCE_NUMBER)
+    for bundle, header, first in wanted_bundles(chunk.data, chunk.base, lower, upper):
+        data, start = unpacked(bundle, header, max_bytes)
+        if len(data) - start > _MAX_BATCH_BYTES:
+            raise InvalidBundle(f"a bundle of {len(data) - start} bytes is too large for a record batch")
+        yield Part(data, start, header.messages, header.sparse, first, first + header.span, lower, upper)
 
-    def __init__(self, batch_bytes: int) -> None:
+
+def _batches(parts: list[Part], batch_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The parts' messages; those before a bad part come before its error."""
+    if not parts:
+        return
+    try:
+        batch = record_batch(parts)
+    except InvalidBundle:
+        if len(parts) == 1:
+            raise
+        for part in parts:
+            yield from _batches([part], batch_bytes)
+        raise
+    if batch.num_rows:
+        yield from _sliced(batch, batch_bytes)
+
+
+def _sliced(batch: pa.RecordBatch, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+    """A bundle may unpack to far more than a batch: it is cut into slices, which copy nothing."""
+    import numpy as np
+
+    count = batch.num_rows
+    offsets = np.frombuffer(batch.column("value").buffers()[1], np.int32, count + 1)
+    begin = 0
+    while begin < count:
+        limit = int(offsets[begin]) + batch_bytes * 3 // 2
+        stop = max(int(np.searchsorted(offsets, limit, side="right")) - 1, begin + 1)
+        yield batch if begin == 0 and stop == count else batch.slice(begin, stop - begin)
+        begin = stop
+
+
+def assembled(
+    count: int, offsets: Any, values: Any, keys: pa.Array | None, numbers: Any, timestamps: Any
+) -> pa.RecordBatch:
+    """A record batch of `count` rows over these buffers, which may be longer than it needs; for both kernels.
+
+    `offsets` are int32, `numbers` and `timestamps` int64; `keys` None: no message has one.
+    """
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.nulls(count, pa.binary()) if keys is None else keys,
+            pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(values)]),
+            pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(numbers)]),
+            pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(timestamps)]),
+        ],
+        ["key", "value", "offset", "timestamp"],
+    )
+
+
+def keys_over(count: int, validity: Any, offsets: Any, data: Any) -> pa.Array:
+    """A column of keys over these buffers: a bit a row, int32 ends, bytes; for the compiled kernel."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.binary(), count, [*map(pa.py_buffer, (validity, offsets, data))])
+
+
+@twin("arrow")
+def record_batch(parts: Sequence[Part]) -> pa.RecordBatch:
+    """The wanted messages of all parts as one record batch, with the columns of `decode_arrow`.
+
+    Raises InvalidBundle when one of the parts is bad.
+    """
+    gathering = _Gathering()
+    for part in parts:
+        gathering.add(part)
+    return gathering.finish()
+
+
+class _Gathering:
+    """The columns of message sets, gathered by numpy."""
+
+    def __init__(self) -> None:
         import numpy
-        import pyarrow
 
-        self._np, self._pa = numpy, pyarrow
-        self._batch_bytes = batch_bytes
-        self._clear()
-
-    def _clear(self) -> None:
-        self.size = 0
+        self._np = numpy
         self._count = 0
-        self._contents: list[bytes] = []
+        # Contents in pieces: of one message set, or a matrix with a message in each row.
+        self._contents: list[Bytes] = []
         self._lengths: list[Int32s] = []
         # None as long as no message had a key.
         self._keys: list[bytes | None] | None = None
@@ -90,33 +197,75 @@ class _Builder:
         # Numbers in pieces: ranges without a hole, as long as they come, and lists.
         self._numbers: list[Sequence[int]] = []
 
-    def add(self, messages: MessageSet, numbers: Sequence[int], lower: int, upper: int) -> None:
-        """Adds a bundle's messages from number `lower` to `upper`."""
-        if numbers[0] < lower or numbers[-1] > upper:
-            begin, stop = bounds(numbers, lower, upper)
+    def add(self, part: Part) -> None:
+        whole = part.first >= part.lower and part.last <= part.upper
+        if whole and not part.sparse and self._add_uniform(part):
+            return
+        numbers: Sequence[int]
+        if part.sparse:
+            messages, numbers = parse_sparse(part.data, part.start, part.messages, part.first, part.last)
+        else:
+            messages = parse_dense(part.data, part.start)
+            numbers = range(part.first, part.last + 1)
+        if len(messages.values) != part.messages:
+            raise InvalidBundle(f"the header says {part.messages} messages, there are {len(messages.values)}")
+        if not whole:
+            begin, stop = bounds(numbers, part.lower, part.upper)
             if begin == stop:
                 return
             messages, numbers = _cut(messages, begin, stop), numbers[begin:stop]
+        self._add(messages, numbers)
+
+    def _add(self, messages: MessageSet, numbers: Sequence[int]) -> None:
+        np = self._np
         values, keys, stamps, starts = messages
         before, count = self._count, len(values)
-        self._count += count
         # Joined while they are in the processor's cache: 10,000 small objects kept until the end cost more.
-        content = b"".join(values)
-        self._contents.append(content)
-        self._lengths.append(self._np.fromiter(map(len, values), self._np.int32, count))
+        self._contents.append(np.frombuffer(b"".join(values), np.uint8))
+        self._lengths.append(np.fromiter(map(len, values), np.int32, count))
         self._stamps += stamps
         self._starts += [start + before for start in starts]
         if keys is not None or self._keys is not None:
             if self._keys is None:
                 self._keys = [None] * before
             self._keys += [None] * count if keys is None else keys
+        self._add_numbers(numbers)
+        self._count += count
+
+    def _add_uniform(self, part: Part) -> bool:
+        """Takes a set of contents of one length, without keys and with one timestamp, at one stroke: all but
+        its first message begin with the same head. Whether it is such a set; if not, nothing was done.
+        """
+        np, data = self._np, part.data
+        try:
+            flags, stamp = _first_head(data, part.start)
+            length, begin = varint.read(data, part.start + 9)
+        except (WireError, ValueError):
+            return False
+        head = bytes((SAME_TIMESTAMP,)) + bytes(data[part.start + 9 : begin])
+        stride, count = len(head) + length, part.messages
+        if flags or len(data) - begin != length + stride * (count - 1):
+            return False
+        content = np.frombuffer(data, np.uint8)
+        rows = content[begin + length :].reshape(count - 1, stride)
+        if any((rows[:, place] != byte).any() for place, byte in enumerate(head)):
+            return False
+        self._contents += (content[begin : begin + length], rows[:, len(head) :])
+        self._lengths.append(np.full(count, length, np.int32))
+        self._stamps.append(stamp)
+        self._starts.append(self._count)
+        if self._keys is not None:
+            self._keys += [None] * count
+        self._add_numbers(range(part.first, part.last + 1))
+        self._count += count
+        return True
+
+    def _add_numbers(self, numbers: Sequence[int]) -> None:
         last = self._numbers[-1] if self._numbers else None
         if isinstance(numbers, range) and isinstance(last, range) and last.stop == numbers.start:
             self._numbers[-1] = range(last.start, numbers.stop)
         else:
             self._numbers.append(numbers)
-        # Number and timestamp and the ends of value and key take 24 bytes a message.
-        self.size += len(content) + 24 * count
 
     def _number_column(self) -> Numbers:
         np = self._np
@@ -129,41 +278,35 @@ class _Builder:
         joined: Numbers = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         return joined
 
-    def _timestamp_column(self, count: int) -> Numbers:
+    def _timestamp_column(self) -> Numbers:
         np = self._np
         clamped = np.minimum(np.array(self._stamps, dtype=np.uint64), np.uint64(MAX_TIMESTAMP_MS))
         stamps: Numbers = clamped.astype(np.int64)
-        return stamps if len(stamps) == count else np.repeat(stamps, np.diff([*self._starts, count]))
+        if len(stamps) == self._count:
+            return stamps
+        spread: Numbers = np.repeat(stamps, np.diff([*self._starts, self._count]))
+        return spread
 
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        """What was gathered, in batches of about the wanted size."""
-        if not self._count:
-            return
-        pa, np = self._pa, self._np
-        count = self._count
+    def _value_column(self, size: int) -> Bytes:
+        values = self._np.empty(size, self._np.uint8)
+        at = 0
+        for piece in self._contents:
+            values[at : at + piece.size].reshape(piece.shape)[:] = piece
+            at += piece.size
+        return values
+
+    def finish(self) -> pa.RecordBatch:
+        """What was gathered."""
+        import pyarrow as pa
+
+        np, count = self._np, self._count
         offsets = np.zeros(count + 1, dtype=np.int32)
+        if not count:
+            return assembled(0, offsets, b"", None, b"", b"")
         np.cumsum(np.concatenate(self._lengths), out=offsets[1:])
-        values = pa.Array.from_buffers(
-            pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(self._contents))]
-        )
-        keys = pa.nulls(count, pa.binary()) if self._keys is None else pa.array(self._keys, pa.binary())
-        batch = pa.RecordBatch.from_arrays(
-            [
-                keys,
-                values,
-                pa.array(self._number_column()),
-                pa.array(self._timestamp_column(count)),
-            ],
-            ["key", "value", "offset", "timestamp"],
-        )
-        self._clear()
-        begin = 0
-        while begin < count:
-            # A bundle may unpack to far more than a batch: it is cut into slices, which copy nothing.
-            limit = int(offsets[begin]) + self._batch_bytes * 3 // 2
-            stop = max(int(np.searchsorted(offsets, limit, side="right")) - 1, begin + 1)
-            yield batch if begin == 0 and stop == count else batch.slice(begin, stop - begin)
-            begin = stop
+        keys = None if self._keys is None else pa.array(self._keys, pa.binary())
+        values = self._value_column(int(offsets[-1]))
+        return assembled(count, offsets, values, keys, self._number_column(), self._timestamp_column())
 
 
 def _cut(messages: MessageSet, begin: int, stop: int) -> MessageSet:

@@ -103,21 +103,20 @@ class _Fetcher:
         deadline = self._deadline()
         coming = self._ahead.submit(self._fetch, offset)
         while True:
-            fetched = coming.result()
-            found: list[pa.RecordBatch] = []
+            fetched, begin = coming.result(), offset
             if isinstance(fetched, int):  # the messages up to there are gone
                 offset = fetched
             else:
-                found = list(decode_arrow([Chunk(fetched.base, fetched.chunk, offset, end - 1)]))
-                reached = self._reached(fetched, found, offset)
-                if reached > offset:
-                    offset = reached
+                offset = self._reached(fetched, begin)
+                if offset > begin:
                     deadline = self._deadline()
                 elif time.monotonic() > deadline:
-                    offset = self._nothing_came(offset, fetched)
+                    offset = self._nothing_came(begin, fetched)
             if offset < end:
                 coming = self._ahead.submit(self._fetch, offset)
-            yield from map(fill.batch, found)
+            if not isinstance(fetched, int):
+                # One at a time: of what is decoded there is never more than a batch.
+                yield from map(fill.batch, decode_arrow([Chunk(fetched.base, fetched.chunk, begin, end - 1)]))
             if offset >= end:
                 return
 
@@ -142,24 +141,20 @@ class _Fetcher:
             data_loss(self._options.fail_on_data_loss, f"{part.topic}/{part.partition} is gone: {gone}")
             return part.end
 
-    def _reached(self, fetched: FetchedChunk, found: list[pa.RecordBatch], offset: int) -> int:
-        """Where to go on. Equal to `offset` when nothing came and something is still to come."""
+    def _reached(self, fetched: FetchedChunk, offset: int) -> int:
+        """Where to go on, by the headers of the bundles. Equal to `offset` when nothing came and something is
+        still to come. Raises InvalidBundle.
+        """
         from tank_protos.bundle import bundles, read_header
 
-        end = self._messages.end
-        if found:
-            return int(found[-1].column("offset")[found[-1].num_rows - 1].as_py()) + 1
-        # Bundles without a wanted message: all of them end below the offset, or begin behind the range.
-        number = fetched.base
+        number = fetched.base if len(fetched.chunk) else offset
         for bundle in bundles(fetched.chunk):
             header = read_header(bundle)
-            first, last = (
-                (header.first, header.last) if header.sparse else (number, number + header.messages - 1)
-            )
-            if first >= end:
-                return end
-            number = last + 1
-        return max(offset, min(number, end)) if len(fetched.chunk) else offset
+            first = header.first if header.sparse else number
+            if first >= self._messages.end:
+                return self._messages.end
+            number = first + header.span + 1
+        return max(offset, min(number, self._messages.end))
 
     def _nothing_came(self, offset: int, fetched: FetchedChunk) -> int:
         """The end of the range: nothing came for `fetchTimeoutMs` (or an error)."""
@@ -189,7 +184,12 @@ class _Filler:
         from pyspark_tank.json_values import JsonDecoder
 
         self._layout = layout
-        self._messages = messages
+        self._constants: dict[str, object] = {
+            "topic": messages.topic,
+            "partition": messages.partition,
+            "timestampType": CREATE_TIME,
+        }
+        self._kept: dict[str, pa.Array] = {}
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC")
         self._json: JsonDecoder | None = None
         if layout.flat:
@@ -214,18 +214,24 @@ class _Filler:
 
     def _column(self, name: str, decoded: pa.RecordBatch) -> pa.Array:
         import pyarrow as pa
+        import pyarrow.compute as pc
 
-        rows = decoded.num_rows
         kind = self._arrow_schema.field(name).type
-        if name == "topic":
-            return pa.repeat(pa.scalar(self._messages.topic, kind), rows)
-        if name == "partition":
-            return pa.repeat(pa.scalar(self._messages.partition, kind), rows)
-        if name == "timestampType":
-            return pa.repeat(pa.scalar(CREATE_TIME, kind), rows)
-        if name == "value" and self._json is not None:
-            return self._json.decode(decoded.column("value"))
+        if name in self._constants:
+            return self._constant(name, kind, decoded.num_rows)
         column = decoded.column(name)
-        if name == "timestamp":
-            column = column.cast(pa.timestamp("ms", tz="UTC"))
-        return column.cast(kind)
+        if name == "value" and self._json is not None:
+            return self._json.decode(column)
+        if name == "timestamp":  # milliseconds to microseconds
+            column = pc.multiply(column, 1000).view(pa.timestamp("us", tz="UTC"))
+        # Arrow copies even where it has nothing to change.
+        return column if column.type == kind else column.cast(kind)
+
+    def _constant(self, name: str, kind: pa.DataType, rows: int) -> pa.Array:
+        """A column that is the same in every row: a slice of one that is kept."""
+        import pyarrow as pa
+
+        kept = self._kept.get(name)
+        if kept is None or len(kept) < rows:
+            kept = self._kept[name] = pa.repeat(pa.scalar(self._constants[name], kind), rows)
+        return kept.slice(0, rows)

@@ -24,6 +24,8 @@ from tank_protos.bundle_arrow import MAX_TIMESTAMP_MS, Chunk, decode_arrow
 from tank_protos.errors import InvalidBundle
 from tests.support.bundle_shapes import chunks
 
+pytestmark = pytest.mark.usefixtures("kernel")
+
 SCHEMA = pa.schema(
     [("key", pa.binary()), ("value", pa.binary()), ("offset", pa.int64()), ("timestamp", pa.int64())]
 )
