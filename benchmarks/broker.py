@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.cases import Case, cases
 from benchmarks.load_generator import build
 from benchmarks.servers import Kernel, Server, ceiling, kernels, ours
-from benchmarks.side_by_side import FIGURE_HEADS, Run, figures, rows, run_in_turn
+from benchmarks.side_by_side import FIGURE_HEADS, Run, figures, notes, rows, run_in_turn
 from benchmarks.table import Row, dump, machine, show, show_cells, summary
 
 ROUNDS, SECONDS = 5, 1.5
@@ -86,6 +86,8 @@ def measure(given: argparse.Namespace) -> tuple[list[Row], list[str]]:
         right = [False, False, *(True for _ in FIGURE_HEADS[2:])]
         lines = figures(found, servers, results)
         show_cells(title, FIGURE_HEADS, lines, right=right, markdown=given.markdown)
+        for note in notes(results):
+            print(f"\n{note}" if given.markdown else note)
     return rows(found, servers, results), results.failures
 
 

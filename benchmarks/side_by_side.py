@@ -20,6 +20,9 @@ from benchmarks.table import Row, spread
 
 WARM_UP_S = 0.4
 MOST_WRITTEN_MIB = 8192
+# In processors: from here on a figure is told with a warning.
+GENERATOR_BUSY = 0.95
+STOLEN_CPU = 0.1
 
 
 @dataclass(slots=True)
@@ -155,6 +158,22 @@ def figures(cases: Sequence[Case], servers: Sequence[Server], results: Results) 
                 ]
             )
     return lines
+
+
+def notes(results: Results) -> list[str]:
+    """What makes some of the figures say less than they seem to."""
+    found = []
+    for (case, server), loads in results.loads.items():
+        if statistics.median([load.client_cpu for load in loads.values()]) > GENERATOR_BUSY:
+            found.append(f"{case}, {server}: the generator is at its limit; the throughput is its own.")
+    stolen = [load.stolen_cpu for loads in results.loads.values() for load in loads.values()]
+    if stolen and max(stolen) > STOLEN_CPU:
+        often = sum(share > STOLEN_CPU for share in stolen)
+        found.append(
+            f"The hypervisor took up to {max(stolen):.2f} processors, in {often} of {len(stolen)} runs over "
+            f"{STOLEN_CPU}."
+        )
+    return found
 
 
 PLAIN_FIGURES = (

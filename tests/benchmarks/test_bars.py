@@ -7,13 +7,13 @@ import pytest
 from benchmarks.cases import Against, Bar, Case, Measure, cases
 from benchmarks.load_generator import Load
 from benchmarks.servers import Kernel, ceiling, ours
-from benchmarks.side_by_side import Results, figures, judge, rows
+from benchmarks.side_by_side import Results, figures, judge, notes, rows
 from benchmarks.table import Row, dump, load, show, spread, summary
 
 OURS = ours(Kernel.PURE)
 CASE = Case("produce much", "produce")
 QUIET = Load(
-    server_us=1.0, requests_s=1.0, messages_s=1.0, mb_s=1.0, server_cpu=1.0, client_cpu=1.0,
+    server_us=1.0, requests_s=1.0, messages_s=1.0, mb_s=1.0, server_cpu=1.0, client_cpu=0.5,
     stolen_cpu=0.0, p50_us=1.0, p99_us=1.0, checked=0,
 )  # fmt: skip
 
@@ -85,6 +85,15 @@ def test_the_figures_tell_of_every_server_that_ran() -> None:
     lines = figures([CASE], [ceiling(), OURS], cpu_of(c=[2.0], ours=[5.0]))
     assert [line[:4] for line in lines] == [["produce much", "C", "2.00", "1.00"],
                                             ["produce much", "ours, pure", "5.00", "2.50"]]  # fmt: skip
+
+
+def test_figures_that_say_less_than_they_seem_to_are_noted() -> None:
+    results = cpu_of(c=[1.0, 1.0, 1.0], ours=[1.0, 1.0, 1.0])
+    assert notes(results) == []
+    results.loads[CASE.name, "C"] = dict(enumerate([replace(QUIET, client_cpu=0.96)] * 2))
+    assert notes(results) == ["produce much, C: the generator is at its limit; the throughput is its own."]
+    results.loads[CASE.name, "C"] = {0: QUIET, 1: replace(QUIET, stolen_cpu=0.5)}
+    assert notes(results) == ["The hypervisor took up to 0.50 processors, in 1 of 5 runs over 0.1."]
 
 
 def test_rows_pass_from_process_to_process(capsys: pytest.CaptureFixture[str]) -> None:
