@@ -7,6 +7,10 @@ from typing import NamedTuple
 
 from tank_client import errors
 from tank_client.lane import MESSAGE_OVERHEAD_BYTES, Delivery, Lane, PendingBundle
+from tank_protos.bundle_cut import fill
+
+MAX_BUNDLE_MESSAGES = 16_384
+"""A bundle is full by its bytes or by this, so that one of tiny messages is decoded quickly, too."""
 
 
 def as_bytes(content: object) -> bytes:
@@ -171,30 +175,29 @@ class Lanes:
         bundle.timestamps.append(timestamp_ms)
         self.held_bytes += size + MESSAGE_OVERHEAD_BYTES
         bundle.size_bytes = size = bundle.size_bytes + size
-        if size >= self._batch_bytes:
+        if size >= self._batch_bytes or len(bundle.values) >= MAX_BUNDLE_MESSAGES:
             self.seal(lane)
         return bundle
 
-    def extend(
-        self,
-        lane: Lane,
-        run: Columns,
-        size: int,
-    ) -> PendingBundle:
-        """Adds messages that go into one bundle; `size`: the bytes of their values and keys."""
-        values, keys, timestamps_ms = run
+    def extend(self, lane: Lane, run: Columns, at: int, free_bytes: int) -> tuple[int, PendingBundle]:
+        """Adds messages of the run, from index `at` on: as many as its open bundle takes, or `free_bytes`, at
+        least one. The index behind them, and the bundle."""
         bundle = lane.open or self._open(lane)
+        room = min(self._batch_bytes - bundle.size_bytes, free_bytes)
+        before = len(bundle.values)
+        stop, size = fill(run.values, run.keys, at, MAX_BUNDLE_MESSAGES - before, room)
+        values, keys, timestamps_ms = run if stop - at == len(run.values) else run.part(at, stop)
         if keys is not None and bundle.keys is None:
-            bundle.keys = [None] * len(bundle.values)
+            bundle.keys = [None] * before
         if bundle.keys is not None:
             bundle.keys += keys if keys is not None else [None] * len(values)
         bundle.values += values
         bundle.timestamps += timestamps_ms
         bundle.size_bytes += size
         self.held_bytes += size + len(values) * MESSAGE_OVERHEAD_BYTES
-        if bundle.size_bytes >= self._batch_bytes:
+        if bundle.size_bytes >= self._batch_bytes or len(bundle.values) >= MAX_BUNDLE_MESSAGES:
             self.seal(lane)
-        return bundle
+        return stop, bundle
 
     def _open(self, lane: Lane) -> PendingBundle:
         bundle = lane.open = PendingBundle(
@@ -205,10 +208,6 @@ class Lanes:
         self.active[lane] = None
         self.news = True
         return bundle
-
-    def room_in(self, lane: Lane) -> int:
-        """How many bytes the lane's open bundle takes until it is full."""
-        return self._batch_bytes - (lane.open.size_bytes if lane.open is not None else 0)
 
     def seal(self, lane: Lane) -> None:
         """The lane's open bundle is to be sent; keyless messages go elsewhere now."""

@@ -2,18 +2,16 @@
 
 import asyncio
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable
 from contextlib import nullcontext
-from itertools import accumulate
-from operator import index
-from types import NoneType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from tank_client import errors
 from tank_client.lane import MESSAGE_OVERHEAD_BYTES
-from tank_client.lanes import Columns, Lanes, as_bytes
+from tank_client.lanes import Lanes, as_bytes
 from tank_client.model import Stored
+from tank_client.portions import check_topic, portions, stamps_of
 from tank_client.sender import Sender
 from tank_client.settings import ProducerSettings
 
@@ -85,7 +83,7 @@ class Producer:
             value = as_bytes(value)
         known = lanes.topics.get(topic)
         if known is None or known.stale:
-            await self._sender.learn_within(topic, partition)
+            await self._learn(topic, partition)
         size = len(value) + MESSAGE_OVERHEAD_BYTES
         if lanes.held_bytes + size > self._settings.buffer_bytes or self._sender.closed:
             await self._wait_for_room(size)
@@ -98,32 +96,34 @@ class Producer:
     async def send_many(
         self,
         topic: str,
-        values: Sequence[bytes],
+        values: Iterable[bytes],
         *,
-        keys: Sequence[bytes | None] | None = None,
+        keys: Iterable[bytes | None] | None = None,
         partition: int | None = None,
-        timestamps_ms: Sequence[int] | int | None = None,
+        timestamps_ms: Iterable[int] | int | None = None,
     ) -> list[BundleDelivery]:
         """Many messages at once, much cheaper for each; the futures of the bundles that they went into, in
-        order for each partition."""
-        batch = Columns(all_bytes(values), all_keys(keys, len(values)), stamps_of(len(values), timestamps_ms))
-        await self._sender.learn_within(topic, partition)
+        order for each partition.
+
+        Lists are looked at as a whole before the first message is taken. Generators are taken in portions:
+        little is held beside the buffer, and one that fails leaves what came before it."""
+        lanes = self._lanes
         deliveries: dict[BundleDelivery, None] = {}
-        for place, run in self._lanes.runs(topic, batch, partition):
-            at = 0
-            sizes = sizes_of(run)
-            while at < len(run.values):
-                limit = self._settings.buffer_bytes
-                if self._sender.closed or self._lanes.held_bytes >= limit:
-                    await self._wait_for_room(1)
-                lane = self._lanes.place(topic, None, place)
-                room = min(self._lanes.room_in(lane), max(limit - self._lanes.held_bytes, 1))
-                stop = cut(sizes, at, room)
-                bundle = self._lanes.extend(lane, run.part(at, stop), sizes[stop] - sizes[at])
-                await self._tell(self._lanes)
-                assert isinstance(bundle.delivery, BundleDelivery)
-                deliveries[bundle.delivery] = None
-                at = stop
+        for batch in portions(values, keys, timestamps_ms):
+            known = lanes.topics.get(topic)
+            if known is None or known.stale:
+                await self._learn(topic, partition)
+            for place, run in lanes.runs(topic, batch, partition):
+                at = 0
+                while at < len(run.values):
+                    limit = self._settings.buffer_bytes
+                    if self._sender.closed or lanes.held_bytes >= limit:
+                        await self._wait_for_room(1)
+                    lane = lanes.place(topic, None, place)
+                    at, bundle = lanes.extend(lane, run, at, limit - lanes.held_bytes)
+                    await self._tell(lanes)
+                    assert isinstance(bundle.delivery, BundleDelivery)
+                    deliveries[bundle.delivery] = None
         return list(deliveries)
 
     @property
@@ -146,6 +146,10 @@ class Producer:
     def abort(self) -> None:
         """Ends it at once; what is not acknowledged yet fails with Closed, and may be stored."""
         self._sender.abort()
+
+    async def _learn(self, topic: str, partition: int | None) -> None:
+        check_topic(topic)
+        await self._sender.learn_within(topic, partition)
 
     async def _tell(self, lanes: Lanes) -> None:
         """The engine is to look. A program that sends without a pause lets the loop run here, once in a few
@@ -179,58 +183,6 @@ class Producer:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-
-
-def all_bytes(values: Sequence[bytes]) -> Sequence[bytes]:
-    """The values, each of them bytes."""
-    return values if set(map(type, values)) <= {bytes} else [as_bytes(value) for value in values]
-
-
-def all_keys(keys: Sequence[bytes | None] | None, messages: int) -> Sequence[bytes | None] | None:
-    """The keys, each of them bytes of at most 255, or None; as many as there are messages."""
-    if keys is None:
-        return None
-    if len(keys) != messages:
-        raise errors.InvalidArgument(f"{len(keys)} keys for {messages} values")
-    if not set(map(type, keys)) <= {bytes, NoneType}:
-        keys = [None if key is None else as_bytes(key) for key in keys]
-    if any(key is not None and len(key) > 255 for key in keys):
-        raise errors.InvalidArgument("a key has at most 255 bytes")
-    return keys
-
-
-def stamps_of(messages: int, timestamps_ms: Sequence[int] | int | None) -> Sequence[int]:
-    """One timestamp a message: those given, the one given, or now."""
-    if timestamps_ms is None:
-        timestamps_ms = int(time.time() * 1000)
-    if not isinstance(timestamps_ms, Sequence):
-        timestamps_ms = [timestamps_ms] * messages
-    if not set(map(type, timestamps_ms)) <= {int}:
-        try:
-            timestamps_ms = [index(stamp) for stamp in timestamps_ms]  # other whole numbers, as numpy's
-        except TypeError:
-            raise errors.InvalidArgument(
-                "a timestamp is a whole number of milliseconds of the epoch"
-            ) from None
-    if timestamps_ms and not 0 <= min(timestamps_ms) <= max(timestamps_ms) < 1 << 64:
-        raise errors.InvalidArgument("a timestamp is milliseconds from 0 to 2^64 - 1")
-    if len(timestamps_ms) != messages:
-        raise errors.InvalidArgument(f"{len(timestamps_ms)} timestamps for {messages} values")
-    return timestamps_ms
-
-
-def sizes_of(run: Columns) -> list[int]:
-    """Running sums of the messages' bytes: sizes[stop] - sizes[start] is the size of a slice."""
-    if run.keys is None:
-        return list(accumulate(map(len, run.values), initial=0))
-    each = (len(value) + len(key or b"") for value, key in zip(run.values, run.keys, strict=True))
-    return list(accumulate(each, initial=0))
-
-
-def cut(sizes: list[int], at: int, room: int) -> int:
-    """Where the messages from `at` on fill `room` bytes (the last of them may exceed it); at least one of
-    them."""
-    return min(max(bisect_left(sizes, sizes[at] + room, at + 1), at + 1), len(sizes) - 1)
 
 
 def buffer_full(lanes: Lanes, settings: ProducerSettings) -> str:

@@ -3,17 +3,18 @@ the loop's."""
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from concurrent.futures import Future
 from types import TracebackType
 
 from tank_client import errors
 from tank_client.client import Client as AsyncClient
 from tank_client.lane import MESSAGE_OVERHEAD_BYTES, Delivery
-from tank_client.lanes import Columns, as_bytes
+from tank_client.lanes import as_bytes
 from tank_client.loop_thread import LoopThread
 from tank_client.model import Stored
-from tank_client.producer import all_bytes, all_keys, buffer_full, cut, sizes_of, stamps_of
+from tank_client.portions import check_topic, portions, stamps_of
+from tank_client.producer import buffer_full
 from tank_client.sender import Sender
 from tank_client.settings import ProducerSettings
 
@@ -87,31 +88,29 @@ class Producer:
     def send_many(
         self,
         topic: str,
-        values: Sequence[bytes],
+        values: Iterable[bytes],
         *,
-        keys: Sequence[bytes | None] | None = None,
+        keys: Iterable[bytes | None] | None = None,
         partition: int | None = None,
-        timestamps_ms: Sequence[int] | int | None = None,
+        timestamps_ms: Iterable[int] | int | None = None,
     ) -> "list[Future[Stored]]":
         """Many messages at once, much cheaper for each; the futures of the bundles that they went into, in
-        order for each partition."""
-        batch = Columns(all_bytes(values), all_keys(keys, len(values)), stamps_of(len(values), timestamps_ms))
-        self._thread.check()
-        self._learn(topic, partition)
+        order for each partition. Lists and generators: see `tank_client.Producer.send_many`."""
+        lanes = self._lanes
         deliveries: dict[Future[Stored], None] = {}
-        for place, run in self._lanes.runs(topic, batch, partition):
-            at = 0
-            sizes = sizes_of(run)
-            while at < len(run.values):
-                with self._lock:
-                    self._wait_for_room(1)
-                    lane = self._lanes.place(topic, None, place)
-                    free = max(self._settings.buffer_bytes - self._lanes.held_bytes, 1)
-                    stop = cut(sizes, at, min(self._lanes.room_in(lane), free))
-                    bundle = self._lanes.extend(lane, run.part(at, stop), sizes[stop] - sizes[at])
-                    self._wake()
-                deliveries[_future(bundle.delivery)] = None
-                at = stop
+        for batch in portions(values, keys, timestamps_ms):
+            self._thread.check()
+            self._learn(topic, partition)
+            for place, run in lanes.runs(topic, batch, partition):
+                at = 0
+                while at < len(run.values):
+                    with self._lock:
+                        self._wait_for_room(1)
+                        lane = lanes.place(topic, None, place)
+                        free_bytes = self._settings.buffer_bytes - lanes.held_bytes
+                        at, bundle = lanes.extend(lane, run, at, free_bytes)
+                        self._wake()
+                    deliveries[_future(bundle.delivery)] = None
         return list(deliveries)
 
     @property
@@ -144,6 +143,7 @@ class Producer:
     def _learn(self, topic: str, partition: int | None) -> None:
         known = self._lanes.topics.get(topic)
         if known is None or known.stale:
+            check_topic(topic)
             self._thread.run(self._sender.learn_within(topic, partition))
 
     def _wait_for_room(self, size: int) -> None:

@@ -78,8 +78,8 @@ def test_keys_appear_in_the_middle_of_a_bundle() -> None:
     lane = all_lanes.place("t", None, 0)
     for key in (None, b"k", None):
         bundle = all_lanes.add("t", b"v", key, 0, 0)
-    all_lanes.extend(lane, Columns([b"a", b"b"], None, [0, 0]), 2)
-    all_lanes.extend(lane, Columns([b"c"], [b"z"], [0]), 2)
+    all_lanes.extend(lane, Columns([b"a", b"b"], None, [0, 0]), 0, 1000)
+    all_lanes.extend(lane, Columns([b"c"], [b"z"], [0]), 0, 1000)
     assert bundle.keys == [None, b"k", None, None, None, b"z"]
     with pytest.raises(errors.InvalidArgument, match="'t'"):
         all_lanes.add("t", b"v", b"x" * 256, 0, 0)
