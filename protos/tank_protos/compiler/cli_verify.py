@@ -16,7 +16,9 @@ from tank_protos.compiler.generated_import import imported
     "--show", default=10, show_default=True, type=click.IntRange(0), help="How many failures to show."
 )
 def verify_vectors(definitions: str, vectors: Path, show: int) -> None:
-    """Generate code from DEFINITIONS and try each of VECTORS on it, both ways; exit code 1 when one fails.
+    """Try VECTORS on what is generated; exit code 1 when one fails.
+
+    Each is tried both ways: its bytes must decode to its JSON, and its JSON encode to its bytes.
 
     DEFINITIONS is a folder, one definition, or REVISION:PATH in git. VECTORS has a vector on each line:
     {"name": "FetchRequest", "version": 12, "json": {...}, "hex": "..."}, bytes in base64, uuids in base64

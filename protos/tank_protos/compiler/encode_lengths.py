@@ -43,18 +43,29 @@ class LengthWriter:
         elif isinstance(extent, Varint):
             self.varint(length)
         elif isinstance(extent, Compact):
-            self.varint(f"{length} + 1")
+            self._compact(field, f"{length} + 1")
         elif isinstance(extent, FromField):
             stated = self._owner.value(extent.field)
             self._out.line(f"if {length} != {stated}:")
             self._out.line(f'    raise wrong_size("{self._body.place(field)}", {length}, {stated})')
             self._owner.uses.add("wrong_size")
 
+    def _compact(self, field: Field, value: str) -> None:
+        """A varint that nearly always has one byte: then a call would cost twice as much."""
+        self._body.flush()
+        name, head = self._owner.locals.take(f"{field.python_name}_size"), self._owner.head
+        self._out.line(f"{name} = {value}")
+        self._out.line(f"if {name} < 128:")
+        self._out.line(f"    {head}.append({name})")
+        self._out.line("else:")
+        self._out.line(f"    {head} += encode_varint({name})")
+        self._owner.uses.add("encode_varint")
+
     def nullable(self, field: Field, extent: Extent, variable: str, length: str) -> None:
         """Writes the length of a value that can be null."""
         assert field.nullable is not None
         if isinstance(extent, Compact):
-            self.varint(f"0 if {variable} is None else {length} + 1")
+            self._compact(field, f"0 if {variable} is None else {length} + 1")
             return
         assert isinstance(extent, Scalar)
         present = field.versions or self._body.struct.versions
