@@ -17,7 +17,7 @@ FRAMES ?= 1000000
 SHORT_FRAMES ?= 60000
 KILLS ?= 200
 
-.PHONY: help setup kernel run check unit unit-pure test fuzz fuzz-short fuzz-sanitized crash long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh docs wheel ci clean
+.PHONY: help setup kernel run check unit unit-pure test fuzz fuzz-short fuzz-sanitized crash long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,13 +48,13 @@ kernel: $(VENV)/.ready-dev ## build the compiled kernel anew where its sources c
 run: $(VENV)/.ready-run ## stream a year of flights through a broker into a PySpark pipeline
 	@$(BIN)/python -m examples.run
 
-check: $(VENV)/.ready-dev ## lint, types, walls between rooms, generated files, the house's own rules
+check: $(VENV)/.ready-dev ## lint, types, walls, generated files, what the last release reads, the house's own rules
 	@ruff check --quiet $(CODE)
 	ruff format --check --quiet $(CODE)
 	mypy $(CODE)
 	lint-imports --no-cache --no-logo
 	$(BIN)/python protos/kernel_build.py --check
-	$(MAKE) --no-print-directory proto-fresh
+	$(MAKE) --no-print-directory proto-fresh proto-compatible
 	pytest -q -p no:cacheprovider tests/repository
 
 proto-fresh: $(VENV)/.ready-dev
@@ -64,6 +64,13 @@ proto-fresh: $(VENV)/.ready-dev
 	$(PROTOC) --python_out="$$folder" --pyi_out="$$folder" tank_protos/generated/control.proto
 	for name in control_pb2.py control_pb2.pyi; do
 	    cmp "$$folder/tank_protos/generated/$$name" protos/tank_protos/generated/$$name || { echo "$$name is not made from protos/control.proto; run: make proto" >&2; exit 1; }
+	done
+
+proto-compatible: $(VENV)/.ready-dev
+	@released=$$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || true)
+	if [ -z "$$released" ]; then echo "no release here whose messages these could break"; exit 0; fi
+	for protocol in $(sort $(dir $(wildcard protos/*/*.json))); do
+	    if git cat-file -e "$$released:$$protocol" 2>/dev/null; then tank-protos check "$$released:$$protocol" "$$protocol"; fi
 	done
 
 unit: $(VENV)/.ready-dev ## the fast tests: no Spark, no processes, no kills

@@ -51,6 +51,11 @@ def use(programs: Path, folder: Path) -> None:
         ).stdout  # fmt: skip
 
     assert "serve" in tank("--help")
+    decoded = subprocess.run(
+        [programs / "tank-protos", "decode", "0300000000"],
+        env=environment, cwd=folder, capture_output=True, text=True, check=True, timeout=60,
+    ).stdout  # fmt: skip
+    assert '"message": "Ping"' in decoded, decoded
     print(tank("--version").strip())
     port_file = folder / "serve.output"
     with open(port_file, "w") as output:
