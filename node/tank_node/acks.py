@@ -23,11 +23,12 @@ class Answerer(Protocol):
 class RunAcks:
     """Answers the requests of a `ProduceRun`: all get the same result. Many clients may share it."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("add", "parts")
 
     def __init__(self) -> None:
         self.parts: list[tuple[Answerer, bytes]] = []
         """Who is answered with what, in the order in which the requests came."""
+        self.add = self.parts.append
 
     def settle(self, token: int, error: int, first: int, last: int) -> None:
         answered = 0

@@ -24,13 +24,16 @@ class Connection:
 
     __slots__ = (
         "closed", "ended", "events", "fd", "frame_since_ms", "heartbeat_ms", "held_bytes", "large",
-        "large_bytes", "large_filled", "opened_ms", "pending", "progress_ms", "send_progress_ms", "session",
-        "socket", "starved", "unsent", "unsent_bytes", "used",
+        "large_bytes", "large_filled", "opened_ms", "pending", "progress_ms", "receive_into", "send_now",
+        "send_progress_ms", "session", "socket", "starved", "unsent", "unsent_bytes", "used",
     )  # fmt: skip
 
     def __init__(self, sock: socket.socket, session: TankSession, now_ms: int) -> None:
         self.socket = sock
         self.fd = sock.fileno()
+        # Looked up once: they are called for each request.
+        self.receive_into = sock.recv_into
+        self.send_now = sock.send
         self.session = session
         self.events = 0
         """What epoll watches for us now."""
@@ -92,7 +95,7 @@ class Connection:
         """Sends when nothing is unsent; what doesn't fit is. Returns how many bytes went. Raises OSError
         when the socket is broken."""
         try:
-            count = self.socket.send(data)
+            count = self.send_now(data)
         except BlockingIOError:
             count = 0
         if count < len(data):

@@ -168,18 +168,17 @@ class Partition:
         return None
 
     def expect(self, timeout_ms: int) -> RunAcks:
-        """Whoever has put batches into `found` adds there who is to be told how they ended.
+        """Whoever puts batches into `found` adds there who is to be told how they ended: the same as
+        `found_acks`, which all share that wait for the same time.
 
-        They are taken only while there is no `refusal`, and share `timeout_ms`: call `stage_found` before one
-        that waits for another time than `found_timeout_ms` is put there.
+        They may be put there only while there is no `refusal`.
         """
-        acks = self.found_acks
-        if acks is None:
-            acks = self.found_acks = RunAcks()
-            self.found_timeout_ms = timeout_ms
-            if not self.touched:
-                self.touched = True
-                self.tick.touched.append(self)
+        self.stage_found()
+        acks = self.found_acks = RunAcks()
+        self.found_timeout_ms = timeout_ms
+        if not self.touched:
+            self.touched = True
+            self.tick.touched.append(self)
         return acks
 
     def stage_found(self) -> None:
@@ -190,6 +189,8 @@ class Partition:
         self.found_acks = None
         found, tick = self.found, self.tick
         batches = found.batches
+        if not batches:
+            return
         try:
             self.log.stage_found(found, leader_epoch=self.leader_epoch, now_ms=tick.now_ms)
         except StorageError as error:

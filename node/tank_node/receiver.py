@@ -32,6 +32,7 @@ class Receiver:
         self._broker = server.broker
         self._metrics = server.metrics
         self._receive_bytes = limits.receive_bytes
+        self._last_start = limits.arena_bytes - limits.receive_bytes
         self._arena = bytearray(limits.arena_bytes)
         self._view = memoryview(self._arena)
         self.used = 0
@@ -42,11 +43,46 @@ class Receiver:
         """How many connections have one under way."""
 
     def receive(self, connection: Connection) -> None:
+        """Reads a connection that has something, and gives what came to its session."""
+        start = self.used
+        if connection.pending or connection.large is not None or start > self._last_start or self._is_full():
+            self._receive_on(connection)
+            return
+        try:
+            count = connection.receive_into(self._view[start : start + self._receive_bytes])
+        except BlockingIOError:
+            return
+        except OSError:
+            count = -1
+        if count <= 0:
+            self._ended(connection, count)
+            return
+        self._metrics.received_bytes += count
+        connection.used = True
+        # Also when the session refuses: what it staged before the bad frame must not be overwritten.
+        self.used = end = start + count
+        session = connection.session
+        try:
+            rest = session.receive(self._arena, self._view, start, end)
+        except Exception as error:
+            self._failed(connection, error)
+            return
+        # What it does not need any more the next connection may have, so that small batches lie together.
+        self.used = session.kept
+        if rest != end:
+            self._keep(connection, start, rest, end)
+
+    def _is_full(self) -> bool:
+        """Whether all the memory for connections is used up."""
+        return self._metrics.held_bytes >= self._limits.memory_bytes
+
+    def _receive_on(self, connection: Connection) -> None:
+        """As `receive`, with what came before and was no whole frame; or when there is no room."""
         pending = connection.pending
         if connection.large is not None:
             self._receive_large(connection, connection.large)
             return
-        if self._metrics.held_bytes >= self._limits.memory_bytes and not pending:
+        if self._is_full() and not pending:
             self._starve(connection)
             return
         start = self.used
@@ -55,21 +91,29 @@ class Receiver:
             self._broker.end_tick()
             self.used = start = 0
             end = len(pending)
-        if pending:
-            self._arena[start:end] = pending
+        self._arena[start:end] = pending
         try:
-            count = connection.socket.recv_into(self._view[end : end + self._receive_bytes])
+            count = connection.receive_into(self._view[end : end + self._receive_bytes])
         except BlockingIOError:
             return
         except OSError:
+            count = -1
+        self._received(connection, start, end, count)
+
+    def _received(self, connection: Connection, start: int, end: int, count: int) -> None:
+        """So many bytes came, to `end` of the arena, behind what was there from `start` on; -1: broken."""
+        if count > 0:
+            self._metrics.received_bytes += count
+            connection.used = True
+            self._take(connection, start, end + count)
+        else:
+            self._ended(connection, count)
+
+    def _ended(self, connection: Connection, count: int) -> None:
+        if count:
             self._server.close(connection, "")
-            return
-        if not count:
+        else:
             self._end(connection)
-            return
-        self._metrics.received_bytes += count
-        connection.used = True
-        self._take(connection, start, end + count)
 
     def _end(self, connection: Connection) -> None:
         """The client sends nothing more. What it asked for before is still answered: scripts close their
@@ -100,25 +144,31 @@ class Receiver:
     def _take(self, connection: Connection, start: int, end: int) -> None:
         """Gives the session what is in the arena from `start` to `end`, and keeps what it leaves."""
         session = connection.session
-        # Also when the session refuses: what it staged before the bad frame must not be overwritten.
         self.used = end
         try:
             rest = session.receive(self._arena, self._view, start, end)
-        except WireError as error:
+        except Exception as error:
+            self._failed(connection, error)
+            return
+        self.used = session.kept
+        if rest != end:
+            self._keep(connection, start, rest, end)
+        elif connection.pending:
+            connection.pending = b""
+            connection.frame_since_ms = 0
+            self._server.hold(connection)
+
+    def _failed(self, connection: Connection, error: Exception) -> None:
+        """The session could not take what came."""
+        if isinstance(error, WireError):
             self._server.refuse(connection, error)
             return
-        except Exception:
-            logger.exception("a request failed by a bug of ours; its connection is closed")
-            self._server.close(connection, "internal_error")
-            return
-        # What it does not need any more the next connection may have, so that small batches lie together.
-        self.used = session.kept
-        if rest == end:
-            if connection.pending:
-                connection.pending = b""
-                connection.frame_since_ms = 0
-                self._server.hold(connection)
-            return
+        logger.error("a request failed by a bug of ours; its connection is closed", exc_info=error)
+        self._server.close(connection, "internal_error")
+
+    def _keep(self, connection: Connection, start: int, rest: int, end: int) -> None:
+        """Keeps what the session left: part of a frame, or frames that have to wait."""
+        session = connection.session
         connection.progress_ms = self._broker.tick.monotonic_ms
         left = end - rest
         if left != len(connection.pending) or rest > start:
@@ -181,12 +231,8 @@ class Receiver:
         self._large_frames -= 1
         try:
             connection.session.frame(large[0], memoryview(large)[HEADER_BYTES:])
-        except WireError as error:
-            self._server.refuse(connection, error)
-            return
-        except Exception:
-            logger.exception("a request failed by a bug of ours; its connection is closed")
-            self._server.close(connection, "internal_error")
+        except Exception as error:
+            self._failed(connection, error)
             return
         self._server.hold(connection)
 

@@ -48,8 +48,8 @@ class TankSession:
     """
 
     __slots__ = (
-        "asked_bytes", "broker", "closed", "fetches", "has_chunks", "in_flight", "kept", "limits", "metrics",
-        "out", "out_bytes", "path", "ready", "wait_entries", "waits",
+        "asked_bytes", "broker", "bundle_bytes", "closed", "fetches", "has_chunks", "in_flight", "kept",
+        "limits", "metrics", "most", "out", "out_bytes", "path", "ready", "wait_entries", "waits",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
@@ -63,6 +63,8 @@ class TankSession:
         self.has_chunks = False
         """Whether `out` holds more than bytes."""
         self.in_flight = 0
+        self.most = self.limits.in_flight
+        self.bundle_bytes = self.limits.bundle_bytes
         self.kept = 0
         """Up to where the bytes that `receive` was given last must stay as they are."""
         self.path = ProducePath()
@@ -98,28 +100,33 @@ class TankSession:
         """
         self.kept = at
         path = self.path
-        most = self.limits.in_flight
+        most = self.most
         while end - at >= HEADER_BYTES and self.in_flight < most:
-            if buffer[at] == _CONSUME:
+            message_id = buffer[at]
+            if message_id == _PRODUCE:
+                partition = path.partition
+                if partition is not None and not partition.refusal:
+                    acks = partition.found_acks
+                    if acks is None or partition.found_timeout_ms != path.timeout_ms:
+                        acks = partition.expect(path.timeout_ms)
+                    found = partition.found
+                    answers = found.find(
+                        buffer, view, at, end, path.prefix, most - self.in_flight, self.bundle_bytes
+                    )
+                    if answers:
+                        self.in_flight += len(answers) // ANSWER_BYTES
+                        acks.add((self, answers))
+                        self.kept = found.kept
+                        at = found.at
+                        if at == end:
+                            return at
+                        continue
+            elif message_id == _CONSUME:
                 stop = fetch_again(self, buffer, at, end)
                 if stop >= 0:
                     at = stop
                     if self.is_full:
                         break
-                    continue
-            partition = path.partition
-            if partition is not None and not partition.refusal:
-                if partition.found_timeout_ms != path.timeout_ms:
-                    partition.stage_found()
-                found = partition.found
-                answers = found.find(
-                    buffer, view, at, end, path.prefix, most - self.in_flight, self.limits.bundle_bytes
-                )
-                if answers:
-                    self.in_flight += len(answers) // ANSWER_BYTES
-                    partition.expect(path.timeout_ms).parts.append((self, answers))
-                    at = found.at
-                    self.kept = found.kept
                     continue
             message_id, length = _read_frame(buffer, at)
             stop = at + HEADER_BYTES + length
@@ -135,7 +142,14 @@ class TankSession:
     def answer_run(self, answers: bytes, error: int) -> None:
         """Sends the answers of a run of produce requests, with this error in each; 0: none."""
         self.in_flight -= len(answers) // ANSWER_BYTES
-        self.send(failed(answers, produce.tank_error(error)) if error else answers)
+        if error:
+            answers = failed(answers, produce.tank_error(error))
+        # As `send` does.
+        out = self.out
+        if not out:
+            self.ready()
+        out.append(answers)
+        self.out_bytes += len(answers)
 
     def count_answers(self, requests: int, error: int) -> None:
         """Counts so many answers to produce requests: once for all that share a tick."""
