@@ -7,9 +7,13 @@ that is not checked, a byte that is skipped or a field that is lost shows, not o
 
 import tracemalloc
 from collections.abc import Callable
+from functools import cache
 from random import Random
 from typing import Final, TypeVar
 
+from tank_protos.compiler.dissect import dissect
+from tank_protos.compiler.loading import load_protocol
+from tank_protos.compiler.schema import Message as Schema
 from tank_protos.errors import TrailingBytes, WireError
 from tank_protos.wire import Message
 from tests.fuzz import mutate, mutate_fields, seeds
@@ -17,6 +21,9 @@ from tests.fuzz import mutate, mutate_fields, seeds
 WELL_FORMED_SHARE: Final = 0.2
 MEASURED_SHARE: Final = 0.01
 """Of the cases: tracing every allocation makes them ten times slower."""
+
+DISSECTED_SHARE: Final = 0.1
+"""Of the cases, which a decoder that walks the schema byte by byte judges as well."""
 
 MEMORY_BYTES: Final = 16 * 1024
 MEMORY_PER_BYTE: Final = 200
@@ -40,10 +47,22 @@ def message(chance: Random) -> None:
         well_formed(chance, seed)
         return
     payload = mutate.payload(chance, seed.payload, chance.choice(everything).payload)
-    if chance.random() < MEASURED_SHARE:
+    roll = chance.random()
+    if roll < MEASURED_SHARE:
         within_memory(lambda: decoded(seed.codec, payload), len(payload))
-    else:
-        decoded(seed.codec, payload)
+        return
+    found = decoded(seed.codec, payload)
+    if roll < DISSECTED_SHARE:
+        wrong = dissect(_schemas()[seed.codec.__name__], memoryview(payload), 0).error
+        assert (found is None) == (wrong is not None), f"{payload.hex()}: {found}, dissected: {wrong!r}"
+
+
+@cache
+def _schemas() -> dict[str, Schema]:
+    """By the message's name, from its definition."""
+    folder = seeds.TESTS.parent / "protos/tank"
+    texts = [(path.name, path.read_text()) for path in sorted(folder.glob("*.json"))]
+    return {schema.root.name: schema for schema in load_protocol("tank", texts).messages}
 
 
 def decoded(codec: type[Message], payload: bytes, version: int = 0) -> Message | None:

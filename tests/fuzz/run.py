@@ -23,9 +23,17 @@ from random import Random
 from types import FrameType
 
 from tank_protos import kernel
-from tests.fuzz import bundle_target, codec_target, live_target, session_target, twin_target
+from tests.fuzz import bundle_target, codec_target, flexible_target, live_target, session_target, twin_target
 
-SHARES = {"messages": 0.35, "batches": 0.2, "chunks": 0.05, "twins": 0.1, "sessions": 0.25, "live": 0.05}
+SHARES = {
+    "messages": 0.3,
+    "flexible": 0.05,
+    "batches": 0.2,
+    "chunks": 0.05,
+    "twins": 0.1,
+    "sessions": 0.25,
+    "live": 0.05,
+}
 """How the frames are divided: the slower a target, the fewer it gets."""
 
 CASE_TIMEOUT_S = 30.0
@@ -53,6 +61,7 @@ Case = Callable[[Random], "Counter[str] | None"]
 
 _ALONE: dict[str, Case] = {
     "messages": codec_target.message,
+    "flexible": flexible_target.flexible,
     "batches": bundle_target.batch,
     "chunks": bundle_target.chunk,
     "twins": twin_target.twins,

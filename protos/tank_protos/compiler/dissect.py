@@ -4,7 +4,7 @@ Slower than the generated decoders, and it says more: what could be read before 
 error is in, and at which byte. What the generated decoders accept it accepts, with the same values.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from struct import unpack_from
 from typing import Final, TypeAlias
 from uuid import UUID as UniqueId
@@ -205,7 +205,8 @@ class _Walk:
             elements.append(inner)
             self.struct(kind, inner)
         elif isinstance(kind, Text):
-            elements.append(self._text(kind, one))
+            # The array may be null, the texts in it may not.
+            elements.append(self._text(kind, replace(one, nullable=None)))
         else:
             elements.append(self._number(kind))
 
