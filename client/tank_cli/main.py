@@ -27,13 +27,28 @@ EPILOG = (
 )
 
 
+def _show_version(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        from tank_node.version import version_and_kernel
+
+        click.echo(f"tank {version_and_kernel()}")
+        ctx.exit()
+
+
 @click.group(
     cls=LazyGroup,
     table=COMMANDS,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="tank-cluster", prog_name="tank", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 @root_options
 @click.pass_context
 def main(ctx: click.Context, session: Session) -> None:

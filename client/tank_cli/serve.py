@@ -14,6 +14,7 @@ from tank_cli.figures import bytes_text, count_text
 from tank_cli.session import Session, offline_options
 from tank_node import config as node_config
 from tank_node.config import OPTIONS, ConfigError, LogFormat, NodeConfig
+from tank_protos import kernel
 
 if TYPE_CHECKING:
     from tank_cli.node_process import Started
@@ -105,6 +106,7 @@ def _announce(started: "Started", as_json: bool) -> None:
             "cut_bytes": started.cut_bytes,
             "clean": started.clean,
             "problems": started.problems,
+            "kernel": kernel.NAME,
             "seconds": round(started.seconds, 3),
         }
         click.echo(json.dumps(fields))
@@ -142,7 +144,7 @@ def _sentence(started: "Started") -> str:
         found += f"; {_counted(started.problems, 'damaged partition')}, see the log and /readyz"
     return (
         f"tank broker {started.broker_id} listening on {started.listen}{http}; data in {started.data}: "
-        f"{found}; ready in {started.seconds:.2f} s"
+        f"{found}; {kernel.NAME} kernel; ready in {started.seconds:.2f} s"
     )
 
 

@@ -7,6 +7,7 @@ from prometheus_client.registry import Collector
 
 from tank_node.health import Health
 from tank_node.version import software_version
+from tank_protos import kernel
 
 
 class HealthCollector(Collector):
@@ -20,6 +21,8 @@ class HealthCollector(Collector):
         yield GaugeMetricFamily(
             "tank_ready", "Whether /readyz says that the broker is ready, 1 or 0", value=ready
         )
-        build = GaugeMetricFamily("tank_build_info", "Always 1; the label is the version", labels=["version"])
-        build.add_metric([software_version() or "unknown"], 1)
+        build = GaugeMetricFamily(
+            "tank_build_info", "Always 1; the labels say what runs", labels=["version", "kernel"]
+        )
+        build.add_metric([software_version() or "unknown", kernel.NAME], 1)
         yield build

@@ -12,6 +12,8 @@ import os
 import warnings
 from collections.abc import Callable
 from importlib import import_module
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -43,6 +45,9 @@ def _load(name: str) -> Any:
     if MODE == "pure":
         return None
     try:
+        found = find_spec(name)
+        if found is None or not isinstance(found.loader, ExtensionFileLoader):
+            raise ImportError(f"{name} was not compiled")
         module = import_module(name)
     except ImportError as error:
         if MODE == "auto":

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tank_node.log.log import LogState
-from tank_node.version import software_version
+from tank_node.version import version_and_kernel
 from tank_protos.error_codes import TroubleKind
 from tank_protos.generated.tank import (
     DescribeBrokerRequest,
@@ -29,7 +29,7 @@ def describe_broker(session: "TankSession", payload: memoryview) -> None:
     answer = DescribeBrokerResponse(
         request_id=request.request_id,
         broker_id=broker.link.view.broker_id,
-        software_version=software_version(),
+        software_version=version_and_kernel(),
         started_ms=broker.started_ms,
         uptime_ms=broker.tick.monotonic_ms - broker.started_monotonic_ms,
         data_folder=usage.path,

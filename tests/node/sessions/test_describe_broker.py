@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tank_node.log.errors import DiskFailed
-from tank_node.version import software_version
+from tank_node.version import version_and_kernel
 from tank_protos.error_codes import TroubleKind
 from tank_protos.generated.tank import DescribeBrokerRequest, DescribeBrokerResponse
 from tests.node.sessions.test_produce import batch_of, idempotent, produce
@@ -28,7 +28,7 @@ def test_a_broker_tells_its_version_age_disk_and_files() -> None:
     node.metrics.connections = 3
     empty = described(client)
     assert (empty.request_id, empty.broker_id, empty.data_folder, empty.data_bytes) == (9, 1, "/data", 0)
-    assert (empty.software_version, empty.connections) == (software_version(), 3)
+    assert (empty.software_version, empty.connections) == (version_and_kernel(), 3)
     assert (empty.troubles, empty.stray_folders) == ([], [])
     batch = batch_of(b"x" * 100)
     assert produce(client, batch) == b"\0"
