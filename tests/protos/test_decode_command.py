@@ -1,6 +1,8 @@
 """`tank-protos decode` tells what captured bytes say, and where they stop to make sense."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,13 @@ def test_what_is_no_frame_by_intent_is_explained() -> None:
 
 
 # What a document says
+
+
+def test_the_sessions_in_the_document_are_what_happens() -> None:
+    sessions = re.findall(r"^```console\n\$ tank-protos (.*)\n((?:.*\n)+?)```$", DOCUMENT, re.M)
+    assert len(sessions) == 2
+    for command, output in sessions:
+        assert CliRunner().invoke(main, shlex.split(command)).output == output
 
 
 def example(name: str) -> str:
@@ -272,6 +281,7 @@ def test_a_stream_that_ends_inside_a_frame_says_where() -> None:
     [first, cut] = decoded((whole + whole[:6]).hex(), "--from", "client", code=1)
     assert first["fields"] == {"RequestId": 7}
     assert (cut["offset"], cut["bytes"], cut["id"]) == (9, 6, 10)
+    assert (cut["message"], cut["fields"]) == ("StatusRequest", {})
     assert cut["error"] == {
         "reason": "truncated",
         "offset": 15,

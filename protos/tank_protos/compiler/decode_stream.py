@@ -257,6 +257,8 @@ class _Stream:
             what = f"the stream ends {len(self.data) - at} bytes into a frame's header"
         else:
             told |= {"from": attempt.side.value, **attempt.head.shown}
+            begun = self.data[at + attempt.head.size :]
+            told |= self.protocol.read(begun, attempt.head, attempt.side, self.exchange).shown
             missing = at + attempt.head.size + attempt.head.length - len(self.data)
             whole = attempt.head.length
             what = f"the stream ends inside a frame; {missing} of its payload's {whole} bytes are missing"
