@@ -1,11 +1,15 @@
 """Flexible versions: compact lengths, tagged fields, unknown tags, and what strangers can do with them."""
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tank_protos.compiler import emit_module
 from tank_protos.compiler.interpreter import lay_out
 from tank_protos.compiler.json_form import from_json, to_json
 from tank_protos.compiler.layouts import of_version
@@ -14,6 +18,7 @@ from tank_protos.tagged import UnknownTag
 from tests.support.compiled import load_api, module_of
 from tests.support.schema_values import as_values, values
 
+ROOT = Path(__file__).parents[2]
 FLEXIBLE = {"validVersions": "0-1", "flexibleVersions": "1+"}
 
 
@@ -337,3 +342,18 @@ def test_a_changed_byte_decodes_or_raises_a_typed_error(data: st.DataObject) -> 
     except WireError:
         return
     assert MODULE.Example.decode(encoded(decoded, version), version, keep_unknown=True) == decoded
+
+
+def test_generated_code_satisfies_the_linter_and_strict_types(tmp_path: Path) -> None:
+    """Also the code of features that no message here uses yet."""
+    target = tmp_path / "example.py"
+    target.write_text(emit_module.module(EVERYTHING, "example.json"))
+    settings_file = str(ROOT / "pyproject.toml")
+    ruff = ["ruff", "check", "--no-cache", "--config", settings_file, "--ignore", "E501,I001,W"]
+    mypy = ["mypy", "--config-file", settings_file, "--cache-dir", str(tmp_path / "cache")]
+    for command in (ruff, mypy):
+        done = subprocess.run(
+            [sys.executable, "-m", *command, str(target)],
+            capture_output=True, text=True, check=False, cwd=ROOT,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout

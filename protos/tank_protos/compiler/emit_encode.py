@@ -173,12 +173,15 @@ class StructWriter:
         if field.nullable is None:
             StructWriter(self.owner, kind, name).emit()
             return
+        inner = StructWriter(self.owner, kind, name)
+        inner.pending.append(("B", "1"))
+        if field.tag is not None and field.default is None:
+            inner.emit()  # null is the default, which is not written
+            return
         # Tagged structs say null with 0, others with -1, as Kafka does.
         self.out.line(f"if {name} is None:")
         self.out.line(f"    {self.owner.head} += {bytes([0 if field.tag is not None else 255])!r}")
         with self.out.block("else:"):
-            inner = StructWriter(self.owner, kind, name)
-            inner.pending.append(("B", "1"))
             inner.emit()
 
     # Fixed fields
