@@ -32,6 +32,7 @@ class Receiver:
         self._broker = server.broker
         self._metrics = server.metrics
         self._receive_bytes = limits.receive_bytes
+        self._memory_bytes = limits.memory_bytes
         self._last_start = limits.arena_bytes - limits.receive_bytes
         self._arena = bytearray(limits.arena_bytes)
         self._view = memoryview(self._arena)
@@ -45,7 +46,13 @@ class Receiver:
     def receive(self, connection: Connection) -> None:
         """Reads a connection that has something, and gives what came to its session."""
         start = self.used
-        if connection.pending or connection.large is not None or start > self._last_start or self._is_full():
+        metrics = self._metrics
+        if (
+            start > self._last_start
+            or connection.pending
+            or connection.large is not None
+            or metrics.held_bytes >= self._memory_bytes
+        ):
             self._receive_on(connection)
             return
         try:
@@ -57,7 +64,7 @@ class Receiver:
         if count <= 0:
             self._ended(connection, count)
             return
-        self._metrics.received_bytes += count
+        metrics.received_bytes += count
         connection.used = True
         # Also when the session refuses: what it staged before the bad frame must not be overwritten.
         self.used = end = start + count
@@ -72,17 +79,13 @@ class Receiver:
         if rest != end:
             self._keep(connection, start, rest, end)
 
-    def _is_full(self) -> bool:
-        """Whether all the memory for connections is used up."""
-        return self._metrics.held_bytes >= self._limits.memory_bytes
-
     def _receive_on(self, connection: Connection) -> None:
         """As `receive`, with what came before and was no whole frame; or when there is no room."""
         pending = connection.pending
         if connection.large is not None:
             self._receive_large(connection, connection.large)
             return
-        if self._is_full() and not pending:
+        if self._metrics.held_bytes >= self._memory_bytes and not pending:
             self._starve(connection)
             return
         start = self.used
