@@ -1,7 +1,8 @@
-"""Builds the wheel and uses it as a newcomer would: `make wheel`.
+"""Builds the wheel in both of its forms and uses each as a newcomer would: `make wheel`.
 
-An empty environment, no compiler on the PATH, the wheel alone: `tank --help`, `tank serve`, a topic, one
-message in and out.
+With the compiled kernel, where a C compiler works; without it (TANK_KERNEL_BUILD=off, `py3-none-any`); and
+with a compiler that fails, which must say so and give the plain form. An empty environment, no compiler on
+the PATH, the wheel alone: `tank --help`, `tank serve`, a topic, one message in and out.
 """
 
 import os
@@ -12,20 +13,36 @@ import tempfile
 import time
 import venv
 from pathlib import Path
+from zipfile import ZipFile
 
 ROOT = Path(__file__).resolve().parents[1]
 MESSAGE = "carried by the wheel"
 
 
-def built_wheel(folder: Path) -> Path:
-    """The wheel, built from the work tree; it must be pure Python and hold every package."""
-    subprocess.run(
+def built_wheel(folder: Path, **environment: str) -> tuple[Path, str]:
+    """The wheel, built from the work tree with these variables, and what was said."""
+    done = subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)],
-        check=True,
-        stdout=subprocess.DEVNULL,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
+    if done.returncode:
+        raise SystemExit(f"the wheel cannot be built:\n{done.stdout}")
     (wheel,) = folder.glob("*.whl")
-    return wheel
+    return wheel, done.stdout
+
+
+def compiled_modules(wheel: Path) -> list[str]:
+    """The compiled modules that a wheel holds."""
+    return [name for name in ZipFile(wheel).namelist() if name.endswith(".so")]
+
+
+def twins() -> int:
+    """How many modules the kernel has."""
+    return len([p for room in ROOT.glob("*/tank_*/compiled") for p in room.glob("[a-z]*.py")])
 
 
 def empty_environment(folder: Path, wheel: Path) -> Path:
@@ -40,7 +57,7 @@ def empty_environment(folder: Path, wheel: Path) -> Path:
     return programs
 
 
-def use(programs: Path, folder: Path) -> None:
+def use(programs: Path, folder: Path, kernel: str) -> None:
     """Runs the command of the wheel: help, a broker, one message through it, an orderly end."""
     environment = {"PATH": f"{programs}", "HOME": str(folder), "LC_ALL": "C.UTF-8"}
 
@@ -56,7 +73,7 @@ def use(programs: Path, folder: Path) -> None:
         env=environment, cwd=folder, capture_output=True, text=True, check=True, timeout=60,
     ).stdout  # fmt: skip
     assert '"message": "Ping"' in decoded, decoded
-    print(tank("--version").strip())
+    assert f"({kernel} kernel)" in tank("--version"), tank("--version")
     port_file = folder / "serve.output"
     with open(port_file, "w") as output:
         broker = subprocess.Popen(
@@ -87,17 +104,36 @@ def address_in(output: Path, broker: subprocess.Popen[bytes]) -> str:
     raise SystemExit(f"tank serve does not say where it listens:\n{output.read_text()}")
 
 
+def try_one(folder: Path, wheel: Path, kernel: str) -> None:
+    """Installs it and uses it."""
+    folder.mkdir()
+    programs = empty_environment(folder / "environment", wheel)
+    size = sum(f.stat().st_size for f in (folder / "environment/lib").rglob("*") if f.is_file())
+    use(programs, folder, kernel)
+    kib, mib = wheel.stat().st_size / 1024, size / 2**20
+    print(f"{wheel.name}: {kib:,.0f} KiB, {mib:,.0f} MiB installed, {kernel} kernel; it works", flush=True)
+
+
 def main() -> None:
     """Everything in a temporary folder; a failed step raises."""
     folder = Path(tempfile.mkdtemp(prefix="tank-wheel-"))
     try:
-        wheel = built_wheel(folder)
-        assert wheel.name.endswith("py3-none-any.whl"), wheel.name
-        programs = empty_environment(folder / "environment", wheel)
-        size = sum(f.stat().st_size for f in (folder / "environment/lib").rglob("*") if f.is_file())
-        use(programs, folder)
-        kib, mib = wheel.stat().st_size / 1024, size / 2**20
-        print(f"{wheel.name}: {kib:,.0f} KiB, {mib:,.0f} MiB installed; it works")
+        plain, _ = built_wheel(folder / "off", TANK_KERNEL_BUILD="off")
+        broken, said = built_wheel(folder / "broken", TANK_KERNEL_BUILD="auto", CC="/bin/false")
+        for wheel in (plain, broken):
+            assert wheel.name.endswith("py3-none-any.whl"), wheel.name
+            assert not compiled_modules(wheel), compiled_modules(wheel)
+        assert "goes without its compiled kernel: the C compiler or Cython failed" in said, said
+        try_one(folder / "plain", plain, "pure")
+        wheel, said = built_wheel(folder / "auto", TANK_KERNEL_BUILD="auto")
+        if compiled_modules(wheel):
+            assert "none-any" not in wheel.name, wheel.name
+            assert len(compiled_modules(wheel)) == twins(), compiled_modules(wheel)
+            try_one(folder / "compiled", wheel, "compiled")
+        else:
+            why = [line for line in said.splitlines() if "goes without its compiled kernel" in line]
+            assert why, said
+            print(f"not tried with the kernel. {why[0]}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
