@@ -14,7 +14,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 PROTOC := $(BIN)/python -m grpc_tools.protoc -I tank_protos/generated=protos
 CODE := node controller protos client spark examples benchmarks tests
 FRAMES ?= 1000000
-SHORT_FRAMES ?= 60000
+SHORT_FRAMES ?= 50000
 KILLS ?= 200
 
 .PHONY: help setup kernel run check unit unit-pure test fuzz fuzz-short fuzz-sanitized crash long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh proto-compatible docs wheel ci clean

@@ -113,6 +113,8 @@ def odd(chance: Random) -> bytes:
         body += b"\x03key" if flags & 1 else b""
         content = bytes(chance.choice((0, 1, 4, 130)))
         body += varint.encode(len(content)) + content
+    if chance.random() < 0.2:
+        body = body[: chance.randrange(len(body) + 1)]  # behind any field of any message
     head = bytes((count << 2 if count < 16 else 0,)) + (b"" if count < 16 else varint.encode(count))
     if sparse:
         span = number - BASE - 1 + chance.choice((-1, 0, 0, 0, 1))

@@ -143,6 +143,12 @@ class Requester:
         again = self._chance.random() < 0.2
         return [request, request] if again else [request]
 
+    def many(self) -> list[Message]:
+        """More bundles than one request may have, where the limits are tight."""
+        entry = IdempotentPartition(1, 0, 0, memoryview(bundle.as_batch(b"nothing")))
+        topics = [IdempotentTopic("nobody", [entry] * 10)] * self._chance.choice((1, 2, 3))
+        return [IdempotentProduceRequest(0, self._id(), "", 0, 0, 0, 0, topics)]
+
     def consume(self) -> list[Message]:
         """From the beginning, the end, before and behind; with and without a wait."""
         topics = []
@@ -193,5 +199,5 @@ class Requester:
 _KINDS: Final[tuple[Callable[[Requester], list[Message]], ...]] = (
     Requester.run, Requester.run, Requester.run, Requester.several, Requester.numbered,
     Requester.idempotent, Requester.idempotent, Requester.consume, Requester.consume, Requester.consume,
-    Requester.await_ends, Requester.question, Requester.topics,
+    Requester.await_ends, Requester.question, Requester.topics, Requester.many,
 )  # fmt: skip

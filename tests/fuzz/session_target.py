@@ -160,6 +160,8 @@ class _Witness:
                 assert result.error == 0 or full_disk, f"a good produce got {result}"
                 if not result.error:
                     self.values.append(value)
+                    partition = self.client.node.broker.topics[WITNESS].partitions[0]
+                    assert partition.high_water_mark >= len(self.values), "acknowledged before it was safe"
             elif message_id == ConsumeResponse.ID:
                 self._compare(ConsumeResponse.decode(payload))
 
