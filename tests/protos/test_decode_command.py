@@ -248,6 +248,40 @@ def test_hexadecimal_text_of_many_kinds(text: str, tmp_path: Path) -> None:
     assert [one["message"] for one in decoded(str(tmp_path / "dump.txt"))] == ["Ping"]
 
 
+def packet(source: int, target: int, payload: bytes, *, is_ipv6: bool = False) -> str:
+    """A TCP packet as `tcpdump -nn -x` prints it, with options in its TCP header."""
+    tcp = source.to_bytes(2, "big") + target.to_bytes(2, "big") + bytes(8) + b"\x80\x18" + bytes(18) + payload
+    if is_ipv6:
+        whole = b"\x60" + bytes(3) + len(tcp).to_bytes(2, "big") + bytes(34) + tcp
+    else:
+        whole = b"\x45\x00" + (20 + len(tcp)).to_bytes(2, "big") + bytes(16) + tcp
+    host = "::1" if is_ipv6 else "127.0.0.1"
+    family = "IP6" if is_ipv6 else "IP"
+    lines = [f"20:00:00.000001 {family} {host}.{source} > {host}.{target}: Flags [P.], length {len(payload)}"]
+    for at in range(0, len(whole), 16):
+        groups = " ".join(whole[to : to + 2].hex() for to in range(at, min(at + 16, len(whole)), 2))
+        lines.append(f"\t0x{at:04x}:  {groups}")
+    return "\n".join([*lines, ""])
+
+
+@pytest.mark.parametrize("is_ipv6", [False, True])
+def test_packets_of_tcpdump_are_put_together(is_ipv6: bool) -> None:
+    asked = framed(StatusRequest(7))
+    packets = [(50000, 11011, asked[:4]), (11011, 50000, bytes.fromhex(PING)), (50000, 11011, asked[4:])]
+    text = "".join(packet(*one, is_ipv6=is_ipv6) for one in [*packets, (11011, 50000, b"")])
+    told = decoded(stdin=text)
+    assert [(one["from"], one["message"]) for one in told] == [
+        ("client", "StatusRequest"),
+        ("broker", "Ping"),
+    ]
+    assert "-nn" in refused(stdin=text.replace(".50000", ".http"))
+    assert "-s 0" in refused(stdin="\n".join(text.splitlines()[:3]))
+
+
+def test_captured_bytes_come_through_a_pipe() -> None:
+    assert [one["message"] for one in decoded(stdin=bytes.fromhex(PING * 2))] == ["Ping", "Ping"]
+
+
 def test_words_are_joined() -> None:
     assert [one["message"] for one in decoded("03", "00000000")] == ["Ping"]
 

@@ -25,16 +25,18 @@ _LONGEST_NAME = 255
 _HELP = """Tell what bytes from a wire say: one JSON document for each frame.
 
 INPUT is hexadecimal digits (spaces, 0x and commas are fine) or the name of a file; without it, standard
-input is read. Text, also in a file, can be a dump: of xxd, hexdump -C, or socat -x with both directions; a
-line may begin with > (the client sent it) or < (the broker). Any other file is taken for the bytes of one TCP
-connection: what one side sent (--client, --broker, --from), or the frames of both in one file. Capture files
-(pcap) are not read: tcpflow -r FILE makes of them one file for each direction.
+input is read. Text, also in a file, can be a dump: of xxd or hexdump -C, or with both directions of socat -x
+or tcpdump -nn -x (of one connection without losses); a line may begin with > (the client sent it) or < (the
+broker). Any other file is taken for the bytes of one TCP connection: what one side sent (--client, --broker,
+--from), or the frames of both in one file. Capture files (pcap) are not read: tcpflow -r FILE makes of them
+one file for each direction.
 
 \b
 Examples:
   tank-protos decode 0300000000
   tank-protos decode --client from-client.bin --broker from-broker.bin
   xxd capture.bin | tank-protos decode --from broker --pretty
+  tcpdump -nn -x -r capture.pcap tcp port 11011 | tank-protos decode
   tank-protos decode --message StatusRequest 07000000
   tank-protos decode --protocol kafka --definitions DIR --client c.bin --broker b.bin
   tank-protos decode --protocol kafka --definitions DIR --message FetchRequest --version 12 HEX
@@ -65,7 +67,9 @@ class _Sent:
 
 @click.command(help=_HELP)
 @click.argument("input", nargs=-1)
-@click.option("--protocol", "name", type=click.Choice(["tank", "kafka"]), default="tank", show_default=True)
+@click.option(
+    "--protocol", "name", type=click.Choice(["tank", "kafka"]), default="tank", help="Default: tank."
+)
 @click.option("--from", "sender", type=click.Choice([side.value for side in Side]), help="Who sent INPUT.")
 @click.option("--client", type=_file_option, help="The bytes that the client sent.")
 @click.option("--broker", type=_file_option, help="The bytes that the broker sent.")

@@ -12,6 +12,9 @@ _HEXDUMP: Final = re.compile(
 )
 _HEXDUMP_END: Final = re.compile(r"[0-9a-fA-F]{7,8}\s*")
 _SOCAT_HEAD: Final = re.compile(r"([<>]) \d{4}/\d\d/\d\d .*\blength=\d+\b.*")
+_TCPDUMP_HEAD: Final = re.compile(
+    r"(?:\S+ )?\d\d:\d\d:\d\d\.\d+ (?:\S+ +\w+ +)?IP6? \S+\.(\S+) > \S+\.(\S+): .*"
+)
 _NOISE: Final = re.compile(r"0[xX]|\\x|[\s,:;]")
 _DIGITS: Final = re.compile(r"[0-9a-fA-F]*")
 
@@ -24,8 +27,9 @@ class HexText:
     """The bytes of a text, told apart by who sent them where the text says so.
 
     `client` are the bytes behind `>`, `broker` those behind `<`: at the begin of a line of digits, or, as
-    socat writes it, in a line of its own that holds for those that follow. All others are `plain`. The
-    constructor raises HexError.
+    socat writes it, in a line of its own that holds for those that follow. Of tcpdump's packets the TCP
+    payloads are taken, one after the other; the side with the lower port is the broker. All other bytes are
+    `plain`. The constructor raises HexError.
     """
 
     def __init__(self, text: str) -> None:
@@ -33,15 +37,30 @@ class HexText:
         self.client = bytearray()
         self.broker = bytearray()
         self._dumped = 0
-        side = self.plain
+        side, packet = self.plain, bytearray()
+        sender: bytearray | None = None
         for number, line in enumerate(text.splitlines(), 1):
-            head = _SOCAT_HEAD.fullmatch(line)
-            if head or line.strip() in (">", "<"):
+            head, summary = _SOCAT_HEAD.fullmatch(line), _TCPDUMP_HEAD.fullmatch(line)
+            if summary:
+                if sender is not None:
+                    sender += _payload(packet, number)
+                sender, packet = self._sender(summary, number), bytearray()
+                side = packet
+            elif head or line.strip() in (">", "<"):
                 side = self.client if line.strip()[0] == ">" else self.broker
             elif line[:2] in ("> ", "< "):
                 (self.client if line[0] == ">" else self.broker).extend(self._bytes(line[2:], number))
             else:
                 side += self._bytes(line, number)
+        if sender is not None:
+            sender += _payload(packet, number)
+
+    def _sender(self, summary: re.Match[str], number: int) -> bytearray:
+        """Whose bytes the packet has that a line of tcpdump announces."""
+        ports = summary.groups()
+        if not all(port.isdigit() for port in ports):
+            raise HexError(f"line {number} has names for ports; run tcpdump with -nn")
+        return self.client if int(ports[0]) > int(ports[1]) else self.broker
 
     def _bytes(self, line: str, number: int) -> bytes:
         dump, hexdump = _XXD.match(line), _HEXDUMP.fullmatch(line)
@@ -67,6 +86,17 @@ class HexText:
                 digits
             ) // 2
         return bytes.fromhex(digits)
+
+
+def _payload(packet: bytearray, number: int) -> bytes:
+    """What TCP carries in an IP packet; the line is where the packet ends."""
+    if packet and packet[0] >> 4 == 6:
+        start, end = 40, 40 + int.from_bytes(packet[4:6], "big")
+    else:
+        start, end = (packet[0] & 15) * 4 if packet else 20, int.from_bytes(packet[2:4], "big")
+    if len(packet) < max(end, start + 20):
+        raise HexError(f"the packet before line {number} is not all there; run tcpdump with -x -s 0")
+    return bytes(packet[start + (packet[start + 12] >> 4) * 4 : end])
 
 
 def is_text(data: bytes) -> bool:
