@@ -1,172 +1,245 @@
 """How many messages a second the client publishes to, and consumes from, a broker on this machine.
 
-    python benchmarks/client.py [--servers HOST:PORT] [--messages N] [--bytes N] [--partitions N] [--flush
-    disk|replicated]
+    python -m benchmarks.client [--kernel pure|compiled|both] [--cases REGEX] [--rounds N] [--messages N]
 
-Without --servers it starts a broker of its own on a temporary folder and stops it at the end. Figures are
-of this process and the broker together on one machine: messages a second, and CPU seconds of this process
-per million messages.
+Without --servers it starts a broker of its own on a temporary folder, on the same kernel as the client, and
+stops it at the end. Client and broker share the machine. Each case runs once to warm up, then `--rounds` times
+all cases in turn; a figure is the median, from the first call to the last acknowledgement or the last batch.
 """
 
 import argparse
 import asyncio
 import os
+import random
 import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
-from tank_client import Client, ConsumerSettings, ProducerSettings, sync
+from rich.console import Console
+from rich.progress import track
 
+from benchmarks.servers import kernels
+from benchmarks.table import Row, dump, load, machine, show, spread
+from tank_client import Client, ProducerSettings, sync
+from tank_protos import kernel
 
-async def send_many(client: Client, topic: str, values: list[bytes]) -> None:
-    """`send_many`, a thousand at a time, keyless."""
-    async with client.producer(ProducerSettings(batch_bytes=64 << 10)) as producer:
-        for at in range(0, len(values), 1000):
-            await producer.send_many(topic, values[at : at + 1000])
+# So many values differ: a program makes them one by one, and those just made lie in the processor's cache.
+DISTINCT = 20_000
+PORTION = 1000
+SETTINGS = ProducerSettings(batch_bytes=64 << 10)
+BARS_M = {"compiled": 3.0, "pure": 1.0}
 
-
-async def send_each(client: Client, topic: str, values: list[bytes]) -> None:
-    """`send`, one message a call, keyless."""
-    async with client.producer(ProducerSettings(batch_bytes=64 << 10)) as producer:
-        for value in values:
-            await producer.send(topic, value)
-
-
-async def send_keyed(client: Client, topic: str, values: list[bytes]) -> None:
-    """`send` with one of 1,000 keys."""
-    keys = [b"key%d" % number for number in range(1000)]
-    async with client.producer(ProducerSettings(batch_bytes=64 << 10)) as producer:
-        for number, value in enumerate(values):
-            await producer.send(topic, value, key=keys[number % 1000])
+Values = list[bytes]
 
 
-async def send_many_keyed(client: Client, topic: str, values: list[bytes]) -> None:
+def portions(values: Values, messages: int) -> Iterator[Values]:
+    """`messages` values, a thousand at a time."""
+    for at in range(0, messages, PORTION):
+        begin = at % (len(values) - PORTION + 1)
+        yield values[begin : begin + PORTION]
+
+
+async def send_many(client: Client, topic: str, values: Values, messages: int) -> None:
+    """`send_many`, a thousand at a time, without keys."""
+    async with client.producer(SETTINGS) as producer:
+        for portion in portions(values, messages):
+            await producer.send_many(topic, portion)
+
+
+async def send_many_keyed(client: Client, topic: str, values: Values, messages: int) -> None:
     """`send_many`, a thousand at a time, each with one of 1,000 keys."""
-    keys = [b"key%d" % number for number in range(1000)]
-    async with client.producer(ProducerSettings(batch_bytes=64 << 10)) as producer:
-        for at in range(0, len(values), 1000):
-            portion = values[at : at + 1000]
-            await producer.send_many(topic, portion, keys=keys[: len(portion)])
+    keys = [b"key%d" % number for number in range(PORTION)]
+    async with client.producer(SETTINGS) as producer:
+        for portion in portions(values, messages):
+            await producer.send_many(topic, portion, keys=keys)
 
 
-async def consume_chunks(client: Client, topic: str, wanted: int) -> None:
-    """Batches as they come, nothing decoded: what Spark does before Arrow."""
-    read = 0
-    async with client.consumer(topic, stop_at_end=True, settings=ConsumerSettings()) as consumer:
-        async for batch in consumer:
-            read += batch.upper - batch.lower + 1 if batch.lower else batch.next_number - 1
-    assert read >= wanted, f"{read} of {wanted}"
+async def send_each(client: Client, topic: str, values: Values, messages: int) -> None:
+    """`send`, one message a call, without keys."""
+    async with client.producer(SETTINGS) as producer:
+        for portion in portions(values, messages):
+            for value in portion:
+                await producer.send(topic, value)
 
 
-async def consume_values(client: Client, topic: str, wanted: int) -> None:
+async def send_sync(client: Client, topic: str, values: Values, messages: int) -> None:
+    """`send` of the synchronous client, one message a call."""
+
+    def work() -> None:
+        with sync.Client(SERVERS[0]) as face, face.producer(SETTINGS) as producer:
+            for portion in portions(values, messages):
+                for value in portion:
+                    producer.send(topic, value)
+
+    await asyncio.to_thread(work)
+
+
+async def consume_values(client: Client, topic: str, values: Values, messages: int) -> None:
     """Batches with their column of values."""
     read = 0
     async with client.consumer(topic, stop_at_end=True) as consumer:
         async for batch in consumer:
             read += len(batch.values)
-    assert read == wanted, f"{read} of {wanted}"
+    assert read == messages, f"{read} of {messages}"
 
 
-async def consume_messages(client: Client, topic: str, wanted: int) -> None:
+async def consume_messages(client: Client, topic: str, values: Values, messages: int) -> None:
     """A tuple per message."""
     read = 0
     async with client.consumer(topic, stop_at_end=True) as consumer:
         async for _ in consumer.messages():
             read += 1
-    assert read == wanted, f"{read} of {wanted}"
+    assert read == messages, f"{read} of {messages}"
 
 
-def sync_send(servers: str, topic: str, values: list[bytes]) -> None:
-    """The synchronous face: `send`, one message a call."""
-    with sync.Client(servers) as client, client.producer(ProducerSettings(batch_bytes=64 << 10)) as producer:
-        for value in values:
-            producer.send(topic, value)
+SERVERS: list[str] = []
+"""The address, for the client of another thread."""
 
 
-def report(name: str, messages: int, size: int, started: float, cpu: float) -> None:
-    """One line."""
-    wall, used = time.perf_counter() - started, time.process_time() - cpu
-    rate = messages / wall
-    print(
-        f"{name:<28}{rate:>12,.0f} messages/s {rate * size / 1e6:>8.1f} MB/s "
-        f"{used / messages * 1e6:>6.2f} CPU s per million",
-        flush=True,
-    )
+@dataclass(slots=True)
+class Case:
+    """What is measured, and the seconds of each round."""
+
+    name: str
+    work: Callable[[Client, str, Values, int], Awaitable[None]]
+    # Of --messages.
+    share: float = 1.0
+    barred: bool = False
+    reads: bool = False
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+
+    def row(self, size: int, messages: int) -> Row:
+        """For the table."""
+        rates = [messages / seconds / 1e6 for seconds in self.seconds]
+        cost = median(self.cpu_seconds) / messages * 1e6
+        bar = BARS_M[kernel.NAME] if self.barred else None
+        return Row(
+            f"{self.name}, {size} B",
+            f"{spread(rates, 2)} M/s, client {cost:.2f} µs each",
+            bar=f"≥ {bar:g} M/s" if bar else "",
+            reached=median(rates) >= bar if bar else None,
+            kernel=kernel.NAME,
+        )
 
 
-async def timed(name: str, messages: int, size: int, work: Callable[[], Awaitable[None]]) -> None:
-    """Runs and reports."""
-    started, cpu = time.perf_counter(), time.process_time()
-    await work()
-    report(name, messages, size, started, cpu)
+def all_cases() -> list[Case]:
+    """In the order of the table."""
+    return [
+        Case("publish, send_many", send_many, barred=True),
+        Case("publish, send_many with keys", send_many_keyed, 0.25),
+        Case("publish, send", send_each, 0.25),
+        Case("publish, send, synchronous", send_sync, 0.25),
+        Case("consume, batches", consume_values, barred=True, reads=True),
+        Case("consume, message by message", consume_messages, reads=True),
+    ]
 
 
-async def measure(servers: str, messages: int, size: int, partitions: int, flush: str) -> None:
-    """All of it, each publish to a topic of its own."""
+async def measure(arguments: argparse.Namespace, servers: str) -> list[Row]:
+    """All rounds of all cases, each publish to a topic of its own."""
+    SERVERS[:] = [servers]
     # Contents that do not compress: neither side shall win by snappy.
-    values = [os.urandom(size) for _ in range(messages)]
-    few = values[: messages // 4]
-    stamp = int(time.time())
+    source = random.Random(1)
+    values = [source.randbytes(arguments.bytes) for _ in range(DISTINCT)]
+    cases = [case for case in all_cases() if re.search(arguments.cases, case.name)]
+    steps = [(number, case) for number in range(arguments.rounds + 1) for case in cases]
     async with Client(servers) as client:
-        topics = [f"bench-{stamp}-{name}" for name in ("many", "each", "keyed", "sync", "many-keyed")]
-        for topic in topics:
-            await client.admin.create_topic(topic, partitions, settings={"flush": flush})
-        await timed("publish, send_many", messages, size, lambda: send_many(client, topics[0], values))
-        await timed(
-            "publish, send_many with keys", messages, size, lambda: send_many_keyed(client, topics[4], values)
-        )
-        await timed("publish, send", len(few), size, lambda: send_each(client, topics[1], few))
-        await timed("publish, send with key", len(few), size, lambda: send_keyed(client, topics[2], few))
-        await timed("consume, chunks", messages, size, lambda: consume_chunks(client, topics[0], messages))
-        await timed("consume, values", messages, size, lambda: consume_values(client, topics[0], messages))
-        await timed(
-            "consume, messages", messages, size, lambda: consume_messages(client, topics[0], messages)
-        )
-        started, cpu = time.perf_counter(), time.process_time()
-        await asyncio.to_thread(sync_send, servers, topics[3], few)
-        report("publish, sync send", len(few), size, started, cpu)
-        for topic in topics:
-            await client.admin.delete_topic(topic)
+        await make(client, "read", arguments)
+        await send_many(client, "read", values, arguments.messages)
+        for step, (number, case) in enumerate(track(steps, console=Console(stderr=True), transient=True)):
+            messages = int(arguments.messages * case.share) // PORTION * PORTION
+            topic = "read" if case.reads else f"written-{step}"
+            if not case.reads:
+                await make(client, topic, arguments)
+            began, cpu = time.perf_counter(), time.process_time()
+            await case.work(client, topic, values, messages)
+            took, used = time.perf_counter() - began, time.process_time() - cpu
+            if number:
+                case.seconds.append(took)
+                case.cpu_seconds.append(used)
+            if not case.reads:
+                await client.admin.delete_topic(topic)
+        await client.admin.delete_topic("read")
+    return [
+        case.row(arguments.bytes, int(arguments.messages * case.share) // PORTION * PORTION) for case in cases
+    ]
 
 
-def start_broker(folder: Path) -> tuple[subprocess.Popen[str], str]:
-    """A broker on free ports; (process, address)."""
-    command = [sys.executable, "-m", "tank_cli.main", "serve", "--data", str(folder)]
-    process = subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
+async def make(client: Client, topic: str, arguments: argparse.Namespace) -> None:
+    """A topic as the arguments say."""
+    await client.admin.create_topic(topic, arguments.partitions, settings={"flush": arguments.flush})
+
+
+@contextmanager
+def own_broker() -> Iterator[str]:
+    """A broker on free ports and a temporary folder; its address."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "tank_cli.main", "serve", "--data", str(Path(folder) / "data")]
+        process = subprocess.Popen(
+            [*command, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                found = re.search(r"listening on (\S+?),", line)
+                if found:
+                    yield found[1]
+                    return
+            raise SystemExit("the broker did not start: run `tank serve` to see why")
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def rows_of(name: str) -> list[Row]:
+    """The same measurement in a process of its own, on that kernel."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.client", *sys.argv[1:], "--rows"],
+        env=os.environ | {"TANK_KERNEL": name},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
-    assert process.stdout is not None
-    for line in process.stdout:
-        found = re.search(r"listening on (\S+?),", line)
-        if found:
-            return process, found[1]
-    raise SystemExit("the broker did not start: run `tank serve` to see why")
+    return load(done.stdout)
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--servers", default="")
-    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--kernel", choices=["pure", "compiled", "both"], help="default: TANK_KERNEL's")
+    parser.add_argument("--cases", default="", help="a regular expression of the names")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--messages", type=int, default=2_000_000)
     parser.add_argument("--bytes", type=int, default=100)
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--flush", choices=["disk", "replicated"], default="replicated")
+    parser.add_argument("--servers", default="", help="a broker that runs; it keeps its kernel")
+    parser.add_argument("--quick", action="store_true", help="fewer messages and rounds")
+    parser.add_argument("--rows", action="store_true", help="print rows for another program")
     arguments = parser.parse_args()
-    settings = (arguments.messages, arguments.bytes, arguments.partitions, arguments.flush)
-    if arguments.servers:
-        asyncio.run(measure(arguments.servers, *settings))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        process, servers = start_broker(Path(folder) / "data")
-        try:
-            asyncio.run(measure(servers, *settings))
-        finally:
-            process.terminate()
-            process.wait(20)
+    if arguments.quick:
+        arguments.messages, arguments.rounds = 500_000, 3
+    if arguments.kernel and not arguments.rows:
+        rows = [row for name in kernels(arguments.kernel) for row in rows_of(name)]
+    elif arguments.servers:
+        rows = asyncio.run(measure(arguments, arguments.servers))
+    else:
+        with own_broker() as servers:
+            rows = asyncio.run(measure(arguments, servers))
+    if arguments.rows:
+        dump(rows)
+    else:
+        show(f"The Python client. {machine()}", rows)
 
 
 if __name__ == "__main__":
