@@ -248,6 +248,14 @@ def test_an_id_is_not_given_to_another_message() -> None:
     ]
 
 
+def test_an_id_goes_to_nobody_in_the_step_that_ends_its_message() -> None:
+    ended = definition(A, validVersions="none")
+    announced = definition(A, deprecatedVersions="0-3")
+    assert broken(announced, [ended, definition(A, name="Other")]) == [
+        "Other : the id 1 was Example's, and who still sends that is misread; take another one"
+    ]
+
+
 def test_ids_that_are_exchanged_break_both() -> None:
     old = [definition(A), definition(A, name="Other", apiKey=2)]
     new = [definition(A, apiKey=2), definition(A, name="Other")]

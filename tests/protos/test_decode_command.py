@@ -346,6 +346,12 @@ def test_a_capture_that_begins_inside_a_frame_is_picked_up() -> None:
     assert f"the next frame is at byte {len(request) - 7}" in told[0]["error"]["what"]
 
 
+def test_five_bytes_of_noise_that_look_like_a_ping_are_noise() -> None:
+    noise = bytes.fromhex("ffffffffffff" + PING + "ffffff")
+    told = decoded((noise + framed(StatusRequest(7)) * 2).hex(), "--from", "client", code=1)
+    assert [one["bytes"] for one in told] == [len(noise), 9, 9]
+
+
 def test_noise_is_skipped_to_the_end_in_one_word() -> None:
     [told] = decoded("ff" * 50, code=1)
     assert told["bytes"] == 50

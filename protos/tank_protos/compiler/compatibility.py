@@ -86,6 +86,7 @@ def _of_message(old: Message, before: Protocol, after: Protocol) -> Iterator[Fin
         gone = next((one for one in after.removed if one.name == name), None)
         place = gone.place if gone is not None else None
         yield from _lost(old, _stable(old), place)
+        yield from _of_removed(Removed(name, old.id, old.kind, old.root.place), after)
         return
     yield from _of_pair(old, new)
 
