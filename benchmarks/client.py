@@ -3,8 +3,8 @@
     python -m benchmarks.client [--kernel pure|compiled|both] [--cases REGEX] [--rounds N] [--messages N]
 
 Without --servers it starts a broker of its own on a temporary folder, on the same kernel as the client, and
-stops it at the end. Client and broker share the machine. Each case runs once to warm up, then `--rounds` times
-all cases in turn; a figure is the median, from the first call to the last acknowledgement or the last batch.
+stops it at the end. Client and broker share the machine. Each case runs once to warm up, then --rounds times,
+all in turn; a figure is the median, from the first call to the last acknowledgement or the last batch.
 """
 
 import argparse

@@ -55,6 +55,8 @@ class TopicLanes:
     lanes: dict[int, Lane] = field(default_factory=dict)
     sticky: int = -1
     """Where messages without a key go for now; -1: to be drawn."""
+    taking: PendingBundle | None = None
+    """The open bundle there, once it has taken a message without a key: the next one is added at once."""
 
 
 class Lanes:
@@ -160,23 +162,33 @@ class Lanes:
         if key:
             if type(key) is not bytes:
                 key = as_bytes(key)
-            if len(key) > 255:
-                raise errors.InvalidArgument(f"topic {topic!r}: a key of {len(key)} bytes; 255 at most")
-        lane = self.place(topic, key, partition)
-        bundle = lane.open or self._open(lane)
-        if key:
             size += len(key)
+        bundle = self.topics[topic].taking
+        if bundle is None or key or partition is not None:
+            bundle = self._bundle_for(topic, key, partition)
+        values = bundle.values
+        if key:
             if bundle.keys is None:
-                bundle.keys = [None] * len(bundle.values)
+                bundle.keys = [None] * len(values)
             bundle.keys.append(key)
         elif bundle.keys is not None:
             bundle.keys.append(None)
-        bundle.values.append(value)
+        values.append(value)
         bundle.timestamps.append(timestamp_ms)
         self.held_bytes += size + MESSAGE_OVERHEAD_BYTES
         bundle.size_bytes = size = bundle.size_bytes + size
-        if size >= self._batch_bytes or len(bundle.values) >= MAX_BUNDLE_MESSAGES:
-            self.seal(lane)
+        if size >= self._batch_bytes or len(values) >= MAX_BUNDLE_MESSAGES:
+            self.seal(self.topics[topic].lanes[bundle.partition])
+        return bundle
+
+    def _bundle_for(self, topic: str, key: bytes | None, partition: int | None) -> PendingBundle:
+        """The open bundle that takes such a message."""
+        if key and len(key) > 255:
+            raise errors.InvalidArgument(f"topic {topic!r}: a key of {len(key)} bytes; 255 at most")
+        lane = self.place(topic, key, partition)
+        bundle = lane.open or self._open(lane)
+        if not key and partition is None:
+            self.topics[topic].taking = bundle
         return bundle
 
     def extend(self, lane: Lane, run: Columns, at: int, free_bytes: int) -> tuple[int, PendingBundle]:
@@ -216,7 +228,7 @@ class Lanes:
         self.full += 1
         lanes = self.topics.get(lane.topic)
         if lanes is not None and lanes.sticky == lane.partition:
-            lanes.sticky = -1
+            lanes.sticky, lanes.taking = -1, None
 
     def seal_due(self, opened_before_ms: float) -> None:
         """Seals what has lingered long enough."""

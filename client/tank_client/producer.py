@@ -42,6 +42,7 @@ class Producer:
 
     def __init__(self, make_sender: Callable[..., Sender], settings: ProducerSettings) -> None:
         self._settings = settings
+        self._buffer_bytes = settings.buffer_bytes
         self._waiters: list[asyncio.Future[None]] = []
         loop = asyncio.get_running_loop()
         self._sender = make_sender(
@@ -85,7 +86,7 @@ class Producer:
         if known is None or known.stale:
             await self._learn(topic, partition)
         size = len(value) + MESSAGE_OVERHEAD_BYTES
-        if lanes.held_bytes + size > self._settings.buffer_bytes or self._sender.closed:
+        if lanes.held_bytes + size > self._buffer_bytes or self._sender.closed:
             await self._wait_for_room(size)
         stamp = int(time.time() * 1000) if timestamp_ms is None else stamps_of(1, timestamp_ms)[0]
         bundle = lanes.add(topic, value, key, partition, stamp)
