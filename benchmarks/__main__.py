@@ -31,13 +31,16 @@ def rows_of(part: str, arguments: Sequence[str], kernel: Kernel | None = None) -
     """Runs one script of this folder; the rows that it prints.
 
     Raises:
-        PartFailed: it ended with an error.
+        PartFailed: it ended with an error, or printed something else.
     """
     command = [sys.executable, "-m", f"benchmarks.{part}", "--rows", *arguments]
     ended = subprocess.run(command, env=environment(kernel), stdout=subprocess.PIPE, text=True, check=False)
     if ended.returncode:
         raise PartFailed(f"{' '.join(command[1:])} ended with {ended.returncode}")
-    return load(ended.stdout)
+    try:
+        return load(ended.stdout)
+    except (ValueError, TypeError) as error:
+        raise PartFailed(f"{' '.join(command[1:])} printed no rows: {error}") from None
 
 
 def measure(part: str, given: argparse.Namespace) -> list[Row]:

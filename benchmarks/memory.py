@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from benchmarks.load_generator import LoadFailed, build, run_load
-from benchmarks.servers import Kernel, Running, Server, kernels, ours, running
+from benchmarks.servers import Kernel, NotListening, Running, Server, kernels, ours, running
 from benchmarks.table import Row, dump, machine, show, summary
 
 IDLE_MIB, BUSY_MIB = 60, 300
@@ -110,8 +110,8 @@ def main() -> None:
     servers = [ours(kernel) for kernel in kernels(given.kernel)]
     try:
         found = [measure(situation, server) for situation in wanted for server in servers]
-    except LoadFailed as failure:
-        raise SystemExit(f"A load failed: {failure}") from None
+    except (LoadFailed, NotListening) as failure:
+        raise SystemExit(f"FAILED {failure}") from None
     if given.rows:
         dump(found)
         return

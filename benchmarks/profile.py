@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.cases import Case, cases
-from benchmarks.load_generator import Load, build, run_load
-from benchmarks.servers import Kernel, Server, ceiling, kernels, ours, running
+from benchmarks.load_generator import Load, LoadFailed, build, run_load
+from benchmarks.servers import Kernel, NotListening, Server, ceiling, kernels, ours, running
 from benchmarks.table import machine, show_cells
 
 SAMPLES_PER_S = 2000
@@ -161,7 +161,10 @@ def main() -> None:
     build()
     case = next(case for case in cases() if case.name == given.case)
     servers = [ceiling(), *(ours(kernel) for kernel in kernels(given.kernel))]
-    profiles = {server.name: take(case, server, given.seconds) for server in servers}
+    try:
+        profiles = {server.name: take(case, server, given.seconds) for server in servers}
+    except (LoadFailed, NotListening) as failure:
+        raise SystemExit(f"FAILED {failure}") from None
     show_groups(case, profiles, markdown=given.markdown)
     for name, profile in profiles.items():
         if given.functions:

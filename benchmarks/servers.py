@@ -19,6 +19,10 @@ from benchmarks.load_generator import CEILING
 START_TIMEOUT_S = 20.0
 
 
+class NotListening(Exception):
+    """A broker did not start; what it printed is in the message."""
+
+
 class Kernel(StrEnum):
     """Which form of the hot places a process of ours uses; what the variable TANK_KERNEL says."""
 
@@ -111,7 +115,7 @@ def running(server: Server, *more: str, folder: str | None = None) -> Iterator[R
         folder: where its data folder is made (the system's temporary folder).
 
     Raises:
-        SystemExit: it does not listen; its output is shown.
+        NotListening: it ended, or it takes too long.
     """
     place = Path(tempfile.mkdtemp(prefix="tank-bench-", dir=folder))
     output = place / "output"
@@ -145,4 +149,4 @@ def _wait_for(port: int, broker: subprocess.Popen[bytes], output: Path) -> None:
             return
         except OSError:
             time.sleep(0.02)
-    raise SystemExit(f"A broker does not listen. It said:\n{output.read_text(errors='replace')[-3000:]}")
+    raise NotListening(f"A broker does not listen. It said:\n{output.read_text(errors='replace')[-3000:]}")

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks.cases import Against, Bar, Case, Measure
 from benchmarks.load_generator import Load, LoadFailed, run_load
-from benchmarks.servers import Server, running
+from benchmarks.servers import NotListening, Server, running
 from benchmarks.table import Row, spread
 
 WARM_UP_S = 0.4
@@ -79,7 +79,7 @@ def _run_one(case: Case, server: Server, number: int, run: Run, results: Results
             times = f"-w {WARM_UP_S} -T {run.seconds} -L {MOST_WRITTEN_MIB}"
             settings = ("--config", case.settings) if case.settings else ()
             load = run_load(f"{case.load} {times}", broker.port, broker.pid, *settings)
-    except LoadFailed as error:
+    except (LoadFailed, NotListening) as error:
         results.failures.append(f"{case.name}, {server.name}, round {number + 1}:\n{error}")
         return
     results.loads.setdefault((case.name, server.name), {})[number] = load
