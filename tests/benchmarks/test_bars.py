@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.cases import Against, Bar, Case, Measure, cases
 from benchmarks.load_generator import Load
-from benchmarks.servers import Kernel, ceiling, ours
-from benchmarks.side_by_side import Results, figures, judge, notes, rows
+from benchmarks.servers import Kernel, Server, ceiling, ours
+from benchmarks.side_by_side import Results, Run, figures, judge, notes, rows, run_in_turn
 from benchmarks.table import Row, dump, load, show, spread, summary
 
 OURS = ours(Kernel.PURE)
@@ -123,3 +123,11 @@ def test_figures_are_told_with_their_spread() -> None:
     assert (
         summary([Row("a", "1", "", True), Row("b", "1", "", False), Row("c", "1")]) == "1 of 2 bars reached."
     )
+
+
+def test_a_broker_that_does_not_start_is_a_failure_and_the_others_go_on() -> None:
+    broken = Server("ours, pure", "sh -c 'echo no such luck; exit 3' {port} {dir}", Kernel.PURE)
+    results = run_in_turn([CASE, CASE], [broken], Run(rounds=1, seconds=0.1))
+    assert len(results.failures) == 2
+    assert "no such luck" in results.failures[0]
+    assert results.loads == {}
