@@ -1,12 +1,15 @@
 """How many messages a second the bundle codec encodes and decodes, and what the broker's validator costs.
 
-    python -m benchmarks.bundle [--seconds 0.3] [--messages 100]
+    python -m benchmarks.bundle [--kernel pure|compiled|both] [--seconds 0.3] [--messages 100]
 
 Prints tables; nothing here passes or fails. Each figure is CPU time, the best of several runs: what the code
 can do, not what a busy machine lets it do.
 """
 
 import argparse
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +18,8 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.servers import kernels
+from tank_protos import kernel
 from tank_protos.bundle import (
     Codec,
     as_batch,
@@ -79,7 +84,7 @@ def shapes(count: int) -> dict[str, Shape]:
 
 
 def codec_table(count: int, seconds: float) -> Table:
-    table = Table(title=f"Million messages a second, bundles of {count}")
+    table = Table(title=f"Million messages a second, bundles of {count}, {kernel.NAME} kernel")
     table.add_column("bundle")
     for name in ("encode", "to tuples", "to columns", "to Arrow"):
         table.add_column(name, justify="right")
@@ -120,7 +125,7 @@ def arrow_seconds(shape: Shape, seconds: float) -> list[float]:
 
 
 def validator_table(seconds: float) -> Table:
-    table = Table(title="What the broker does, microseconds a bundle")
+    table = Table(title=f"What the broker does, microseconds a bundle, {kernel.NAME} kernel")
     table.add_column("bundle")
     table.add_column("validate", justify="right")
     many = [b"x" * 100] * 100
@@ -145,7 +150,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=0.3, help="how long each figure is measured")
     parser.add_argument("--messages", type=int, default=100, help="messages in a bundle")
+    parser.add_argument("--kernel", choices=["pure", "compiled", "both"], help="default: TANK_KERNEL's")
     arguments = parser.parse_args()
+    if arguments.kernel:
+        # A process chooses once: each kernel has one of its own.
+        given = ["--seconds", str(arguments.seconds), "--messages", str(arguments.messages)]
+        for name in kernels(arguments.kernel):
+            command = [sys.executable, "-m", "benchmarks.bundle", *given]
+            subprocess.run(command, env=os.environ | {"TANK_KERNEL": name}, check=True)
+        return
     console = Console(width=110)
     console.print(codec_table(arguments.messages, arguments.seconds))
     console.print(validator_table(arguments.seconds))

@@ -135,11 +135,14 @@ def make_sparse(bundle: Buffer, first: int) -> bytes:
     header = read_header(bundle)
     if header.sparse:
         return bytes(bundle)
-    messages, _ = read_messages(bundle, header, first, MAX_MESSAGE_SET_BYTES)
-    contents, lengths = _measured(messages.values)
-    numbers = range(first, first + header.messages)
-    body = _message_set(contents, lengths, timestamp_list(messages), messages.keys, numbers, "")
-    return finish(_sparse_head(first, numbers[-1], header.messages), body, header.codec)
+    messages, numbers = read_messages(bundle, header, first, MAX_MESSAGE_SET_BYTES)
+    return encode_sparse(
+        numbers,
+        messages.values,
+        timestamps=timestamp_list(messages),
+        keys=messages.keys,
+        codec=header.codec,
+    )
 
 
 def _measured(values: Sequence[Buffer | None]) -> tuple[Sequence[Buffer], list[int]]:

@@ -1,8 +1,8 @@
 """The compiled twins of `tank_protos.bundle_encode`: columns of messages to bundles.
 
-They take lists and tuples of bytes, None and numbers. Everything else, good or bad, is left to the plain
-function. Columns are walked twice: the size of the bundle is found first, then it is written into bytes of
-that size.
+They take lists, tuples and ranges of bytes, None and numbers. Everything else, good or bad, is left to the
+plain function. Columns are walked twice: the size of the bundle is found first, then it is written into bytes
+of that size.
 """
 
 from collections.abc import Callable, Sequence
@@ -175,7 +175,7 @@ class Rows:
 @cython.cfunc
 def as_list(column: object, count: cython.Py_ssize_t) -> Any:
     """A column as a list; None when it is not for this module."""
-    if type(column) is tuple:
+    if type(column) is tuple or (type(column) is range and len(column) == count):
         column = list(column)
     if type(column) is not list or (count >= 0 and len(column) != count):
         return None
