@@ -32,7 +32,7 @@ MEMORY_PER_BYTE: Final = 200
 _MISTAKABLE: Final = frozenset(("DiscoverPartitionsResponse", "ConsumeResponse", "ConsumePeerResponse"))
 """Messages in which a field can be given a value that says that others are there, or not. Whoever fills them
 takes care; what changes fields one by one does not."""
-_HAVE_VARINTS: Final = frozenset(("ProduceWithBaseSeqNumRequest",))
+_HAVE_VARINTS: Final = frozenset(("ProduceWithBaseSeqNumRequest", "CreateTopicRequest"))
 """Other messages keep theirs as they came."""
 _BEFORE: Final = b"\xee" * 3
 

@@ -26,12 +26,12 @@ from tank_protos import kernel
 from tests.fuzz import bundle_target, codec_target, flexible_target, live_target, session_target, twin_target
 
 SHARES = {
-    "messages": 0.3,
-    "flexible": 0.05,
-    "batches": 0.2,
-    "chunks": 0.05,
+    "messages": 0.55,
+    "flexible": 0.03,
+    "batches": 0.1,
+    "chunks": 0.02,
     "twins": 0.1,
-    "sessions": 0.25,
+    "sessions": 0.15,
     "live": 0.05,
 }
 """How the frames are divided: the slower a target, the fewer it gets."""
