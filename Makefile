@@ -15,6 +15,7 @@ PROTOC := $(BIN)/python -m grpc_tools.protoc -I tank_protos/generated=protos
 CODE := node controller protos client spark examples benchmarks tests
 FRAMES ?= 1000000
 SHORT_FRAMES ?= 50000
+SANITIZED_FRAMES ?= 200000
 KILLS ?= 200
 
 .PHONY: help setup kernel run check unit unit-pure test fuzz fuzz-short fuzz-sanitized crash long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh proto-compatible docs wheel ci clean
@@ -88,8 +89,8 @@ fuzz: $(VENV)/.ready-dev ## one million bad frames, on each kernel (FRAMES=N)
 fuzz-short: $(VENV)/.ready-dev
 	@$(BIN)/python -m tests.fuzz.run --frames $(SHORT_FRAMES)
 
-fuzz-sanitized: $(VENV)/.ready-dev ## bad frames over a kernel that watches its own memory (FRAMES=N; needs gcc)
-	@$(BIN)/python -m tests.fuzz.sanitized --frames $(FRAMES)
+fuzz-sanitized: $(VENV)/.ready-dev ## bad frames over a kernel that watches its own memory (SANITIZED_FRAMES=N; needs gcc)
+	@$(BIN)/python -m tests.fuzz.sanitized --frames $(SANITIZED_FRAMES)
 
 crash: $(VENV)/.ready-dev ## kill -9 the broker under load, again and again (KILLS=N)
 	@TANK_KILLS=$(KILLS) pytest -q -m crash tests/crash
