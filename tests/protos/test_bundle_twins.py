@@ -120,13 +120,15 @@ def test_varints_that_are_long_or_too_long(form: str) -> None:
 LISTS = st.integers(1, 20) | st.sampled_from([15, 16, 130, 513])
 
 
+def viewed(value: bytes) -> memoryview:
+    return memoryview(value)
+
+
 @st.composite
 def columns(draw: st.DrawFn) -> dict[str, Any]:
     """Arguments of `encode`: mostly good, some not."""
     count = draw(LISTS)
-    contents: st.SearchStrategy[Any] = (
-        VALUES | st.none() | VALUES.map(bytearray) | VALUES.map(lambda value: memoryview(value))
-    )
+    contents: st.SearchStrategy[Any] = VALUES | st.none() | VALUES.map(bytearray) | VALUES.map(viewed)
     chosen: dict[str, Any] = {
         "values": draw(st.lists(draw(st.sampled_from([VALUES, contents])), min_size=count, max_size=count)),
         "codec": draw(st.sampled_from([None, *Codec])),
