@@ -10,7 +10,6 @@ from tests.support.bundle_shapes import Shape, shapes
 from tests.support.golden_bundles import captured
 from tests.support.slow_bundle import Bad, Row, slow_decode
 
-
 pytestmark = pytest.mark.usefixtures("kernel")
 
 
