@@ -23,22 +23,27 @@ class Connection:
     """A socket, its session, and their queues. Times are milliseconds of the monotonic clock."""
 
     __slots__ = (
-        "closed", "ended", "events", "fd", "frame_since_ms", "heartbeat_ms", "held_bytes", "large",
-        "large_bytes", "large_filled", "opened_ms", "pending", "progress_ms", "receive_into", "send_now",
-        "send_progress_ms", "session", "socket", "starved", "unsent", "unsent_bytes", "used",
+        "closed", "ended", "events", "fd", "frame_since_ms", "frames_wait", "heartbeat_ms", "held_bytes",
+        "large", "large_bytes", "large_filled", "opened_ms", "pending", "progress_ms", "receive_bytes",
+        "receive_into", "send_now", "send_progress_ms", "session", "socket", "starved", "unsent",
+        "unsent_bytes", "used",
     )  # fmt: skip
 
-    def __init__(self, sock: socket.socket, session: TankSession, now_ms: int) -> None:
+    def __init__(self, sock: socket.socket, session: TankSession, now_ms: int, receive_bytes: int) -> None:
         self.socket = sock
         self.fd = sock.fileno()
         # Looked up once: they are called for each request.
         self.receive_into = sock.recv_into
         self.send_now = sock.send
+        self.receive_bytes = receive_bytes
+        """What it is read at once, so that one receive ends where a frame is likely to."""
         self.session = session
         self.events = 0
         """What epoll watches for us now."""
         self.pending = b""
-        """Bytes behind the last whole frame."""
+        """Bytes behind the last whole frame that was taken."""
+        self.frames_wait = False
+        """There may be whole frames among them, which the session had no room for."""
         self.large: mmap | None = None
         """A frame that is larger than one receive, under way. Its memory is touched only as bytes arrive."""
         self.large_bytes = 0

@@ -77,8 +77,8 @@ class Limits:
     """What one connection is read in one tick, so that a busy one does not make the others wait."""
 
     arena_bytes: int = 1 * MIB
-    """The buffer that all connections of a tick are read into; full: the tick ends early. About a
-    processor's cache."""
+    """The buffer that all connections of a tick are read into. The tick ends early when a quarter of it is
+    used: what was read is then still in the processor's cache, and the rest holds any receive."""
 
     send_once_bytes: int = 4 * MIB
     """What one connection is sent in one go, so that a chunk of 64 MiB does not make the others wait."""

@@ -33,7 +33,9 @@ class Receiver:
         self._metrics = server.metrics
         self._receive_bytes = limits.receive_bytes
         self._memory_bytes = limits.memory_bytes
-        self._last_start = limits.arena_bytes - limits.receive_bytes
+        # Behind it there is room for a receive and all that can be pending before it. And what is written is
+        # still in the processor's cache.
+        self._last_start = limits.arena_bytes // 4
         self._arena = bytearray(limits.arena_bytes)
         self._view = memoryview(self._arena)
         self.used = 0
@@ -56,7 +58,7 @@ class Receiver:
             self._receive_on(connection)
             return
         try:
-            count = connection.receive_into(self._view[start : start + self._receive_bytes])
+            count = connection.receive_into(self._view[start : start + connection.receive_bytes])
         except BlockingIOError:
             return
         except OSError:
@@ -89,14 +91,16 @@ class Receiver:
             self._starve(connection)
             return
         start = self.used
-        end = start + len(pending)
-        if end + self._receive_bytes > len(self._arena):
+        if start > self._last_start:
             self._broker.end_tick()
             self.used = start = 0
-            end = len(pending)
+        end = start + len(pending)
         self._arena[start:end] = pending
+        stop = start + connection.receive_bytes
+        if stop <= end:  # more than part of a frame is there
+            stop = end + self._receive_bytes
         try:
-            count = connection.receive_into(self._view[end : end + self._receive_bytes])
+            count = connection.receive_into(self._view[end:stop])
         except BlockingIOError:
             return
         except OSError:
@@ -134,12 +138,12 @@ class Receiver:
     def resume(self, connection: Connection) -> None:
         """Takes frames that had to wait for answers, without receiving."""
         pending = connection.pending
-        if len(pending) < HEADER_BYTES or connection.starved or connection.session.is_full:
+        if not connection.frames_wait or connection.starved or connection.session.is_full:
             return
-        start, end = self.used, self.used + len(pending)
-        if end > len(self._arena):
+        if self.used > self._last_start:
             self._broker.end_tick()
-            start, end = 0, len(pending)
+            self.used = 0
+        start, end = self.used, self.used + len(pending)
         self._arena[start:end] = pending
         connection.read_again(self._broker.tick.monotonic_ms)
         self._take(connection, start, end)
@@ -178,12 +182,17 @@ class Receiver:
             connection.pending = bytes(self._view[rest:end])
         if rest > start or not connection.frame_since_ms:
             connection.frame_since_ms = self._broker.tick.monotonic_ms
-        if left >= HEADER_BYTES and not session.is_full:
+        connection.frames_wait = session.is_full
+        if left >= HEADER_BYTES and not connection.frames_wait:
             total = HEADER_BYTES + int.from_bytes(connection.pending[1:HEADER_BYTES], "little")
-            if total > self._limits.receive_bytes:
+            if total > self._receive_bytes:
                 self._begin_large(connection, total)
+            else:
+                # Whoever sends such frames sends more of them: the next receive is to end where one does, so
+                # that no part of a frame is copied here and back.
+                connection.receive_bytes = self._receive_bytes - self._receive_bytes % total
         self._server.hold(connection)
-        if session.is_full:
+        if connection.frames_wait:
             self._server.watch(connection)
 
     def _begin_large(self, connection: Connection, total: int) -> None:

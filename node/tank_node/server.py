@@ -244,7 +244,8 @@ class TankServer:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self.limits.socket_send_bytes:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.socket_send_bytes)
-            connection = Connection(sock, TankSession(self.broker), self.broker.tick.monotonic_ms)
+            now_ms = self.broker.tick.monotonic_ms
+            connection = Connection(sock, TankSession(self.broker), now_ms, self.limits.receive_bytes)
             connection.session.ready = partial(self.ready, connection)
             self._epoll.register(connection.fd, _IN)
         except OSError:

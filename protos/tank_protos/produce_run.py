@@ -49,7 +49,7 @@ _SIMPLE: Final = [
 ]
 _UNKNOWN_FLAGS: Final = ~(KEY | NEXT_NUMBER)
 # Smaller batches are copied together before they are written: cheaper than an entry of `writev` each.
-_COPY_BELOW: Final = 2048
+_COPY_BELOW: Final = 16 * 1024
 
 
 def failed(answers: bytes, error: int) -> bytes:

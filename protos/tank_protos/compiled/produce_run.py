@@ -36,8 +36,8 @@ PRODUCE = cython.declare(cython.uint, 1)
 HEADER_BYTES = cython.declare(cython.Py_ssize_t, 5)
 BEFORE_PREFIX = cython.declare(cython.Py_ssize_t, 11)
 ANSWER_BYTES = cython.declare(cython.Py_ssize_t, 10)
-# Smaller batches are moved together; moving a larger one costs more than an entry of `writev`.
-MOVE_BELOW = cython.declare(cython.Py_ssize_t, 2048)
+# Smaller batches are moved together; moving a larger one costs more than a slice and an entry of `writev`.
+MOVE_BELOW = cython.declare(cython.Py_ssize_t, 16 * 1024)
 # Places that are kept allocated between ticks: there may be many thousands of partitions.
 KEPT_PLACES = cython.declare(cython.Py_ssize_t, 64)
 
