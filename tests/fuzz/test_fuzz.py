@@ -12,7 +12,7 @@ import pytest
 from tank_protos import bundle, kernel
 from tank_protos.framing import frame
 from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceTopic
-from tests.fuzz import live_target, mutate, run, seeds, twin_target
+from tests.fuzz import live_target, mutate, run, sanitized, seeds, twin_target
 from tests.support.raw_client import RawConnection
 
 LAST_LINE = re.compile(r"([0-9,]+) frames, ([0-9]+) failures\n$")
@@ -88,6 +88,14 @@ def test_compiled_functions_say_what_the_plain_ones_say() -> None:
 
 def test_every_message_has_seeds() -> None:
     assert {seed.codec for seed in seeds.messages()} == set(seeds.codecs().values())
+
+
+def test_a_machine_without_sanitizers_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert sanitized.main() == 2
+    assert "libasan" in capsys.readouterr().err
 
 
 @pytest.mark.integration
