@@ -11,7 +11,7 @@ from tank_client.consumer import Consumer
 from tank_client.data_operations import MAX_FETCH_BYTES, Want, fetch, produce, to_store
 from tank_client.errors import InvalidArgument
 from tank_client.lane import Delivery
-from tank_client.model import Address, FetchedChunk, Stored, parse_servers
+from tank_client.model import Address, Features, FetchedChunk, Stored, parse_servers
 from tank_client.pool import Pool
 from tank_client.producer import Producer
 from tank_client.routes import Routes
@@ -120,6 +120,12 @@ class Client:
             raise InvalidArgument(f"max_bytes must be 1 to {MAX_FETCH_BYTES}")
         want = Want(topic, partition, number, max_bytes)
         return await self._caller.call(fetch(want, max_wait_ms, self.settings.client_id))
+
+    async def leader(self, topic: str, partition: int) -> tuple[Address, Features]:
+        """The broker that leads the partition, as far as is known, and what it is; for who wants a connection
+        of his own to it. After a fetch it is the one that answered. ConnectionLost when it is not there."""
+        transport = await self._caller.pool.get((topic, partition))
+        return transport.address, transport.server
 
     async def produce_bundle(
         self,

@@ -16,7 +16,7 @@ from tank_client import client as asynchronous
 from tank_client.batch import MessageBatch
 from tank_client.consumer import Consumer as AsyncConsumer
 from tank_client.loop_thread import LoopThread
-from tank_client.model import Address, FetchedChunk, Stored
+from tank_client.model import Address, Features, FetchedChunk, Stored
 from tank_client.routes import Route
 from tank_client.settings import ClientSettings, ConsumerSettings, ProducerSettings, Start, StartAt
 from tank_client.sync_admin import Admin
@@ -98,6 +98,10 @@ class Client:
     ) -> FetchedChunk:
         """Raw bundles of one partition; see `tank_client.Client.fetch`."""
         return self._thread.run(self._client.fetch(topic, partition, number, max_bytes, max_wait_ms))
+
+    def leader(self, topic: str, partition: int) -> tuple[Address, Features]:
+        """The broker that leads the partition, and what it is; see `tank_client.Client.leader`."""
+        return self._thread.run(self._client.leader(topic, partition))
 
     def produce_bundle(
         self,

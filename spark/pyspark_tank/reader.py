@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from pyspark_tank.leader_connection import LeaderConnection
     from tank_client.model import FetchedChunk
     from tank_client.sync import Client
 
@@ -52,8 +53,11 @@ class RangeReader:
         from tank_client.sync import Client
 
         fill = _Filler(self.schema, self.layout, self.options, messages)
-        with Client(self.options.servers) as client, ThreadPoolExecutor(1, "tank-fetch") as ahead:
-            yield from _Fetcher(client, ahead, self.options, messages).batches(fill)
+        with (
+            Client(self.options.servers) as client,
+            closing(_Fetcher(client, self.options, messages)) as fetcher,
+        ):
+            yield from fetcher.batches(fill)
 
 
 class TankReader(DataSourceReader):  # type: ignore[misc]
@@ -85,15 +89,16 @@ class TankReader(DataSourceReader):  # type: ignore[misc]
 
 
 class _Fetcher:
-    """Fetches a range's chunks, each while Spark works on the one before."""
+    """Fetches a range's chunks. The next one is on its way while Spark works on the one before: the broker
+    has been asked for it, and what comes waits in the socket.
+    """
 
-    def __init__(
-        self, client: Client, ahead: ThreadPoolExecutor, options: SourceOptions, messages: OffsetRange
-    ) -> None:
+    def __init__(self, client: Client, options: SourceOptions, messages: OffsetRange) -> None:
         self._client = client
-        self._ahead = ahead
         self._options = options
         self._messages = messages
+        # None: nothing was asked for, the client fetches.
+        self._leader: LeaderConnection | None = None
 
     def batches(self, fill: _Filler) -> Iterator[pa.RecordBatch]:
         from tank_protos.bundle_arrow import Chunk, decode_arrow
@@ -101,9 +106,8 @@ class _Fetcher:
         end = self._messages.end
         offset = self._messages.start
         deadline = self._deadline()
-        coming = self._ahead.submit(self._fetch, offset)
         while True:
-            fetched, begin = coming.result(), offset
+            fetched, begin = self._fetch(offset), offset
             if isinstance(fetched, int):  # the messages up to there are gone
                 offset = fetched
             else:
@@ -113,18 +117,49 @@ class _Fetcher:
                 elif time.monotonic() > deadline:
                     offset = self._nothing_came(begin, fetched)
             if offset < end:
-                coming = self._ahead.submit(self._fetch, offset)
+                self._ask(offset)
             if not isinstance(fetched, int):
                 # One at a time: of what is decoded there is never more than a batch.
                 yield from map(fill.batch, decode_arrow([Chunk(fetched.base, fetched.chunk, begin, end - 1)]))
             if offset >= end:
                 return
 
-    def _fetch(self, offset: int) -> FetchedChunk | int:
-        """A chunk; or the offset to go on from where the broker has not got this one any more."""
-        from tank_client.errors import OutOfBounds, UnknownPartition, UnknownTopic
+    def close(self) -> None:
+        """Ends the connection to the leader."""
+        leader, self._leader = self._leader, None
+        if leader is not None:
+            leader.close()
+
+    def _ask(self, offset: int) -> None:
+        """Asks the leader for the chunk that `_fetch` will want next. Where that fails the client fetches,
+        and finds out what is wrong.
+        """
+        from pyspark_tank.leader_connection import LeaderConnection
+        from tank_client.data_operations import Want
+        from tank_client.errors import TankError
 
         part = self._messages
+        try:
+            if self._leader is None:
+                address, server = self._client.leader(part.topic, part.partition)
+                self._leader = LeaderConnection(address, server, self._client.settings)
+            self._leader.ask(
+                Want(part.topic, part.partition, offset, self._options.fetch_bytes), FETCH_WAIT_MS
+            )
+        except (OSError, TankError):
+            self.close()
+
+    def _fetch(self, offset: int) -> FetchedChunk | int:
+        """A chunk; or the offset to go on from where the broker has not got this one any more."""
+        from tank_client.errors import OutOfBounds, TankError, UnknownPartition, UnknownTopic
+        from tank_protos.errors import WireError
+
+        part = self._messages
+        if self._leader is not None:
+            try:
+                return self._leader.answer()
+            except (OSError, TankError, WireError):
+                self.close()
         try:
             return self._client.fetch(
                 part.topic, part.partition, offset, self._options.fetch_bytes, FETCH_WAIT_MS
