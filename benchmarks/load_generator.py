@@ -37,6 +37,8 @@ class Load:
     """Processors that the server kept busy."""
     client_cpu: float
     """The same of the generator: near 1 it is the limit."""
+    other_cpu: float
+    """Processors that neither of them had: other processes, and what the system does for nobody."""
     stolen_cpu: float
     """Processors that the hypervisor gave to others meanwhile."""
     p50_us: float
@@ -85,6 +87,7 @@ def run_load(arguments: str, port: int, pid: int, *more: str) -> Load:
         mb_s=found["mb_per_s"],
         server_cpu=found["server_cpu"],
         client_cpu=found["client_cpu"],
+        other_cpu=found["other_cpu"],
         stolen_cpu=found["stolen_cpu"],
         p50_us=latency.get("p50", 0.0),
         p99_us=latency.get("p99", 0.0),

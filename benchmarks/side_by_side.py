@@ -22,6 +22,7 @@ WARM_UP_S = 0.4
 MOST_WRITTEN_MIB = 8192
 # In processors: from here on a figure is told with a warning.
 GENERATOR_BUSY = 0.95
+OTHER_CPU = 0.3
 STOLEN_CPU = 0.1
 
 
@@ -166,13 +167,15 @@ def notes(results: Results) -> list[str]:
     for (case, server), loads in results.loads.items():
         if statistics.median([load.client_cpu for load in loads.values()]) > GENERATOR_BUSY:
             found.append(f"{case}, {server}: the generator is at its limit; the throughput is its own.")
-    stolen = [load.stolen_cpu for loads in results.loads.values() for load in loads.values()]
-    if stolen and max(stolen) > STOLEN_CPU:
-        often = sum(share > STOLEN_CPU for share in stolen)
-        found.append(
-            f"The hypervisor took up to {max(stolen):.2f} processors, in {often} of {len(stolen)} runs over "
-            f"{STOLEN_CPU}."
-        )
+    every = [load for loads in results.loads.values() for load in loads.values()]
+    for who, taken, most in (
+        ("Other processes", [load.other_cpu for load in every], OTHER_CPU),
+        ("The hypervisor", [load.stolen_cpu for load in every], STOLEN_CPU),
+    ):
+        if often := sum(share > most for share in taken):
+            found.append(
+                f"{who} took up to {max(taken):.2f} processors, over {most} in {often} of {len(taken)} runs."
+            )
     return found
 
 

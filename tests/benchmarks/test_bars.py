@@ -14,7 +14,7 @@ OURS = ours(Kernel.PURE)
 CASE = Case("produce much", "produce")
 QUIET = Load(
     server_us=1.0, requests_s=1.0, messages_s=1.0, mb_s=1.0, server_cpu=1.0, client_cpu=0.5,
-    stolen_cpu=0.0, p50_us=1.0, p99_us=1.0, checked=0,
+    other_cpu=0.0, stolen_cpu=0.0, p50_us=1.0, p99_us=1.0, checked=0,
 )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def test_figures_that_say_less_than_they_seem_to_are_noted() -> None:
     results.loads[CASE.name, "C"] = dict(enumerate([replace(QUIET, client_cpu=0.96)] * 2))
     assert notes(results) == ["produce much, C: the generator is at its limit; the throughput is its own."]
     results.loads[CASE.name, "C"] = {0: QUIET, 1: replace(QUIET, stolen_cpu=0.5)}
-    assert notes(results) == ["The hypervisor took up to 0.50 processors, in 1 of 5 runs over 0.1."]
+    assert notes(results) == ["The hypervisor took up to 0.50 processors, over 0.1 in 1 of 5 runs."]
 
 
 def test_rows_pass_from_process_to_process(capsys: pytest.CaptureFixture[str]) -> None:
