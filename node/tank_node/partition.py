@@ -151,7 +151,10 @@ class Partition:
             self.note_error(error)
             settler.settle(token, ErrorCode.STORAGE, 0, 0)
             return
-        self._touch(1, len(batch), header.messages)
+        self._touch()
+        self.staged_batches += 1
+        self.staged_bytes += len(batch)
+        self.staged_messages += header.messages
         self.acks.staged.append((last, first, settler, token, self.tick.monotonic_us, deadline_ms, 1))
 
     def _judge(self, batch: memoryview, settler: Settler, token: int) -> bundle.BundleHeader | None:
@@ -176,9 +179,7 @@ class Partition:
         self.stage_found()
         acks = self.found_acks = RunAcks()
         self.found_timeout_ms = timeout_ms
-        if not self.touched:
-            self.touched = True
-            self.tick.touched.append(self)
+        self._touch()
         return acks
 
     def stage_found(self) -> None:
@@ -198,19 +199,18 @@ class Partition:
             self.note_error(error)
             acks.settle(0, self.refusal or ErrorCode.STORAGE, 0, 0)
             return
-        self._touch(batches, found.batch_bytes, found.messages)
+        self.staged_batches += batches
+        self.staged_bytes += found.batch_bytes
+        self.staged_messages += found.messages
         found.clear()
         deadline_ms = tick.monotonic_ms + (self.found_timeout_ms or self.limits.ack_timeout_ms)
         self.acks.staged.append((self.log.last, 0, acks, 0, tick.monotonic_us, deadline_ms, batches))
 
-    def _touch(self, batches: int, batch_bytes: int, messages: int) -> None:
-        """Counts what was staged; the first makes the tick write this partition."""
+    def _touch(self) -> None:
+        """Makes the tick write this partition."""
         if not self.touched:
             self.touched = True
             self.tick.touched.append(self)
-        self.staged_batches += batches
-        self.staged_bytes += batch_bytes
-        self.staged_messages += messages
 
     def _is_next(
         self, producer: Producer, messages: int, settler: Settler, token: int, deadline_ms: int

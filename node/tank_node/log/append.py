@@ -43,6 +43,10 @@ class LogState(Enum):
     CLOSED = "closed"
 
 
+_ACTIVE = LogState.ACTIVE
+"""On a hot path: before Python 3.12 looking it up in its class costs as much as a call."""
+
+
 class AppendableLog:
     """What a log is made of, and how it grows. Used from one thread, the event loop's."""
 
@@ -141,7 +145,7 @@ class AppendableLog:
         first: None: number it last + 1 onwards; else its own number, above `last`; after a gap it must be
         sparse. span: last - first. max_timestamp_ms: the greatest of its messages, 0: unknown. The bytes must
         not change until `write_staged`. Returns (first, last). Raises StorageError, with nothing staged."""
-        if self.state is not LogState.ACTIVE:
+        if self.state is not _ACTIVE:
             self._refuse()
         if not self._runs:
             self._begin_staging()
@@ -189,7 +193,7 @@ class AppendableLog:
 
         Their bytes must not change until `write_staged`. Raises StorageError, with nothing of them staged.
         """
-        if self.state is not LogState.ACTIVE:
+        if self.state is not _ACTIVE:
             self._refuse()
         if not self._runs:
             self._begin_staging()
@@ -208,9 +212,7 @@ class AppendableLog:
             if taken is None:
                 run = self._new_run(self.last + 1, append_ms)
                 continue
-            start, newest = taken
-            self.last = newest.last
-            self._max_timestamp_ms = newest.max_timestamp_ms
+            start, self.last, self._max_timestamp_ms = taken
 
     def _begin_staging(self) -> None:
         self.load_tail()
@@ -256,7 +258,7 @@ class AppendableLog:
         runs = self._runs
         if not runs:
             return
-        if self.state is not LogState.ACTIVE:  # since they were staged
+        if self.state is not _ACTIVE:  # since they were staged
             self.drop_staged()
             self._refuse()
         held = len(self.segments)
@@ -335,7 +337,7 @@ class AppendableLog:
 
         A damaged log stays damaged: a failed one is still read.
         """
-        if self.state is LogState.ACTIVE:
+        if self.state is _ACTIVE:
             self.state, self.reason = LogState.FAILED, reason
 
     def damage(self, reason: str) -> None:

@@ -1,9 +1,13 @@
 """What a tick has staged for one segment: batches and their records, until they are written."""
 
-from tank_node.log.record import RECORD_BYTES, Record, read_record
+from struct import Struct
+
+from tank_node.log.record import CHECKED_HEAD, MAX_TIMESTAMP_AT, RECORD_BYTES
 from tank_node.log.segment import Segment
 from tank_node.log.settings import MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, LogSettings
 from tank_protos.produce_run import ProduceRun
+
+_U64 = Struct("<Q")
 
 
 class StagedRun:
@@ -43,9 +47,9 @@ class StagedRun:
         max_timestamp_ms: int,
         leader_epoch: int,
         settings: LogSettings,
-    ) -> tuple[int, Record] | None:
-        """Takes the batches from `start` on as far as there is room: where the rest begins, and the newest
-        record. None when not one of them belongs here any more."""
+    ) -> tuple[int, int, int] | None:
+        """Takes the batches from `start` on as far as there is room: where the rest begins, the last number,
+        and the greatest time so far. None when not one of them belongs here any more."""
         position = self.end
         if position and append_ms >= self.roll_at_ms:
             return None
@@ -59,9 +63,10 @@ class StagedRun:
             # One is taken, however long it is.
             records = found.records(start, number, position, MAX_SEGMENT_BYTES, 1, *rest)
         stop = start + len(records) // RECORD_BYTES
-        newest = read_record(records, len(records) - RECORD_BYTES)
+        newest_at = len(records) - RECORD_BYTES
+        first, span, position, length, _ = CHECKED_HEAD.unpack_from(records, newest_at)
         self.batches += found.slices(start, stop)
         self.records.append(records)
         self.count += stop - start
-        self.end = newest.end
-        return stop, newest
+        self.end = position + length
+        return stop, first + span, _U64.unpack_from(records, newest_at + MAX_TIMESTAMP_AT)[0]
