@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from struct import Struct
+from struct import error as StructError
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tank_protos import varint
@@ -240,7 +241,7 @@ class _Gathering:
         try:
             flags, stamp = _first_head(data, part.start)
             length, begin = varint.read(data, part.start + 9)
-        except (WireError, ValueError):
+        except (StructError, WireError):
             return False
         head = bytes((SAME_TIMESTAMP,)) + bytes(data[part.start + 9 : begin])
         stride, count = len(head) + length, part.messages

@@ -31,6 +31,10 @@ class Topic:
         latest = timestamps if isinstance(timestamps, int) else max(timestamps)
         self._client.produce_bundle(self.name, partition, bundle, max_timestamp_ms=latest)
 
+    def add_bundle(self, bundle: bytes, *, partition: int = 0) -> None:
+        """A bundle that was made before, acknowledged."""
+        self._client.produce_bundle(self.name, partition, bundle)
+
     def add_numbers(self, begin: int, end: int, *, partition: int = 0, digits: int = 1) -> None:
         """The numbers as text, ten a bundle, with zeros before them up to so many digits."""
         for at in range(begin, end, 10):

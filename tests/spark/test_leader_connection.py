@@ -1,0 +1,145 @@
+"""The task's own connection: what it hands out, what ends it, and that the reading goes on without it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+from pyspark_tank.leader_connection import LeaderConnection
+from pyspark_tank.offsets import OffsetRange
+from pyspark_tank.options import parse_source_options
+from tank_client.data_operations import Want
+from tank_client.errors import OutOfBounds, ProtocolViolation
+from tank_client.model import Address, Features
+from tank_client.settings import ClientSettings
+from tank_client.sync import Client
+from tank_protos.bundle import as_batch, encode
+from tank_protos.errors import WireError
+from tank_protos.framing import frame
+from tank_protos.generated.tank import ConsumeResponse, FetchedPartition, FetchedTopic, Ping
+from tests.spark.conftest import NewTopic
+from tests.support.broker_process import BrokerProcess
+
+WANT = Want("topic", 0, 1, 1 << 20)
+PING = b"".join(frame(Ping.ID, []))
+
+
+def answer(chunk: bytes, *, request_id: int = 1, topic: str = "topic", flag: int = 0) -> bytes:
+    entry = FetchedPartition(
+        partition=0, flag=flag, base_sequence_number=1, high_water_mark=9, chunk_length=len(chunk),
+        first_available=5,
+    )  # fmt: skip
+    topics = [FetchedTopic(name=topic, partition_count=1, partitions=[entry])]
+    message = ConsumeResponse(request_id=request_id, topics=topics, chunks=memoryview(chunk))
+    return b"".join(frame(ConsumeResponse.ID, message.encode()))
+
+
+Served = Callable[[bytes], LeaderConnection]
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """A connection to somebody who sends these bytes and then closes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    opened: list[LeaderConnection] = []
+    threads: list[threading.Thread] = []
+
+    def send(stream: bytes) -> None:
+        with listener.accept()[0] as accepted:
+            accepted.sendall(stream)
+            accepted.shutdown(socket.SHUT_WR)
+            while accepted.recv(4096):
+                pass
+
+    def connect(stream: bytes) -> LeaderConnection:
+        threads.append(threading.Thread(target=send, args=(stream,)))
+        threads[-1].start()
+        address = Address("127.0.0.1", listener.getsockname()[1])
+        opened.append(LeaderConnection(address, Features(1000), ClientSettings(max_frame_bytes=1 << 24)))
+        return opened[-1]
+
+    yield connect
+    for connection in opened:
+        connection.close()
+    for thread in threads:
+        thread.join()
+    listener.close()
+
+
+def test_chunks_of_any_size_come_whole(served: Served) -> None:
+    chunks = [bytes([number]) * size for number, size in enumerate((0, 1, 70_000, 3_000_000, 5))]
+    stream = b"".join(PING + answer(chunk, request_id=at + 1) for at, chunk in enumerate(chunks))
+    connection = served(stream)
+    for chunk in chunks:
+        connection.ask(WANT, 0)
+        fetched = connection.answer()
+        assert (fetched.base, fetched.high_water_mark) == (1, 9)
+        assert bytes(fetched.chunk) == chunk
+
+
+@pytest.mark.parametrize(
+    ("stream", "error"),
+    [
+        (b"", ConnectionResetError),
+        (PING, ConnectionResetError),
+        (answer(b"cut")[:-1], ConnectionResetError),
+        (b"\x02\xff\xff\xff\xff", ProtocolViolation),
+        (answer(b"", request_id=2), ProtocolViolation),
+        (answer(b"", topic="other"), ProtocolViolation),
+        (b"".join(frame(1, [b"what is it?"])), ProtocolViolation),
+        (b"".join(frame(ConsumeResponse.ID, [b"nothing"])), WireError),
+        (answer(b"", flag=1), OutOfBounds),
+    ],
+)
+def test_whatever_is_no_chunk_raises(served: Served, stream: bytes, error: type[Exception]) -> None:
+    connection = served(stream)
+    connection.ask(WANT, 0)
+    with pytest.raises(error):
+        connection.answer()
+
+
+def test_a_task_reads_on_when_its_broker_was_started_again(
+    new_topic: NewTopic, broker: BrokerProcess
+) -> None:
+    from pyspark_tank.reader import _Fetcher
+
+    class AsIs:
+        def batch(self, decoded: object) -> object:
+            return decoded
+
+    topic = new_topic()
+    values = [os.urandom(500) for _ in range(400)]
+    for begin in range(0, 400, 10):
+        topic.add(values[begin : begin + 10])
+    options = parse_source_options(
+        {"servers": broker.address, "subscribe": topic.name, "fetchBytes": "4096"}, streaming=False
+    )
+    found: list[bytes] = []
+    with Client(broker.address) as client:
+        fetcher = _Fetcher(client, options, OffsetRange(topic.name, 0, 1, 401))
+        with closing(fetcher):
+            for turn, batch in enumerate(fetcher.batches(AsIs())):  # type: ignore[arg-type]
+                found += batch.column("value").to_pylist()
+                if turn == 3:
+                    assert fetcher._leader is not None
+                    broker.kill()
+                    broker.start()
+    assert found == values
+
+
+def test_bundles_are_decoded_out_of_memory_that_is_used_again(served: Served) -> None:
+    """What was decoded of one chunk stays when the next one is written over it."""
+    from tank_protos.bundle_arrow import Chunk, decode_arrow
+
+    first, second = (as_batch(encode([letter * 90] * 50, timestamps=1)) for letter in (b"a", b"b"))
+    connection = served(answer(first) + answer(second, request_id=2))
+    connection.ask(WANT, 0)
+    batches = list(decode_arrow([Chunk(1, connection.answer().chunk)]))
+    connection.ask(WANT, 0)
+    batches += decode_arrow([Chunk(51, connection.answer().chunk)])
+    assert [batch.column("value").to_pylist() for batch in batches] == [[b"a" * 90] * 50, [b"b" * 90] * 50]
