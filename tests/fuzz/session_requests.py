@@ -165,6 +165,17 @@ class Requester:
         version = self._chance.choice((0, 2, 2, 3))
         return [ConsumeRequest(version, self._id(), "", wait_ms, self._chance.choice((0, 1, 300)), 0, topics)]
 
+    def follow(self) -> list[Message]:
+        """One partition, again and again, by requests that differ in their numbers alone."""
+        name, number = self._topic(), self._partition()
+        mark, wait_ms = self._mark(name, number), self._chance.choice((0, 0, 10))
+        made: list[Message] = []
+        for _ in range(self._chance.choice((2, 4))):
+            first = self._chance.choice((0, 1, mark, mark + 1, mark + 2, _END, mark // 2))
+            wanted = ConsumePartition(number, first, self._chance.choice((0, 4096)))
+            made.append(ConsumeRequest(2, self._id(), "", wait_ms, 0, 0, [ConsumeTopic(name, [wanted])]))
+        return made
+
     def await_ends(self) -> list[Message]:
         known = []
         for _ in range(self._chance.choice((0, 1, 2, 12))):
@@ -200,4 +211,5 @@ _KINDS: Final[tuple[Callable[[Requester], list[Message]], ...]] = (
     Requester.run, Requester.run, Requester.run, Requester.several, Requester.numbered,
     Requester.idempotent, Requester.idempotent, Requester.consume, Requester.consume, Requester.consume,
     Requester.await_ends, Requester.question, Requester.topics, Requester.many,
+    Requester.follow, Requester.follow,
 )  # fmt: skip
