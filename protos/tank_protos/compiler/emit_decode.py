@@ -5,9 +5,9 @@ from itertools import groupby
 from typing import Final
 
 from tank_protos.compiler import python_types
-from tank_protos.compiler.decode_arrays import ArrayReader
-from tank_protos.compiler.decode_lengths import LengthReader
-from tank_protos.compiler.decode_tags import TagReader
+from tank_protos.compiler.emit_decode_arrays import ArrayReader
+from tank_protos.compiler.emit_decode_lengths import LengthReader
+from tank_protos.compiler.emit_decode_tags import TagReader
 from tank_protos.compiler.names import Locals
 from tank_protos.compiler.schema import (
     INTEGERS,

@@ -4,9 +4,9 @@ from itertools import groupby
 
 from tank_protos.compiler import python_types
 from tank_protos.compiler.emit_decode import unsupported
-from tank_protos.compiler.encode_arrays import ArrayWriter
-from tank_protos.compiler.encode_lengths import LengthWriter
-from tank_protos.compiler.encode_tags import TagWriter
+from tank_protos.compiler.emit_encode_arrays import ArrayWriter
+from tank_protos.compiler.emit_encode_lengths import LengthWriter
+from tank_protos.compiler.emit_encode_tags import TagWriter
 from tank_protos.compiler.names import Locals
 from tank_protos.compiler.schema import (
     UUID,

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tank_protos.compiler import python_types, wire_size
-from tank_protos.compiler.decode_lengths import TEXT, may_be_negative
+from tank_protos.compiler.emit_decode_lengths import TEXT, may_be_negative
 from tank_protos.compiler.names import snake_case
 from tank_protos.compiler.schema import (
     UUID,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tank_protos.compiler.encode_lengths import UTF8
+from tank_protos.compiler.emit_encode_lengths import UTF8
 from tank_protos.compiler.names import snake_case
 from tank_protos.compiler.schema import UUID, Array, Field, Rest, Scalar, Struct, Text
 

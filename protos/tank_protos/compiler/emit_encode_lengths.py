@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from tank_protos.compiler import python_types
-from tank_protos.compiler.decode_lengths import MAX_TEXT, null_of
+from tank_protos.compiler.emit_decode_lengths import MAX_TEXT, null_of
 from tank_protos.compiler.schema import (
     Bytes,
     Compact,
