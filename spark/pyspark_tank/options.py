@@ -26,8 +26,9 @@ from pyspark_tank.positions import (
 
 DEFAULT_SERVERS = "127.0.0.1:11011"
 
-# Kept small enough that a batch of rows stays near 1 MB, as Spark's Arrow buffers like it.
-DEFAULT_FETCH_BYTES = 1024 * 1024
+# Several of the sink's bundles (512 KiB): bundles are not cut, and more rows share what a fetch itself costs.
+# Batches of rows have a size of their own.
+DEFAULT_FETCH_BYTES = 2 * 1024 * 1024
 MAX_FETCH_BYTES = 64 * 1024 * 1024
 
 DEFAULT_LATEST_OFFSET_WAIT_MS = 500
