@@ -118,7 +118,7 @@ def take(
 
 
 @cython.cfunc
-def take_part(rows: cython.pointer[Rows], part: tuple) -> cython.int:
+def take_part(rows: cython.pointer[Rows], part: Any) -> cython.int:
     """`take` of a Part."""
     view: Py_buffer
     found: Found
