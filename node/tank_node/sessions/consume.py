@@ -12,6 +12,7 @@ from tank_node.log.segment import Stretch
 from tank_node.metrics import OK
 from tank_node.numbering import FIRST_AVAILABLE
 from tank_node.partition import Partition, Reach
+from tank_node.sessions.consume_path import ConsumePath
 from tank_node.waiting import Waiter
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
 from tank_protos.errors import OutOfRange
@@ -60,7 +61,9 @@ def consume(session: "TankSession", payload: memoryview) -> None:
     request = ConsumeRequest.decode(payload)
     topics = _resolve(session, request)
     if len(topics) == 1 and (wanted := topics[0][2]) and len(wanted) == 1 and wanted[0].partition is not None:
-        session.fetches.learn(payload, request.client_version, wanted[0].partition)
+        partition, path = wanted[0].partition, session.fetches
+        if path is None or not path.fits(payload, request.client_version, partition):
+            session.fetches = ConsumePath(payload, request, partition)
     ready = _look(topics, redirects=request.client_version >= 2)
     wait_ms = min(request.max_wait_ms, session.limits.max_wait_ms)
     if ready or not wait_ms:
@@ -254,6 +257,9 @@ class FetchWait(Waiter):
             return
         # What came since the wait began is sent whole, as TANK does: min_bytes may be more than fetch_size.
         at_least = min(self.gathered, self.session.limits.fetch_bytes)
+        self._look(at_least)
+
+    def _look(self, at_least: int) -> None:
         if _look(self.topics, redirects=self.redirects, at_least=at_least):
             self._finish()
 
@@ -270,8 +276,11 @@ class FetchWait(Waiter):
         self._finish()
 
     def _finish(self) -> None:
+        self._end()
+        _answer(self.session, self.request_id, self.topics, woken=True)
+
+    def _end(self) -> None:
         session = self.session
         session.end_wait(self)
         waited_us = session.broker.tick.monotonic_us - self.began_us
         session.metrics.wait_latency.add(waited_us / 1_000_000)
-        _answer(session, self.request_id, self.topics, woken=True)

@@ -11,7 +11,8 @@ from tank_node.limits import Limits
 from tank_node.metrics import OK, Metrics
 from tank_node.partition import Partition
 from tank_node.sessions import admin, consume, consume_path, control, describe_broker, extensions, produce
-from tank_node.sessions.consume_path import ConsumePath, fetch_again
+from tank_node.sessions.consume_path import ConsumePath
+from tank_node.sessions.fetch_again import fetch_again
 from tank_node.sessions.outcome import error_name
 from tank_node.sessions.output import Output
 from tank_node.sessions.produce_path import ProducePath
@@ -68,7 +69,7 @@ class TankSession:
         self.kept = 0
         """Up to where the bytes that `receive` was given last must stay as they are."""
         self.path = ProducePath()
-        self.fetches = ConsumePath()
+        self.fetches: ConsumePath | None = None
         self.out_bytes = 0
         """Of `out`, without chunks. The server sets it to 0 when it takes them."""
         self.asked_bytes = 0
@@ -122,12 +123,14 @@ class TankSession:
                             return at
                         continue
             elif message_id == _CONSUME:
-                stop = fetch_again(self, buffer, at, end)
-                if stop >= 0:
-                    at = stop
-                    if self.is_full:
-                        break
-                    continue
+                fetches = self.fetches
+                if fetches is not None:
+                    stop = fetch_again(self, fetches, buffer, at, end)
+                    if stop >= 0:
+                        at = stop
+                        if self.is_full:
+                            break
+                        continue
             message_id, length = _read_frame(buffer, at)
             stop = at + HEADER_BYTES + length
             if stop > end:

@@ -1,0 +1,182 @@
+"""The short way of a fetch: the same bytes as the long one, whatever is asked and happens meanwhile."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tank_node.sessions import fetch_again as short_way
+from tank_protos import bundle
+from tank_protos.framing import frame
+from tank_protos.generated.tank import (
+    ConsumePartition,
+    ConsumeRequest,
+    ConsumeResponse,
+    ConsumeTopic,
+    ProduceBasePartition,
+    ProduceBaseTopic,
+    ProducePartition,
+    ProduceRequest,
+    ProduceTopic,
+    ProduceWithBaseSeqNumRequest,
+)
+from tests.support.bench_node import BenchClient, BenchNode
+
+END = 2**64 - 1
+SHAPE = {"retention.segments.count": "3", "log.segment.bytes": "4096"}
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[BenchNode]:
+    with BenchNode(tmp_path / "data") as node:
+        node.controller.add("a", 2, flush="replicated", **SHAPE)
+        yield node
+
+
+def fetch(
+    number: int,
+    *,
+    size: int = 1 << 20,
+    wait_ms: int = 0,
+    min_bytes: int = 0,
+    version: int = 2,
+    partition: int = 0,
+) -> ConsumeRequest:
+    wanted = [ConsumePartition(partition, number, size)]
+    return ConsumeRequest(version, 7, "me", wait_ms, min_bytes, 0, [ConsumeTopic("a", wanted)])
+
+
+def produce(client: BenchClient, data: bytes) -> None:
+    batch = memoryview(bundle.as_batch(data))
+    client.send(ProduceRequest(2, 1, "", 0, 0, [ProduceTopic("a", [ProducePartition(0, batch)])]))
+    client.taken()
+
+
+def dense(*values: bytes) -> bytes:
+    return bundle.encode(list(values), timestamps=1)
+
+
+def decoded(client: BenchClient) -> list[ConsumeResponse]:
+    return [ConsumeResponse.decode(payload) for _, payload in client.answers()]
+
+
+class Counted:
+    """How many requests went the short way."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.decoded = 0
+        original = ConsumeRequest.decode.__func__  # type: ignore[attr-defined]
+
+        def decode(cls: type[ConsumeRequest], payload: memoryview) -> ConsumeRequest:
+            self.decoded += 1
+            return original(cls, payload)  # type: ignore[no-any-return]
+
+        monkeypatch.setattr(ConsumeRequest, "decode", classmethod(decode))
+
+
+def test_a_consumer_that_reads_on_and_waits_is_decoded_once(
+    node: BenchNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = Counted(monkeypatch)
+    consumer, producer = node.client(), node.client()
+    produce(producer, dense(b"0"))
+    consumer.send(fetch(1, wait_ms=1000))
+    for i in range(1, 20):
+        consumer.send(fetch(i + 1, wait_ms=1000))
+        produce(producer, dense(b"%d" % i))
+    assert counted.decoded == 1
+    values = [
+        m.value
+        for answer in decoded(consumer)
+        for b in bundle.bundles(answer.chunks)
+        for m in bundle.decode(b, 1)
+    ]
+    assert values == [b"%d" % i for i in range(20)]
+    assert consumer.session.in_flight == 0
+
+
+def random_request(chance: Random, node: BenchNode) -> ConsumeRequest:
+    log = node.broker.topics["a"].partitions[0].log
+    places = [0, 1, END, log.last, log.last + 1, log.last + 2, chance.randrange(log.last + 2)]
+    return fetch(
+        chance.choice([*places, *list(log.cursors)[-4:] * 3]),
+        size=chance.choice([0, 1, 300, 1 << 20]),
+        wait_ms=chance.choice([0, 0, 50, 1 << 63]),
+        min_bytes=chance.choice([0, 0, 1, 200, 1 << 31]),
+        version=chance.choice([0, 2, 2, 3]),
+        partition=chance.choice([0, 0, 0, 0, 1, 5]),
+    )
+
+
+def random_event(chance: Random, node: BenchNode, producer: BenchClient) -> None:
+    log = node.broker.topics["a"].partitions[0].log
+    what = chance.randrange(12)
+    if what < 6:
+        produce(producer, dense(*[b"v" * chance.choice([1, 90, 700])] * chance.randrange(1, 4)))
+    elif what == 6:
+        numbers = [log.last + 1, log.last + 3 + chance.randrange(3)]
+        produce(producer, bundle.encode_sparse(numbers, [b"s", b"p"], timestamps=1))
+    elif what == 7:
+        data = dense(b"far")
+        far = log.last + 1 + chance.randrange(5)
+        entry = ProduceBasePartition(0, len(data), far, data)
+        producer.send(ProduceWithBaseSeqNumRequest(2, 1, "", 0, 0, [ProduceBaseTopic("a", [entry])]))
+        producer.taken()
+    elif what == 8:
+        node.pass_ms(chance.choice([1, 60]))
+    elif what == 9:
+        node.broker.maintain()
+    elif what == 10:
+        log.roll()
+    elif chance.random() < 0.2:
+        node.controller.delete_topic("a", lambda outcome: None)
+        node.controller.add("a", 2, flush="replicated", **SHAPE)
+        produce(producer, dense(b"born again"))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_both_ways_answer_alike(node: BenchNode, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = Random(seed)
+    counted = Counted(monkeypatch)
+    short, long, producer = node.client(), node.client(), node.client()
+    produce(producer, dense(b"first"))
+    asked = 0
+    for _ in range(150):
+        if chance.random() < 0.6:
+            request = random_request(chance, node)
+            for _ in range(chance.choice([1, 1, 3])):
+                long.session.fetches = None
+                short.send(request)
+                long.send(request)
+                asked += 2
+        else:
+            random_event(chance, node, producer)
+        assert short.taken() == long.taken()
+        assert (short.session.in_flight, short.session.wait_entries) == (
+            long.session.in_flight,
+            long.session.wait_entries,
+        )
+    assert counted.decoded < asked, "some went the short way"
+    node.sync()
+    files = [f for s in node.broker.topics["a"].partitions[0].log.segments for f in s.files()]
+    assert all(file.pins == 0 for file in files)
+
+
+def test_a_request_that_differs_in_any_byte_takes_the_long_way(node: BenchNode) -> None:
+    client, producer = node.client(), node.client()
+    produce(producer, dense(b"a"))
+    produce(producer, dense(b"b"))
+    client.send(fetch(1, size=1))
+    client.taken()
+    path = client.session.fetches
+    assert path is not None
+    request = fetch(2)
+    data = bytearray(b"".join(frame(request.ID, request.encode(0))))
+    assert short_way.fetch_again(client.session, path, data, 0, len(data)) == len(data)
+    for i in [*range(7), *range(11, len(data) - 12)]:
+        changed = bytearray(data)
+        changed[i] ^= 1
+        assert short_way.fetch_again(client.session, path, changed, 0, len(changed)) == -1, i
+    assert short_way.fetch_again(client.session, path, data, 0, len(data) - 1) == -1
+    client.taken()
