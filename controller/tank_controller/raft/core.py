@@ -1,0 +1,306 @@
+"""Raft, without clock, disk, network or chance: `step`, `tick` and `propose` in, `Ready` out. Pure.
+
+After any of them `ready()` says what is to be done; do it in the order that Ready names, and say `advance`
+once it is on the disk. One Ready is under way at a time; what happens meanwhile gathers for the next one,
+which is how one fsync comes to serve many proposals. `early()` may be asked for in between.
+
+Parts: `log`, `quorum`, `progress` (of one follower), `election`, `replication`, `snapshots`, `reads`,
+`membership`; `state` is what they share.
+"""
+
+from collections.abc import Sequence
+
+from tank_controller.raft import election, membership, reads, replication, snapshots
+from tank_controller.raft.errors import (
+    DiskChangedError,
+    MessageRefusedError,
+    NotForThisNodeError,
+    NotLeaderError,
+    OverloadedError,
+    TooLargeError,
+    TransferUnderWayError,
+    UnknownMemberError,
+    WrongClusterError,
+)
+from tank_controller.raft.log import RaftLog
+from tank_controller.raft.membership import Change
+from tank_controller.raft.messages import (
+    FROM_A_LEADER,
+    FROM_A_MEMBER,
+    SAY_SOMETHING_DURABLE,
+    Append,
+    AppendAnswer,
+    Configuration,
+    Entry,
+    EntryKind,
+    HardState,
+    Heartbeat,
+    HeartbeatAnswer,
+    Message,
+    NodeId,
+    ReadAnswer,
+    ReadRequest,
+    Ready,
+    Snapshot,
+    SnapshotAnswer,
+    SnapshotChunk,
+    TimeoutNow,
+    VoteAnswer,
+    VoteRequest,
+)
+from tank_controller.raft.settings import Settings
+from tank_controller.raft.state import RaftState, Random, Role
+
+
+class Raft(RaftState):
+    """One node. Made anew at each start from what its storage holds."""
+
+    def __init__(
+        self,
+        own: NodeId,
+        cluster_id: str,
+        hard: HardState,
+        snapshot: Snapshot | None,
+        entries: Sequence[Entry],
+        random: Random,
+        settings: Settings = Settings(),  # noqa: B008 - frozen
+        base: tuple[int, int, Configuration] = (0, 0, Configuration()),
+    ) -> None:
+        """`entries` are those stored behind `base` (index, term, configuration there); the base is at or
+        before the snapshot. The state machine holds the snapshot; what is committed behind it comes again.
+        """
+        super().__init__(own, cluster_id, RaftLog(*base), hard, settings, random)
+        self.log.append(entries)
+        self.log.stable = self.log.handed = self.log.last_index
+        self.snapshot = snapshot
+        if snapshot is not None:
+            assert self.log.term(snapshot.meta.index) == snapshot.meta.term
+            self.log.commit_to(snapshot.meta.index)
+            self.log.applied = snapshot.meta.index
+        self.log.commit_to(min(hard.commit, self.log.last_index))
+        self._persisted = HardState(hard.term, hard.vote, self.log.commit)
+        """What the disk has: messages of a later term or vote wait for it."""
+        self._under_way: Ready | None = None
+        self.reset_timers()
+
+    # --- In ---
+
+    def tick(self) -> None:
+        """Time passes."""
+        if self.role is not Role.LEADER:
+            election.tick(self)
+            return
+        self.election_elapsed += 1
+        self.heartbeat_elapsed += 1
+        snapshots.tick(self)
+        if self.election_elapsed >= self.settings.election_ticks:
+            self.election_elapsed = 0
+            self.transfer_target = None
+            election.check_quorum(self)
+        if self.role is Role.LEADER and self.heartbeat_elapsed >= self.settings.heartbeat_ticks:
+            self.heartbeat_elapsed = 0
+            reads.send_heartbeats(self)
+
+    def propose(self, data: bytes) -> tuple[int, int]:
+        """Appends a command; (index, term) name it. It is committed when that entry comes in a Ready.
+
+        NotLeaderError, TransferUnderWayError, TooLargeError, OverloadedError: nothing was appended.
+        """
+        return self._append(EntryKind.COMMAND, data)
+
+    def propose_change(self, change: Change) -> tuple[int, int]:
+        """Appends a membership change. As `propose`, and ChangeRefusedError."""
+        self._must_lead()
+        index_and_term = self._append(EntryKind.CONFIGURATION, membership.changed(self, change).encode())
+        membership.follow(self)
+        return index_and_term
+
+    def transfer_leadership(self, target: NodeId) -> None:
+        """NotLeaderError, ChangeRefusedError."""
+        self._must_lead()
+        membership.transfer(self, target)
+
+    def read(self) -> int:
+        """Asks for a linearizable read; a ReadState with this id follows. NotLeaderError, OverloadedError."""
+        return reads.ask(self)
+
+    def compact(self, data: bytes, index: int) -> Snapshot:
+        """Makes the snapshot of what was applied up to `index`; `compacted` when it is durable."""
+        term = self.log.term(index)
+        assert term is not None
+        assert index <= self.log.applied
+        return snapshots.make(index, term, self.log.configuration_at(index), data)
+
+    def compacted(self, snapshot: Snapshot) -> None:
+        """It is durable: old entries are forgotten, but for those that late followers may want."""
+        if self.snapshot is None or snapshot.meta.index > self.snapshot.meta.index:
+            self.snapshot = snapshot
+        self.log.compact(snapshot.meta.index - self.settings.trailing_entries)
+
+    def step(self, message: Message) -> None:
+        """Takes a message. MessageRefusedError: it changed nothing, and is worth a line in the log."""
+        self._check_identity(message)
+        if message.term > self.term:
+            if not self._take_higher_term(message):
+                return
+        elif message.term < self.term:
+            self._answer_lower_term(message)
+            return
+        self._dispatch(message)
+
+    def _must_lead(self) -> None:
+        if self.role is not Role.LEADER:
+            raise NotLeaderError(self.leader)
+
+    def _append(self, kind: EntryKind, data: bytes) -> tuple[int, int]:
+        self._must_lead()
+        if self.transfer_target is not None:
+            raise TransferUnderWayError(f"leadership goes to {self.transfer_target}: ask again")
+        entry = Entry(self.log.last_index + 1, self.term, kind, data)
+        if entry.size > self.settings.max_entry_bytes:
+            raise TooLargeError(
+                f"an entry has at most {self.settings.max_entry_bytes} bytes: send it in parts"
+            )
+        if self.uncommitted_bytes + entry.size > self.settings.uncommitted_bytes:
+            raise OverloadedError("too much waits for a majority of the controllers: ask again")
+        self.log.append([entry])
+        self.uncommitted_bytes += entry.size
+        return entry.index, entry.term
+
+    def _check_identity(self, message: Message) -> None:
+        if message.cluster_id != self.cluster_id:
+            raise WrongClusterError(f"{message.sender} belongs to cluster {message.cluster_id}")
+        if message.target != self.own:
+            raise NotForThisNodeError(f"{message.sender} means {message.target}, this is {self.own}")
+        if not isinstance(message.body, FROM_A_MEMBER) or message.sender in self.configuration.members:
+            return
+        known = self.configuration.member_with(message.sender.ordinal)
+        if known is not None:
+            raise DiskChangedError(
+                f"{message.sender} was {known}: with another disk it has to be added anew before it counts"
+            )
+        raise UnknownMemberError(f"{message.sender} is no member of the cluster")
+
+    def _take_higher_term(self, message: Message) -> bool:
+        """Whether there is more to do with the message."""
+        body = message.body
+        if isinstance(body, VoteRequest):
+            if self.in_lease and not body.force:
+                return False  # the leader lives: one that was cut off must not end its term
+            if body.pre:
+                return True
+        if isinstance(body, VoteAnswer) and body.pre and body.granted:
+            return True  # the term that this node would have
+        self.become_follower(message.term, message.sender if isinstance(body, FROM_A_LEADER) else None)
+        return True
+
+    def _answer_lower_term(self, message: Message) -> None:
+        """Only so much that a leader or candidate of an old term learns of the new one."""
+        if isinstance(message.body, FROM_A_LEADER):
+            self.send(message.sender, AppendAnswer(0, True))
+        elif isinstance(message.body, VoteRequest) and message.body.pre:
+            self.send(message.sender, VoteAnswer(False, True))
+
+    def _dispatch(self, message: Message) -> None:
+        body = message.body
+        match body:
+            case VoteRequest():
+                election.on_vote_request(self, message, body)
+            case VoteAnswer():
+                election.on_vote_answer(self, message, body)
+            case TimeoutNow():
+                election.on_timeout_now(self, message)
+            case ReadRequest():
+                reads.on_request(self, message, body)
+            case ReadAnswer():
+                reads.on_answer(self, body)
+            case Append() | Heartbeat() | SnapshotChunk():
+                self._from_leader(message)
+            case AppendAnswer() | HeartbeatAnswer() | SnapshotAnswer():
+                self._from_follower(message)
+
+    def _from_leader(self, message: Message) -> None:
+        if self.role is Role.LEADER:
+            raise MessageRefusedError(f"{message.sender} leads in term {message.term}, as this node does")
+        if self.role is not Role.FOLLOWER:
+            self.become_follower(message.term, message.sender)
+        self.leader = message.sender
+        self.election_elapsed = 0
+        match message.body:
+            case Append() as append:
+                replication.on_append(self, message, append)
+            case Heartbeat() as heartbeat:
+                replication.on_heartbeat(self, message, heartbeat)
+            case SnapshotChunk() as chunk:
+                snapshots.on_chunk(self, message, chunk)
+
+    def _from_follower(self, message: Message) -> None:
+        if self.role is not Role.LEADER or message.sender not in self.progress:
+            return
+        match message.body:
+            case AppendAnswer() as answer:
+                replication.on_append_answer(self, message, answer)
+            case HeartbeatAnswer() as answer:
+                replication.on_heartbeat_answer(self, message, answer)
+            case SnapshotAnswer() as answer:
+                snapshots.on_answer(self, message, answer)
+
+    # --- Out ---
+
+    def ready(self) -> Ready:
+        """What is to be done; false when that is nothing. `advance` before the next one."""
+        assert self._under_way is None, "one Ready at a time"
+        replication.flush(self)
+        early = self._take_early()
+        ready = Ready(
+            snapshot=self.installed,
+            entries=self.log.unhanded(),
+            early=early,
+            late=self.outbox,
+            committed=self._committed(),
+            reads=self.read_states,
+        )
+        hard = HardState(self.term, self.vote, self.log.commit)
+        moved = (hard.term, hard.vote) != (self._persisted.term, self._persisted.vote)
+        if moved or ready.must_persist:
+            ready.hard_state = hard  # a commit alone isn't worth an fsync: it is known again from the leader
+        self.outbox = []
+        self.read_states = []
+        self.installed = None
+        self.log.handed = self.log.last_index
+        if ready:
+            self._under_way = ready
+        return ready
+
+    def early(self) -> list[Message]:
+        """Messages that needn't wait for the Ready under way: they promise nothing that the disk hasn't."""
+        replication.flush(self)
+        return self._take_early()
+
+    def _take_early(self) -> list[Message]:
+        if (self.term, self.vote) != (self._persisted.term, self._persisted.vote):
+            return []  # nobody may hear of a term or a vote that a crash would forget
+        early = [m for m in self.outbox if not isinstance(m.body, SAY_SOMETHING_DURABLE)]
+        self.outbox = [m for m in self.outbox if isinstance(m.body, SAY_SOMETHING_DURABLE)]
+        return early
+
+    def _committed(self) -> list[Entry]:
+        log = self.log
+        if log.applied >= log.commit:
+            return []
+        return log.slice(log.applied + 1, log.commit, self.settings.ready_bytes)
+
+    def advance(self, ready: Ready) -> None:
+        """The Ready is on the disk; what it says is committed counts as applied from here on."""
+        assert ready is self._under_way
+        self._under_way = None
+        if ready.hard_state is not None:
+            self._persisted = ready.hard_state
+        if ready.snapshot is not None:
+            self.log.persisted(ready.snapshot.meta.index, ready.snapshot.meta.term)
+        if ready.entries:
+            self.log.persisted(ready.entries[-1].index, ready.entries[-1].term)
+        if ready.committed:
+            self.log.applied = max(self.log.applied, ready.committed[-1].index)
+        if self.role is Role.LEADER:
+            replication.advance_commit(self)

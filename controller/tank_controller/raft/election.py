@@ -1,0 +1,116 @@
+"""How a leader comes to be, and how it finds out that it is none any more. Pure."""
+
+from tank_controller.raft import reads
+from tank_controller.raft.errors import MalformedMessageError
+from tank_controller.raft.messages import Entry, EntryKind, Message, VoteAnswer, VoteRequest
+from tank_controller.raft.progress import Progress
+from tank_controller.raft.quorum import Vote, majority, tally
+from tank_controller.raft.state import RaftState, Role
+
+
+def may_campaign(raft: RaftState) -> bool:
+    """Voters alone do; so neither a learner nor a node without a log does."""
+    return raft.own in raft.configuration.voters and raft.installed is None
+
+
+def campaign(raft: RaftState, *, pre: bool, force: bool = False) -> None:
+    """Asks the others. `pre`: whether it would win; else for real, in a new term."""
+    if pre:
+        raft.role = Role.PRE_CANDIDATE
+        raft.leader = None
+        raft.drop_reads()
+        raft.reset_timers()
+    else:
+        raft.become_follower(raft.term + 1, None)
+        raft.role = Role.CANDIDATE
+        raft.vote = raft.own
+    raft.votes = {raft.own: True}
+    request = VoteRequest(raft.log.last_index, raft.log.last_term, pre, force)
+    for voter in raft.configuration.voters:
+        if voter != raft.own:
+            raft.send(voter, request, raft.term + 1 if pre else raft.term)
+    _count(raft)
+
+
+def _count(raft: RaftState) -> None:
+    match tally(raft.configuration.voters, raft.votes):
+        case Vote.WON if raft.role is Role.PRE_CANDIDATE:
+            campaign(raft, pre=False)
+        case Vote.WON:
+            become_leader(raft)
+        case Vote.LOST:
+            raft.become_follower(raft.term, None)
+        case _:
+            pass
+
+
+def on_vote_request(raft: RaftState, message: Message, request: VoteRequest) -> None:
+    """Gives or refuses the vote. The term is this node's, or, asked in advance, one above it.
+
+    A node without a log, which has just been made or emptied, never votes.
+    """
+    log = raft.log
+    up_to_date = (request.last_term, request.last_index) >= (log.last_term, log.last_index)
+    free = raft.vote == message.sender or (raft.vote is None and raft.leader is None)
+    free = free or (request.pre and message.term > raft.term)
+    granted = free and up_to_date and log.last_index > 0
+    if granted and not request.pre:
+        raft.vote = message.sender
+        raft.election_elapsed = 0
+    raft.send(message.sender, VoteAnswer(granted, request.pre), message.term if granted else raft.term)
+
+
+def on_vote_answer(raft: RaftState, message: Message, answer: VoteAnswer) -> None:
+    """Counts it, if it answers the election that is under way."""
+    if raft.role is not (Role.PRE_CANDIDATE if answer.pre else Role.CANDIDATE):
+        return
+    if answer.pre and answer.granted and message.term != raft.term + 1:
+        return
+    raft.votes.setdefault(message.sender, answer.granted)
+    _count(raft)
+
+
+def become_leader(raft: RaftState) -> None:
+    """Knows nothing of the others yet; its no-op will commit whatever the terms before have left."""
+    assert raft.role is Role.CANDIDATE
+    log = raft.log
+    raft.role = Role.LEADER
+    raft.leader = raft.own
+    raft.reset_timers()
+    raft.progress = {
+        node: Progress(log.last_index + 1) for node in raft.configuration.members if node != raft.own
+    }
+    raft.uncommitted_bytes = sum(
+        entry.size for entry in log.entries[log.commit - log.base_index : log.last_index - log.base_index]
+    )
+    no_op = Entry(log.last_index + 1, raft.term, EntryKind.NO_OP, b"")
+    log.append([no_op])
+    raft.uncommitted_bytes += no_op.size
+
+
+def on_timeout_now(raft: RaftState, message: Message) -> None:
+    """The leader hands over: no asking in advance, and nobody's lease counts."""
+    if message.sender != raft.leader:
+        raise MalformedMessageError(f"{message.sender} hands over a leadership that it doesn't have")
+    if may_campaign(raft):
+        campaign(raft, pre=False, force=True)
+
+
+def check_quorum(raft: RaftState) -> None:
+    """A leader that a majority hasn't answered for an election timeout steps down: there may be another."""
+    active = {raft.own} | {node for node, progress in raft.progress.items() if progress.active}
+    for progress in raft.progress.values():
+        progress.active = False
+    voters = raft.configuration.voters
+    if sum(voter in active for voter in voters) < majority(len(voters)):
+        raft.become_follower(raft.term, None)
+
+
+def tick(raft: RaftState) -> None:
+    """Time passes for one that doesn't lead."""
+    raft.election_elapsed += 1
+    if raft.election_elapsed >= raft.election_timeout:
+        raft.election_elapsed = 0
+        if may_campaign(raft):
+            campaign(raft, pre=True)
+    reads.tick_asked(raft)

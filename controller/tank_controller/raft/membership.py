@@ -1,0 +1,128 @@
+"""Who belongs to the cluster: one change at a time, and the hand-over of leadership. Pure.
+
+A new configuration is in force as soon as it is in the log (see RaftLog.configuration), at every node for
+itself. Two that follow each other differ by one voter, so any two of their majorities share a node.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tank_controller.raft.errors import ChangeRefusedError, MalformedMessageError
+from tank_controller.raft.messages import Append, Configuration, Entry, EntryKind, NodeId, TimeoutNow
+from tank_controller.raft.progress import Flow, Progress
+from tank_controller.raft.quorum import majority
+from tank_controller.raft.state import RaftState
+
+
+class ChangeKind(Enum):
+    """What a change does."""
+
+    ADD_LEARNER = "add learner"
+    PROMOTE = "promote"
+    """A learner that has caught up becomes a voter."""
+    REMOVE = "remove"
+
+
+@dataclass(slots=True, frozen=True)
+class Change:
+    """One step; an emptied disk comes back by three: add it as a learner, promote it, remove the old one."""
+
+    kind: ChangeKind
+    node: NodeId
+
+
+def check_data(entry: Entry) -> None:
+    """MalformedMessageError for a configuration that can't be read."""
+    if entry.kind is EntryKind.CONFIGURATION:
+        try:
+            Configuration.decode(entry.data)
+        except ValueError as error:
+            raise MalformedMessageError(f"entry {entry.index}: {error}") from error
+
+
+def changed(raft: RaftState, change: Change) -> Configuration:
+    """The configuration after a change, at the leader. ChangeRefusedError says why not."""
+    log = raft.log
+    if not raft.own_term_committed:
+        raise ChangeRefusedError("this leader has committed nothing yet: ask again")
+    if log.configuration_index > log.commit:
+        raise ChangeRefusedError("another change is under way: ask again when it is committed")
+    new = _after(raft.configuration, change)
+    if change.kind is ChangeKind.PROMOTE:
+        progress = raft.progress[change.node]
+        if progress.flow is not Flow.REPLICATE or (
+            progress.matched + raft.settings.in_flight_appends < log.last_index
+        ):
+            raise ChangeRefusedError(f"{change.node} has not caught up: ask again")
+    if new.voters != raft.configuration.voters:
+        there = sum(_is_there(raft, voter) for voter in new.voters)
+        if there < majority(len(new.voters)):
+            raise ChangeRefusedError(f"only {there} of the new {len(new.voters)} voters answer")
+    return new
+
+
+def _is_there(raft: RaftState, node: NodeId) -> bool:
+    return node == raft.own or raft.progress[node].active
+
+
+def _after(old: Configuration, change: Change) -> Configuration:
+    node = change.node
+    match change.kind:
+        case ChangeKind.ADD_LEARNER:
+            if node in old.members:
+                raise ChangeRefusedError(f"{node} is a member already")
+            return Configuration(old.voters, tuple(sorted((*old.learners, node))))
+        case ChangeKind.PROMOTE:
+            if node not in old.learners:
+                raise ChangeRefusedError(f"{node} is no learner")
+            learners = tuple(learner for learner in old.learners if learner != node)
+            return Configuration(tuple(sorted((*old.voters, node))), learners)
+        case ChangeKind.REMOVE:
+            if node not in old.members:
+                raise ChangeRefusedError(f"{node} is no member")
+            if old.voters == (node,):
+                raise ChangeRefusedError("the last voter stays")
+            return Configuration(
+                tuple(voter for voter in old.voters if voter != node),
+                tuple(learner for learner in old.learners if learner != node),
+            )
+
+
+def follow(raft: RaftState) -> None:
+    """The leader's view of the others becomes that of the configuration in force."""
+    members = {node for node in raft.configuration.members if node != raft.own}
+    for gone in raft.progress.keys() - members:
+        del raft.progress[gone]
+    for new in members - raft.progress.keys():
+        raft.progress[new] = Progress(raft.log.last_index + 1)
+    if raft.transfer_target is not None and raft.transfer_target not in raft.configuration.voters:
+        raft.transfer_target = None
+
+
+def after_commit(raft: RaftState) -> None:
+    """A removed leader goes on until its removal is committed; then the voter with most takes over."""
+    if raft.own in raft.configuration.voters or raft.log.configuration_index > raft.log.commit:
+        return
+    log = raft.log
+    voters = [node for node in raft.configuration.voters if node in raft.progress]
+    for node in voters:
+        matched = raft.progress[node].matched
+        term = log.term(matched)
+        if term is not None:  # they learn of the commit now, not from the next leader
+            raft.send(node, Append(matched, term, (), min(log.commit, matched)))
+    heir = max(voters, key=lambda node: raft.progress[node].matched, default=None)
+    if heir is not None and raft.progress[heir].matched == log.last_index:
+        raft.send(heir, TimeoutNow())
+    raft.become_follower(raft.term, None)
+
+
+def transfer(raft: RaftState, target: NodeId) -> None:
+    """Hands leadership over once the target has everything; given up after an election timeout."""
+    if target in (raft.own, raft.transfer_target):
+        return
+    if target not in raft.configuration.voters:
+        raise ChangeRefusedError(f"{target} is no voter")
+    raft.transfer_target = target
+    raft.election_elapsed = 0
+    if raft.progress[target].matched == raft.log.last_index:
+        raft.send(target, TimeoutNow())

@@ -1,0 +1,97 @@
+"""Linearizable reads without a log entry: the leader makes sure that it still leads. Pure.
+
+A read gets the leader's commit index, and is confirmed once a majority has answered a heartbeat that was
+sent after the read came: then no other leader had committed anything newer by then. No clock is trusted.
+Reads that come while a round is under way share the next one.
+"""
+
+from tank_controller.raft.errors import NotLeaderError, OverloadedError
+from tank_controller.raft.messages import Heartbeat, Message, NodeId, ReadAnswer, ReadRequest, ReadState
+from tank_controller.raft.quorum import reached_by_majority
+from tank_controller.raft.state import PendingRead, RaftState, Role
+
+
+def ask(raft: RaftState) -> int:
+    """Begins a read; its id comes back in a ReadState. NotLeaderError, OverloadedError."""
+    if len(raft.reads) + len(raft.asked) >= raft.settings.pending_reads:
+        raise OverloadedError("too many reads wait to be confirmed: ask again")
+    if raft.leader is None:
+        raise NotLeaderError(None)
+    raft.last_read_id += 1
+    read = PendingRead(raft.last_read_id, raft.own)
+    if raft.role is Role.LEADER:
+        _take(raft, read)
+    else:
+        raft.asked[read.read_id] = read
+        raft.send(raft.leader, ReadRequest(read.read_id))
+    return read.read_id
+
+
+def on_request(raft: RaftState, message: Message, request: ReadRequest) -> None:
+    """A follower's."""
+    if raft.role is not Role.LEADER or len(raft.reads) >= raft.settings.pending_reads:
+        raft.send(message.sender, ReadAnswer(request.read_id, None))
+        return
+    _take(raft, PendingRead(request.read_id, message.sender))
+
+
+def on_answer(raft: RaftState, answer: ReadAnswer) -> None:
+    """The leader's. One that fits nothing any more is late."""
+    if raft.asked.pop(answer.read_id, None) is not None:
+        raft.read_states.append(ReadState(answer.read_id, answer.index))
+
+
+def _take(raft: RaftState, read: PendingRead) -> None:
+    raft.reads.append(read)
+    begin_round(raft)
+
+
+def begin_round(raft: RaftState) -> None:
+    """Sends heartbeats for the reads that wait, unless a round is under way or this term committed nothing.
+
+    Before that a new leader doesn't know what the leaders before it committed.
+    """
+    if not raft.reads or raft.reads[0].round or not raft.own_term_committed:
+        return
+    raft.read_round += 1
+    for read in raft.reads:
+        read.round, read.index = raft.read_round, raft.log.commit
+    send_heartbeats(raft)
+    confirm(raft)
+
+
+def send_heartbeats(raft: RaftState) -> None:
+    """To every member."""
+    for node, progress in raft.progress.items():
+        raft.send(node, Heartbeat(min(progress.matched, raft.log.commit), raft.read_round))
+
+
+def confirm(raft: RaftState) -> None:
+    """Answers the reads whose round a majority has answered, and begins the next one."""
+    confirmed = reached_by_majority([_acked(raft, voter) for voter in raft.configuration.voters])
+    done = False
+    while raft.reads and 0 < raft.reads[0].round <= confirmed:
+        read = raft.reads.popleft()
+        done = True
+        if read.asker == raft.own:
+            raft.read_states.append(ReadState(read.read_id, read.index))
+        else:
+            raft.send(read.asker, ReadAnswer(read.read_id, read.index))
+    if done:
+        begin_round(raft)
+
+
+def _acked(raft: RaftState, voter: NodeId) -> int:
+    if voter == raft.own:
+        return raft.read_round
+    progress = raft.progress.get(voter)
+    return progress.acked_round if progress else 0
+
+
+def tick_asked(raft: RaftState) -> None:
+    """A read whose question or answer was lost is given up after an election timeout."""
+    for read in list(raft.asked.values()):
+        read.ticks += 1
+        if read.ticks >= raft.settings.election_ticks:
+            del raft.asked[read.read_id]
+            raft.read_states.append(ReadState(read.read_id, None))
