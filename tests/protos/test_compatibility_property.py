@@ -119,9 +119,16 @@ def judge(seed: int) -> None:
     assert bool(verdict.breaks) == reality, f"{old.messages[0]}\n{new.messages[0]}\n{said}"
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 1 << 60))
 def test_the_verdict_is_what_happens(seed: int) -> None:
+    judge(seed)
+
+
+@pytest.mark.integration
+@settings(max_examples=400, deadline=None)
+@given(st.integers(0, 1 << 60))
+def test_the_verdict_is_what_happens_to_others(seed: int) -> None:
     judge(seed)
 
 

@@ -179,9 +179,9 @@ def test_structs_in_lists_keep_their_own_unknown_tags() -> None:
         ("02" + "07020002" + "07020002", OutOfRange, "the tag 7 follows 7; tags must rise"),
         ("01" + "0703000200", OutOfRange, r"the tagged field 7 of Example ends -1 bytes from where"),
         ("01" + "0701000200", OutOfRange, r"the tagged field 7 of Example ends \+1 bytes from where"),
-        ("01" + "09ff", Truncated, ""),
+        ("01" + "09ff", Truncated, "end inside a varint"),
         ("01" + "0905aa", Truncated, "ends in the tagged field 9"),
-        ("ffffffff0f", Truncated, ""),
+        ("ffffffff0f", Truncated, "end inside a varint"),
         ("ffffffff1f", OutOfRange, "varint"),
     ],
 )
@@ -328,7 +328,13 @@ def test_any_bytes_decode_or_raise_a_typed_error(wire: bytes, version: int, keep
         decoded = MODULE.Example.decode(wire, version, keep_unknown=keep)
     except WireError:
         return
-    assert MODULE.Example.decode(encoded(decoded, version), version, keep_unknown=keep) == decoded
+    assert_written_again(decoded, version)
+
+
+def assert_written_again(decoded: Any, version: int) -> None:
+    """Bytes are compared, not values: among them may be a float that is no number and equals nothing."""
+    wire = encoded(decoded, version)
+    assert encoded(MODULE.Example.decode(wire, version, keep_unknown=True), version) == wire
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), database=None)
@@ -341,7 +347,7 @@ def test_a_changed_byte_decodes_or_raises_a_typed_error(data: st.DataObject) -> 
         decoded = MODULE.Example.decode(payload, version, keep_unknown=True)
     except WireError:
         return
-    assert MODULE.Example.decode(encoded(decoded, version), version, keep_unknown=True) == decoded
+    assert_written_again(decoded, version)
 
 
 def test_generated_code_satisfies_the_linter_and_strict_types(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """All of the Kafka project's definitions, of three dates: they compile, and every version round-trips.
 
-The definitions lie beside the repository. Without them this suite is skipped, and the summary says so.
+The fast run imports and tries some messages of each folder, `make test` all of them. The definitions lie
+beside the repository. Without them this suite is skipped, and the summary says so.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tank_protos.compiler import corpus, definition_files
+from tank_protos.compiler import corpus, definition_files, emit_package
 from tank_protos.compiler.emit_module import module_name
 from tank_protos.compiler.generated_import import imported
 from tank_protos.compiler.interpreter import lay_out
@@ -27,13 +29,32 @@ Modules = Callable[[str], ModuleType]
 COUNTS = {"2019-01": (90, 0), "all-versions-2024-10": (186, 0), "4.1": (189, 8)}
 """Messages with versions, and those without one, in each folder."""
 
+SAMPLE = 9
+"""The fast run takes each so-manieth message."""
+SPECIAL = ("ApiVersions", "ControlledShutdown", "RequestHeader", "ResponseHeader")
+"""Messages that are always taken: those whose headers follow rules of their own, and the headers."""
 
-@pytest.fixture(scope="module", params=COUNTS)
+
+def some_of(protocol: Protocol) -> Protocol:
+    special = [message for message in protocol.messages if message.root.name.startswith(SPECIAL)]
+    others = [message for message in protocol.messages if not message.root.name.startswith(SPECIAL)]
+    return replace(protocol, messages=special + others[::SAMPLE])
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(name, "some") for name in COUNTS]
+    + [pytest.param((name, "all"), marks=pytest.mark.integration) for name in COUNTS],
+    ids="-".join,
+)
 def generated(request: pytest.FixtureRequest) -> Iterator[tuple[str, Protocol, Modules]]:
     """A folder's name, its protocol, and what imports a generated module."""
-    protocol = definition_files.load(DEFINITIONS / request.param)
+    name, part = request.param
+    protocol = definition_files.load(DEFINITIONS / name)
+    if part == "some":
+        protocol = some_of(protocol)
     with imported(protocol) as modules:
-        yield request.param, protocol, modules
+        yield name, protocol, modules
 
 
 @pytest.fixture
@@ -61,9 +82,17 @@ def decoded(codec: Any, message: Message, payload: bytes, version: int) -> Any:
     return codec.decode(payload, version)
 
 
-def test_every_definition_compiles_and_can_be_imported(generated: tuple[str, Protocol, Modules]) -> None:
-    name, protocol, modules = generated
+@pytest.mark.parametrize("name", COUNTS)
+def test_every_definition_compiles_to_what_python_compiles(name: str) -> None:
+    protocol = definition_files.load(DEFINITIONS / name)
     assert (len(protocol.messages), len(protocol.removed)) == COUNTS[name]
+    texts = emit_package.files(protocol, "example")
+    assert len(texts) > len(protocol.messages)
+    for file, text in texts.items():
+        compile(text, file, "exec")
+
+
+def test_what_is_generated_can_be_imported(protocol: Protocol, modules: Modules) -> None:
     for message in protocol.messages:
         assert (message.versions.low, message.versions.high) == codec_of(message, modules).VERSIONS
 
