@@ -47,25 +47,39 @@ def unencodable(message: object, error: Exception) -> OutOfRange:
 
 
 def _misfit(struct: object) -> str | None:
-    """The first field of a generated struct, or of those inside it, that is outside of its LIMITS."""
-    name = type(struct).__name__
+    """The first field of a generated struct, or of those inside it, that is outside of its LIMITS.
+
+    Those of a list's elements stand under the list's name and `[]`.
+    """
     limits: dict[str, tuple[int, int]] = getattr(struct, "LIMITS", {})
     for field in fields(struct) if is_dataclass(struct) else ():
-        value = getattr(struct, field.name)
-        low, high = limits.get(field.name, (0, 0))
-        if isinstance(value, str):
-            try:
-                value = value.encode("utf-8", "surrogateescape")
-            except UnicodeEncodeError:
-                return f"{name}.{field.name} holds a lone surrogate, which UTF-8 has no form for; remove it"
-        if field.name in limits and isinstance(value, int) and not low <= value <= high:
-            return f"{name}.{field.name} is {value}; its place holds {low} to {high}"
-        if field.name in limits and isinstance(value, Sized) and not low <= len(value) <= high:
-            return f"{name}.{field.name} has a length of {len(value)}; its place holds {low} to {high}"
-        for inner in value if isinstance(value, list) else (value,):
-            found = _misfit(inner) if is_dataclass(inner) else None
-            if found:
-                return found
+        value, place = getattr(struct, field.name), f"{type(struct).__name__}.{field.name}"
+        found = _outside(value, place, limits.get(field.name))
+        of_elements = limits.get(f"{field.name}[]")
+        for at, inner in enumerate(value if isinstance(value, list) else (value,)):
+            if not found and is_dataclass(inner):
+                found = _misfit(inner)
+            elif not found and isinstance(value, list):
+                found = _outside(inner, f"{place}[{at}]", of_elements)
+        if found:
+            return found
+    return None
+
+
+def _outside(value: object, place: str, limits: tuple[int, int] | None) -> str | None:
+    """What is wrong with a number, or with the length of something; None: nothing that can be told."""
+    if isinstance(value, str):
+        try:
+            value = value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            return f"{place} holds a lone surrogate, which UTF-8 has no form for; remove it"
+    if limits is None:
+        return None
+    low, high = limits
+    if isinstance(value, int) and not low <= value <= high:
+        return f"{place} is {value}; its place holds {low} to {high}"
+    if isinstance(value, Sized) and not low <= len(value) <= high:
+        return f"{place} has a length of {len(value)}; its place holds {low} to {high}"
     return None
 
 
@@ -82,6 +96,11 @@ def wrong_null(name: str, version: int) -> OutOfRange:
 def no_place(name: str, version: int) -> UnsupportedVersion:
     """A field that was set, in a version that does not carry it."""
     return UnsupportedVersion(f"{name} is set, but version {version} has no place for it; leave its default")
+
+
+def wrong_mark(name: str, mark: int) -> OutOfRange:
+    """A struct that may be null, behind a byte that says neither that it is nor that it is there."""
+    return OutOfRange(f"{name} begins with {mark}, which says neither that it is there nor that it is null")
 
 
 def wrong_length(message: str, name: str, length: int, most: int | None = None) -> WireError:

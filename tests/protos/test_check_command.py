@@ -74,6 +74,15 @@ def test_what_cannot_be_read_is_explained(folders: Path) -> None:
     assert lines[0].startswith("Error: git cannot read nonsense:old")
 
 
+def test_the_list_of_commands_says_what_each_does() -> None:
+    output = CliRunner().invoke(main, ["--help"], terminal_width=80).output
+    for told in (
+        "Refuse a change of definitions that breaks readers.",
+        "Tell what bytes from a wire say, as",
+    ):
+        assert told in output
+
+
 def test_help_has_examples() -> None:
     output = CliRunner().invoke(main, ["check", "--help"]).output
     assert "tank-protos check HEAD:protos/tank protos/tank" in output

@@ -163,7 +163,8 @@ WRONG_FIELDS: dict[str, tuple[list[dict[str, Any]], str]] = {
     ),
     "null without a place": (
         [{"name": "A", "type": "str8", "nullableVersions": "0+"}],
-        "2: Example.A: 'str8' has no null; only a uint16 or uint32 length or count has",
+        "2: Example.A: 'str8' has no null here; Kafka's texts, bytes, lists and structs have, "
+        "and a uint16 or uint32 length or count",
     ),
     "null outside of the field's versions": (
         [{"name": "A", "type": "str16", "nullableVersions": "4+"}],

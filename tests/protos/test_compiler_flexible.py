@@ -201,6 +201,15 @@ def test_an_unknown_tag_that_is_known_is_refused() -> None:
         codec_of(*TAGGED)(late=2, unknown_tags=(UnknownTag(7, b""),)).encode(1)
 
 
+def test_a_field_can_become_compact_later_than_its_message() -> None:
+    codec = codec_of(
+        {"name": "A", "type": "string", "flexibleVersions": "2+"}, validVersions="0-2", flexibleVersions="1+"
+    )
+    for version, wire in enumerate(("000161", "000161" + "00", "0261" + "00")):
+        assert encoded(codec("a"), version).hex() == wire
+        assert codec.decode(bytes.fromhex(wire), version).a == "a"
+
+
 def test_bytes_of_a_tag_are_counted_with_it() -> None:
     codec = codec_of({"name": "A", "type": "bytes", "versions": "1+", "taggedVersions": "1+", "tag": 0})
     assert encoded(codec(a=b"\1\2\3"), 1).hex() == "01" + "0004" + "04010203"
@@ -220,8 +229,10 @@ def test_a_nullable_struct_has_a_byte_before_it() -> None:
         assert encoded(module.Example(module.Thing(2)), version).hex() == "0102" + tags + tags
         assert module.Example.decode(bytes.fromhex("ff" + tags), version).a is None
         assert module.Example.decode(bytes.fromhex("0102" + tags + tags), version).a == module.Thing(2)
-        with pytest.raises(OutOfRange, match=r"Example\.A is null, or"):
-            module.Example.decode(bytes.fromhex("0202" + tags + tags), version)
+        for mark in (0, 2, 127, -2):
+            wire = mark.to_bytes(1, signed=True) + bytes.fromhex("02" + tags + tags)
+            with pytest.raises(OutOfRange, match=rf"Example\.A begins with {mark}, which says neither"):
+                module.Example.decode(wire, version)
 
 
 def test_a_nullable_struct_whose_default_is_no_null() -> None:
@@ -240,6 +251,9 @@ def test_a_tagged_nullable_struct_says_null_with_zero(default: dict[str, Any]) -
     null, there = bytes.fromhex("01" + "0201" + "00"), bytes.fromhex("01" + "0203" + "010900")
     assert codec.decode(null, 1).a is None
     assert codec.decode(there, 1).a == module.Thing(9)
+    for mark in ("02", "7f"):
+        with pytest.raises(OutOfRange, match=r"Example\.A begins with .*, which says neither"):
+            codec.decode(bytes.fromhex("01" + "0203" + mark + "0900"), 1)
     assert encoded(codec(module.Thing(9)), 1) == there
     assert encoded(codec(), 1) == b"\0"
     assert encoded(codec(a=None), 1) == (b"\0" if default else null)

@@ -120,7 +120,8 @@ WRONG: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
     "null where there is none": (
         [{"name": "A", "type": "int8", "nullableVersions": "0+"}],
         {},
-        "2: Example.A: 'int8' has no null; only a uint16 or uint32 length or count has",
+        "2: Example.A: 'int8' has no null here; Kafka's texts, bytes, lists and structs have, "
+        "and a uint16 or uint32 length or count",
     ),
     "default null of a struct that has none": (
         [{"name": "A", "type": "Thing", "default": "null", "fields": [INNER]}],
@@ -131,7 +132,7 @@ WRONG: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
     "uuid that is none": (
         [{"name": "A", "type": "uuid", "default": "gold"}],
         {},
-        "2: Example.A: the default 'gold' is no uuid; write a number",
+        "2: Example.A: the default 'gold' is no uuid; write 36 characters, or 22 of base64",
     ),
     "default over its place": (
         [{"name": "A", "type": "int32", "default": "0x80000000"}],
@@ -142,6 +143,36 @@ WRONG: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
         [{"name": "A", "type": "float64", "default": "0x1"}],
         {},
         "2: Example.A: the default '0x1' is no float64; write a number",
+    ),
+    "default with a line in it": (
+        [{"name": "A", "type": "int16", "default": "1_0"}],
+        {},
+        "2: Example.A: the default '1_0' is no int16; write a number",
+    ),
+    "default with a space before it": (
+        [{"name": "A", "type": "int16", "default": " 10"}],
+        {},
+        "2: Example.A: the default ' 10' is no int16; write a number",
+    ),
+    "default in binary": (
+        [{"name": "A", "type": "int16", "default": "0b1"}],
+        {},
+        "2: Example.A: the default '0b1' is no int16; write a number",
+    ),
+    "fraction with a line in it": (
+        [{"name": "A", "type": "float64", "default": "1_0.5"}],
+        {},
+        "2: Example.A: the default '1_0.5' is no float64; write a number",
+    ),
+    "list of bytes": (
+        [{"name": "A", "type": "[]bytes"}],
+        {},
+        "2: Example.A: a list's elements cannot be 'bytes'; put it into a struct of its own",
+    ),
+    "list of lists": (
+        [{"name": "A", "type": "[][]int8"}],
+        {},
+        "2: Example.A: a list's elements cannot be '[]int8'; put it into a struct of its own",
     ),
     "default of a list": (
         [{"name": "A", "type": "[]int8", "default": "1"}],

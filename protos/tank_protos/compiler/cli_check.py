@@ -28,7 +28,7 @@ with where it is in NEW. The exit code is 1 when there is a break.
 """
 
 
-@click.command(help=_HELP)
+@click.command(help=_HELP, short_help="Refuse a change of definitions that breaks readers.")
 @click.argument("old")
 @click.argument("new")
 def check(old: str, new: str) -> None:

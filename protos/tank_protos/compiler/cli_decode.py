@@ -65,7 +65,7 @@ class _Sent:
     data: bytes
 
 
-@click.command(help=_HELP)
+@click.command(help=_HELP, short_help="Tell what bytes from a wire say, as JSON.")
 @click.argument("input", nargs=-1)
 @click.option(
     "--protocol", "name", type=click.Choice(["tank", "kafka"]), default="tank", help="Default: tank."

@@ -261,8 +261,8 @@ class StructBody:
             self.out.line(f"{variable} = {body.construct(struct.name)}")
         # Tagged structs say null with 0, others with -1, as Kafka does.
         self.out.line(f"elif {is_there} != {0 if field.tag is not None else -1}:")
-        self.out.line(f'    raise wrong_length("{self.message.root.name}", "{self.place(field)}", -1)')
-        self.owner.uses.add("wrong_length")
+        self.out.line(f'    raise wrong_mark("{self.place(field)}", {is_there})')
+        self.owner.uses.add("wrong_mark")
 
     def _says_null(self, field: Field, variable: str) -> str:
         """Reads the byte that tells whether a struct is there; its variable."""

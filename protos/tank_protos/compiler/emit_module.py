@@ -30,6 +30,7 @@ _IMPORTS = (
     ("tank_protos.wire", "no_place"),
     ("tank_protos.wire", "unencodable"),
     ("tank_protos.wire", "wrong_length"),
+    ("tank_protos.wire", "wrong_mark"),
     ("tank_protos.wire", "wrong_null"),
     ("tank_protos.wire", "wrong_size"),
 )
@@ -125,7 +126,7 @@ def _dataclass(out: Writer, struct: Struct, message: Message | None) -> None:
     out.line()
     out.line("@dataclass(slots=True)")
     with out.block(f"class {struct.name}:"):
-        _docstring(out, struct.about or "An element.", indent=1)
+        _docstring(out, struct.about or _purpose(message), indent=1)
         if message is not None:
             out.line()
             if message.id is not None:
@@ -148,6 +149,14 @@ def _dataclass(out: Writer, struct: Struct, message: Message | None) -> None:
         if struct.keeps_tags:
             out.line("unknown_tags: tuple[UnknownTag, ...] = ()")
             _docstring(out, "Tagged fields that this code does not know, if the decoder kept them.", indent=1)
+
+
+def _purpose(message: Message | None) -> str:
+    """What stands over a class whose definition does not say what it is for."""
+    if message is None:
+        return "An element."
+    number = "" if message.id is None else f" with the number {message.id}"
+    return f"The {message.kind.value}{number}."
 
 
 def _default_structs(out: Writer, message: Message) -> None:

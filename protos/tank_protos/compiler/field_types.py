@@ -93,6 +93,10 @@ def _element(members: Members, text: str, nested: Callable[[str], Struct]) -> El
         return Varint()
     if names.STRUCT_NAME.fullmatch(text):
         return nested(text)
+    if members.text("type") == f"[]{text}" and (text in ("bytes", "records") or text.startswith("[]")):
+        raise members.error("type", f"a list's elements cannot be '{text}'; put it into a struct of its own")
+    if text == "records":
+        raise members.error("type", "a message with an 'id' has no records; use bytes and state their length")
     raise members.error("type", f"unknown type '{text}'; known are {_KNOWN}")
 
 

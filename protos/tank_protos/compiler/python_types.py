@@ -114,10 +114,16 @@ def default_constant(struct: Struct) -> str:
 
 
 def limits(struct: Struct) -> dict[str, tuple[int, int]]:
-    """What the places of a struct's fields hold: numbers, and lengths of texts, bytes and lists."""
+    """What the places of a struct's fields hold: numbers, and lengths of texts, bytes and lists.
+
+    What those of a list's elements hold stands under the list's name and `[]`.
+    """
     found = {}
     for field in struct.fields:
         kind = field.type
+        element = _of_place(kind.element) if isinstance(kind, Array) else None
+        if element is not None:
+            found[f"{field.python_name}[]"] = element
         place: object = kind
         if isinstance(kind, Array):
             place = kind.count
@@ -137,6 +143,18 @@ def limits(struct: Struct) -> dict[str, tuple[int, int]]:
                 place.high - (1 if place is not kind and field.nullable and place.low == 0 else 0),
             )
     return found
+
+
+def _of_place(element: Element) -> tuple[int, int] | None:
+    """What an element's place holds: a number, or the length of a text."""
+    if isinstance(element, Varint):
+        return 0, VARINT_MAX
+    place = element.length if isinstance(element, Text) else element
+    if isinstance(place, Prefix):
+        place = place.scalar
+    if not isinstance(place, Scalar) or not place.high:
+        return None
+    return (0 if isinstance(element, Text) else place.low), place.high
 
 
 def double_quoted(text: str) -> str:

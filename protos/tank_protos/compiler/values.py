@@ -28,8 +28,9 @@ from tank_protos.compiler.schema import (
     Versions,
 )
 
-_OCTAL: Final = re.compile(r"^(-?)0(?=[0-7])")
-"""A number with a leading zero is octal in Java, and so in Kafka's definitions."""
+_NUMBER: Final = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,16})|0([0-7]{1,22})|(0|[1-9][0-9]{0,19}))")
+"""Sign; hexadecimal, octal or decimal digits. A number with a leading zero is octal in Java, and so here."""
+_FRACTION: Final = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 
 
 def set_nullable(field: Field, members: Members, present: Versions) -> None:
@@ -40,7 +41,8 @@ def set_nullable(field: Field, members: Members, present: Versions) -> None:
     if versions is None:
         return
     if not _has_null(field.type):
-        what = f"'{members.text('type')}' has no null; only a uint16 or uint32 length or count has"
+        what = f"'{members.text('type')}' has no null here; Kafka's texts, bytes, lists and structs have"
+        what += ", and a uint16 or uint32 length or count"
         raise members.error("nullableVersions", what)
     if isinstance(field.type, Bytes) and field.type.keep_prefix:
         raise members.error(
@@ -132,13 +134,24 @@ def _parse(text: str, field_type: Type, members: Members) -> DefaultValue:
             return _finite(text)
         if field_type is UUID:
             return _uuid(text)
-        number = int(_OCTAL.sub(r"\g<1>0o", text), 0)
+        number = _integer(text)
     except ValueError:
-        raise members.error("default", f"the default '{text}' is no {type_name}; write a number") from None
+        wanted = "36 characters, or 22 of base64" if field_type is UUID else "a number"
+        what = f"the default '{text[:40]}' is no {type_name}; write {wanted}"
+        raise members.error("default", what) from None
     low, high = (0, VARINT_MAX) if isinstance(field_type, Varint) else (field_type.low, field_type.high)
     if not low <= number <= high:
         raise members.error("default", f"the default {number} does not fit into {type_name} ({low}..{high})")
     return number
+
+
+def _integer(text: str) -> int:
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    sign, hexadecimal, octal, decimal = found.groups()
+    number = int(hexadecimal, 16) if hexadecimal else int(octal, 8) if octal else int(decimal)
+    return -number if sign else number
 
 
 def _uuid(text: str) -> bytes:
@@ -152,7 +165,7 @@ def _uuid(text: str) -> bytes:
 
 
 def _finite(text: str) -> float:
-    number = float(text)
+    number = float(text if _FRACTION.fullmatch(text) else "nan")
     if not math.isfinite(number):
         raise ValueError(text)
     return number

@@ -25,6 +25,7 @@ class DescribeTopicsRequest:
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "version": (0, 255),
         "request_id": (0, 4294967295),
+        "names[]": (0, 255),
         "names": (0, 65535),
     }
 

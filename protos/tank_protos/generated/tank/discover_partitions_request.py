@@ -24,6 +24,7 @@ class DiscoverPartitionsRequest:
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "request_id": (0, 4294967295),
         "topic": (0, 255),
+        "partitions[]": (0, 65535),
     }
 
     request_id: int = 0

@@ -28,6 +28,7 @@ class FetchPositionsRequest:
         "version": (0, 255),
         "request_id": (0, 4294967295),
         "group": (0, 255),
+        "topics[]": (0, 255),
         "topics": (0, 65535),
     }
 

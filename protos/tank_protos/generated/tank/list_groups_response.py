@@ -28,6 +28,7 @@ class ListGroupsResponse:
         "request_id": (0, 4294967295),
         "error": (0, 255),
         "message": (0, 65535),
+        "groups[]": (0, 255),
         "groups": (0, 4294967295),
     }
 
