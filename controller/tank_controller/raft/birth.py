@@ -1,10 +1,10 @@
 """How a cluster begins, and what an empty controller may do. Pure.
 
 A controller without a log asks all the others who they are, again and again, under a new nonce each time.
-- All say, to the same question, that they are empty, too: the one with the lowest ordinal founds the cluster.
+- All say, to the same question, that they are empty, too: the lowest ordinal founds the cluster.
   It keeps what it founded before it hands it to the others, and they keep it before they vote.
-- Anybody belongs to a cluster: the empty one asks there to be added, as a learner first. That some are empty is
-  never a reason for a new cluster while another one may exist.
+- Anybody belongs to a cluster: the empty one asks there to be added, as a learner first. That some are
+  empty is never a reason for a new cluster while another one may exist.
 - One is silent: wait.
 A disk that is named in the founding document and empty has never voted: a disk gets its UUID anew when it is
 emptied, and keeps the cluster's id from before its first vote on. So any member may hand it the document.

@@ -124,12 +124,12 @@ class Raft(RaftState):
         """Asks for a linearizable read; a ReadState with this id follows. NotLeaderError, OverloadedError."""
         return reads.ask(self)
 
-    def compact(self, data: bytes, index: int) -> Snapshot:
-        """Makes the snapshot of what was applied up to `index`; `compacted` when it is durable."""
+    def snapshot_point(self) -> tuple[int, int, Configuration]:
+        """What a snapshot of the state applied so far is to say; `compacted` when it is durable."""
+        index = self.log.applied
         term = self.log.term(index)
         assert term is not None
-        assert index <= self.log.applied
-        return snapshots.make(index, term, self.log.configuration_at(index), data)
+        return index, term, self.log.configuration_at(index)
 
     def compacted(self, snapshot: Snapshot) -> None:
         """It is durable: old entries are forgotten, but for those that late followers may want."""

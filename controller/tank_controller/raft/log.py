@@ -111,7 +111,7 @@ class RaftLog:
             self._configurations.pop()
 
     def last_at_most(self, index: int, term: int) -> int:
-        """The greatest index up to `index` of a term of at most `term`: where logs may agree at the latest."""
+        """The greatest index up to `index` of a term of at most `term`: logs agree there at the latest."""
         index = min(index, self.last_index)
         while index > self.base_index and (self.term(index) or 0) > term:
             index -= 1
