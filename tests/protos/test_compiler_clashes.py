@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tank_protos.compiler import emit_package
+from tank_protos import tagged, wire
+from tank_protos.compiler import emit_module, emit_package
 from tank_protos.compiler.errors import DefinitionError
 from tank_protos.compiler.loading import load_protocol
 from tank_protos.compiler.names import RESERVED_STRUCTS, STRUCT_NAME
-from tests.support.compiled import definition
+from tests.support.compiled import definition, load_api
 
 GENERATED = Path(__file__).parents[2] / "protos/tank_protos/generated/tank"
 U8 = {"name": "Size", "type": "uint8"}
@@ -81,3 +82,20 @@ def test_no_struct_can_have_a_name_that_generated_modules_use() -> None:
             elif isinstance(node, ast.Name) and hasattr(builtins, node.id):
                 used.add(node.id)
     assert {name for name in used if STRUCT_NAME.fullmatch(name)} - {"None"} <= RESERVED_STRUCTS
+
+
+def test_no_variable_hides_a_function_that_generated_code_calls() -> None:
+    """Fields of a flexible message that are called as those functions, in their place and with a tag."""
+    verbs = ("check_", "no_", "read_", "unencodable", "write_", "wrong_")
+    called = {name for module in (tagged, wire) for name in vars(module) if name.startswith(verbs)}
+    called |= {"starmap", "pack", "unpack_from", "encode_varint", "read_varint"}
+    fields = [{"name": name.title().replace("_", ""), "type": "string"} for name in sorted(called)]
+    tagged = {"name": "Tagged", "type": "Inner", "versions": "1+", "taggedVersions": "1+", "tag": 0}
+    shared = [{"name": "Inner", "versions": "1+", "fields": fields}]
+    message = load_api(*fields, tagged, commonStructs=shared, validVersions="0-1", flexibleVersions="1+")
+    tree = ast.parse(emit_module.module(message, "example.json"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    names = [node for function in functions for node in ast.walk(function) if isinstance(node, ast.Name)]
+    variables = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    assert {"pack_", "read_tag_"} <= variables
+    assert not variables & called

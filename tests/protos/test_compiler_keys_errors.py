@@ -144,6 +144,12 @@ WRONG: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
         {},
         "2: Example.A: the default '0x1' is no float64; write a number",
     ),
+    "shared struct that one version does not have": (
+        [{"name": "A", "type": "Thing"}],
+        {"commonStructs": [{"name": "Thing", "versions": "1+", "fields": [INNER]}]},
+        "2: Example.A: the struct 'Thing' is there in versions 1, this field in 0-1; "
+        "give the struct all that are needed",
+    ),
     "default with a line in it": (
         [{"name": "A", "type": "int16", "default": "1_0"}],
         {},

@@ -144,12 +144,30 @@ def test_bytes_too_many_are_counted_behind_all_fields() -> None:
     assert list(found.fields)[-1] == "Topics"
 
 
+TAGGED = load_message(
+    """{"type": "data", "name": "Example", "validVersions": "0", "flexibleVersions": "0+", "fields": [
+    {"name": "A", "type": "int8", "versions": "0+"},
+    {"name": "B", "type": "int16", "versions": "0+", "taggedVersions": "0+", "tag": 3}]}""",
+    "example.json",
+)
+
+
 def test_unknown_tags_are_kept() -> None:
-    text = (
-        '{"type": "data", "name": "Example", "validVersions": "0", "flexibleVersions": "0+", "fields": '
-        '[{"name": "A", "type": "int8", "versions": "0+"}]}'
-    )
-    message = load_message(text, "example.json")
-    assert isinstance(message, Message)
-    found = dissect(message, memoryview(bytes.fromhex("05 01 09 02 6162")), 0)
+    found = dissect(TAGGED, memoryview(bytes.fromhex("05 01 09 02 6162")), 0)
     assert found.fields == {"A": 5, UNKNOWN_TAGS: {"9": b"ab"}}
+
+
+@pytest.mark.parametrize(
+    ("tags", "field", "what"),
+    [
+        ("02 09 00 09 00", UNKNOWN_TAGS, "the tag 9 follows 9; tags must rise"),
+        ("02 09 00 03 02 0001", UNKNOWN_TAGS, "the tag 3 follows 9; tags must rise"),
+        ("01 03 01 0001", "B", "tag 3 ends at byte 6; 5 was stated"),
+        ("01 03 03 0001 00", "B", "tag 3 ends at byte 6; 7 was stated"),
+        ("01 03 03 0001", UNKNOWN_TAGS, "3 bytes are needed, 2 are left"),
+        ("02 03 02 0001", UNKNOWN_TAGS, "the bytes end inside a varint"),
+    ],
+)
+def test_wrong_tags_are_refused_where_they_stand(tags: str, field: str, what: str) -> None:
+    found = dissect(TAGGED, memoryview(bytes.fromhex("05" + tags)), 0)
+    assert (str(found.error), found.error_field) == (what, f"Example.{field}")

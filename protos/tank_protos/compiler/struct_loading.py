@@ -61,8 +61,8 @@ class StructLoader:
             found[name] = common
         return found
 
-    def _shared_struct(self, name: str, members: Members) -> Struct:
-        """A struct that stands in `commonStructs`; the field that asks is `members`."""
+    def _shared_struct(self, name: str, members: Members, needed: Versions) -> Struct:
+        """A struct that stands in `commonStructs`; the field that asks is `members`, in versions `needed`."""
         if name in self._open:
             chain = " -> ".join([*self._open, name])
             raise members.error("type", f"a struct cannot hold itself ({chain}); break the circle")
@@ -74,7 +74,11 @@ class StructLoader:
             self._open.append(name)
             self._shared[name] = self._struct(common, name, Scope(), versions, is_root=False)
             self._open.pop()
-        return self._shared[name]
+        found = self._shared[name]
+        if needed.within(found.versions) != needed:
+            what = f"the struct '{name}' is there in versions {found.versions}, this field in {needed}"
+            raise members.error("type", f"{what}; give the struct all that are needed")
+        return found
 
     def _struct(
         self, members: Members, name: str, scope: Scope, versions: Versions, *, is_root: bool
@@ -128,7 +132,7 @@ class StructLoader:
 
         def nested(type_name: str) -> Struct:
             if "fields" not in members and type_name in self._common:
-                return self._shared_struct(type_name, members)
+                return self._shared_struct(type_name, members, field_versions)
             if type_name in self._common or any(other.name == type_name for other in self.structs):
                 raise members.error(
                     "type", f"the message has two structs called '{type_name}'; rename one of them"
