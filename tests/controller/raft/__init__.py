@@ -1,0 +1,1 @@
+"""Tests of Raft: parts, scripts, a simulated world, and its disk."""
