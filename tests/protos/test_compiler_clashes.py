@@ -90,9 +90,9 @@ def test_no_variable_hides_a_function_that_generated_code_calls() -> None:
     called = {name for module in (tagged, wire) for name in vars(module) if name.startswith(verbs)}
     called |= {"starmap", "pack", "unpack_from", "encode_varint", "read_varint"}
     fields = [{"name": name.title().replace("_", ""), "type": "string"} for name in sorted(called)]
-    tagged = {"name": "Tagged", "type": "Inner", "versions": "1+", "taggedVersions": "1+", "tag": 0}
+    with_tag = {"name": "Tagged", "type": "Inner", "versions": "1+", "taggedVersions": "1+", "tag": 0}
     shared = [{"name": "Inner", "versions": "1+", "fields": fields}]
-    message = load_api(*fields, tagged, commonStructs=shared, validVersions="0-1", flexibleVersions="1+")
+    message = load_api(*fields, with_tag, commonStructs=shared, validVersions="0-1", flexibleVersions="1+")
     tree = ast.parse(emit_module.module(message, "example.json"))
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     names = [node for function in functions for node in ast.walk(function) if isinstance(node, ast.Name)]
