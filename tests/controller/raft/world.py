@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from tank_controller.raft.birth import Founding
 from tank_controller.raft.core import Raft
 from tank_controller.raft.messages import (
+    Append,
     Configuration,
     Entry,
     HardState,
@@ -177,7 +178,7 @@ class World:
         self.votes: dict[tuple[int, NodeId], NodeId] = {}
         """(term, voter): whom it voted for."""
         self.written: dict[tuple[int, int], tuple[bytes, int]] = {}
-        """(index, term) of every entry that was ever in a log: its data, and the term before it."""
+        """(index, term) of every entry that was ever on a disk or sent: its data, and the term before it."""
         self.committed: dict[int, tuple[int, bytes]] = {}
         """(term, data) by index."""
         self.acknowledged = 0
@@ -265,6 +266,8 @@ class World:
         if isinstance(body, VoteAnswer) and body.granted and not body.pre:
             voted = self.votes.setdefault((message.term, message.sender), message.target)
             must(voted == message.target, f"{message.sender} votes twice in term {message.term}")
+        if isinstance(body, Append):
+            self._check_matching(body.prev_term, body.entries)
         self.network.append(message)
 
     def deliver(self, message: Message) -> None:
@@ -319,15 +322,17 @@ class World:
             return
         raft, log = node.raft, node.raft.log
         must(log.commit >= node.commit, f"the commit of {node.own} goes back")
-        previous = log.base_term
-        for entry in log.entries:
-            known = self.written.setdefault((entry.index, entry.term), (entry.data, previous))
-            must(known == (entry.data, previous), f"two different logs up to {entry.index}@{entry.term}")
-            previous = entry.term
+        self._check_matching(node.storage.base[1], node.storage.entries)
         if raft.role is Role.LEADER and raft.term > node.checked_term:
             self._check_leader(node)
         if log.commit > node.commit:
             self._check_commit(node)
+
+    def _check_matching(self, previous: int, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            known = self.written.setdefault((entry.index, entry.term), (entry.data, previous))
+            must(known == (entry.data, previous), f"two different logs up to {entry.index}@{entry.term}")
+            previous = entry.term
 
     def _check_leader(self, node: Node) -> None:
         raft = node.raft
