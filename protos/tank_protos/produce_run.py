@@ -70,6 +70,37 @@ def _answers(request_ids: list[int]) -> bytes:
     return bytes(answers)
 
 
+def _judge(buffer: bytearray, view: memoryview, found: int, stop: int) -> tuple[int, int, int] | None:
+    """Of the batch buffer[found:stop], 12 bytes or more, if it is a plain one: its messages, the first one's
+    time (0: compressed), and where that stands (0: nowhere)."""
+    # The bundle must end with the frame: then a full decode finds the same bundle and nothing else.
+    start = found + 1
+    if (size := buffer[found]) > 0x7F:
+        start += 1
+        if (byte := buffer[found + 1]) < 0x80:
+            size = size & 0x7F | byte << 7
+        elif (high := buffer[found + 2]) < 0x80:
+            size = size & 0x7F | (byte & 0x7F) << 7 | high << 14
+            start += 1
+        else:
+            return None
+    if start + size != stop:
+        return None
+    if messages := _SIMPLE[buffer[start]]:
+        if size < 9 + 2 * messages or buffer[start + 1] & _UNKNOWN_FLAGS:
+            return None
+        return messages, _read_u64(buffer, start + 2)[0], start + 2
+    batch = view[found:stop]
+    try:
+        header = validate(batch)
+    except InvalidBundle:
+        return None
+    if header.sparse:
+        return None
+    stamp_at = 0 if header.codec else found + header.body_offset + 1
+    return header.messages, first_timestamp_ms(batch, header) or 0, stamp_at
+
+
 @lru_cache(maxsize=64)
 def _reader(frame_bytes: int, head_bytes: int) -> Struct:
     """Of frames of one length: message id, length, request id, the bytes up to the time, the time."""
@@ -141,12 +172,7 @@ class ProduceRun:
         behind their request id and nothing is left in them but one dense bundle of at most `max_batch_bytes`
         (with its length) that `bundle.validate` takes. It sets `at`; bytes before it may be moved together.
         """
-        if self._view is not view:
-            if self.batches:
-                raise ValueError("the batches before lie in another buffer")
-            self._view = view
-        if not 0 <= at <= end <= len(buffer):
-            raise ValueError(f"bytes {at} to {end} of a buffer of {len(buffer)}")
+        self._look_into(buffer, view, at, end)
         batches: list[memoryview] = []
         counts: list[int] = []
         timestamps: list[int] = []
@@ -162,39 +188,11 @@ class ProduceRun:
             if message_id != PRODUCE or stop > end or not starts_with(prefix, at + BEFORE_PREFIX):
                 break
             found = at + BEFORE_PREFIX + prefix_bytes
-            if stop - found < 12 or stop - found > max_batch_bytes:
+            judged = _judge(buffer, view, found, stop) if 12 <= stop - found <= max_batch_bytes else None
+            if judged is None:
                 break
-            # The bundle must end with the frame: then a full decode finds the same bundle and nothing else.
-            start = found + 1
-            if (size := buffer[found]) > 0x7F:
-                start += 1
-                if (byte := buffer[found + 1]) < 0x80:
-                    size = size & 0x7F | byte << 7
-                elif (high := buffer[found + 2]) < 0x80:
-                    size = size & 0x7F | (byte & 0x7F) << 7 | high << 14
-                    start += 1
-                else:
-                    break
-            if start + size != stop:
-                break
-            messages = _SIMPLE[buffer[start]]
-            if messages:
-                if size < 9 + 2 * messages or buffer[start + 1] & _UNKNOWN_FLAGS:
-                    break
-                stamp_at = start + 2
-                timestamp_ms = _read_u64(buffer, stamp_at)[0]
-                batch = view[found:stop]
-            else:
-                batch = view[found:stop]
-                try:
-                    header = validate(batch)
-                except InvalidBundle:
-                    break
-                if header.sparse:
-                    break
-                messages = header.messages
-                timestamp_ms = first_timestamp_ms(batch, header) or 0
-                stamp_at = 0 if header.codec else found + header.body_offset + 1
+            messages, timestamp_ms, stamp_at = judged
+            batch = view[found:stop]
             batches.append(batch)
             counts.append(messages)
             timestamps.append(timestamp_ms)
@@ -217,13 +215,24 @@ class ProduceRun:
         self.at = self.kept = at
         if not batches:
             return b""
-        self.batches += len(batches)
         self.batch_bytes += at - began - len(batches) * (BEFORE_PREFIX + prefix_bytes)
+        self._add(batches, counts, timestamps)
+        return _answers(request_ids)
+
+    def _add(self, batches: list[memoryview], counts: list[int], timestamps: list[int]) -> None:
+        self.batches += len(batches)
         self.messages += sum(counts)
         self._batches += batches
         self._counts += counts
         self._timestamps += timestamps
-        return _answers(request_ids)
+
+    def _look_into(self, buffer: bytearray, view: memoryview, at: int, end: int) -> None:
+        if self._view is not view:
+            if self.batches:
+                raise ValueError("the batches before lie in another buffer")
+            self._view = view
+        if not 0 <= at <= end <= len(buffer):
+            raise ValueError(f"bytes {at} to {end} of a buffer of {len(buffer)}")
 
     def records(
         self,
@@ -249,8 +258,7 @@ class ProduceRun:
         lengths = list(map(len, batches))
         ends = list(accumulate(lengths))
         if not ends or ends[-1] > room_bytes:
-            stop = bisect_right(ends, room_bytes)
-            if not stop:
+            if not (stop := bisect_right(ends, room_bytes)):
                 return b""
             batches, lengths = batches[:stop], lengths[:stop]
         counts = self._counts[start : start + len(batches)]

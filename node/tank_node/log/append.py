@@ -178,8 +178,7 @@ class AppendableLog:
         crc = crc32c(record, crc32c(batch))
         run.records.append(_pack_head(number, span, position, length, crc) + record[HEAD_BYTES:])
         run.batches.append(batch)
-        run.count += 1
-        run.end = position + length
+        run.count, run.end = run.count + 1, position + length
         self.last = last = number + span
         if not self.epochs or self.epochs[-1][0] != leader_epoch:
             self.epochs.append((leader_epoch, number))

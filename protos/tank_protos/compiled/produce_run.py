@@ -107,6 +107,22 @@ class ProduceRun:
         self._room = room
         return True
 
+    @cython.cfunc
+    def _look_into(
+        self, buffer: bytearray, view: memoryview, at: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.int:
+        if self._view is not view:
+            if self.batches:
+                raise ValueError("the batches before lie in another buffer")
+            self._view = view
+            self._buffer = buffer
+        # The view keeps the buffer's memory where it is; this one must be that buffer.
+        if buffer is not self._buffer:
+            raise ValueError("not the buffer of this view")
+        if at < 0 or at > end or end > len(buffer):
+            raise ValueError(f"bytes {at} to {end} of a buffer of {len(buffer)}")
+        return 0
+
     def find(
         self,
         buffer: bytearray,
@@ -118,16 +134,7 @@ class ProduceRun:
         max_batch_bytes: cython.Py_ssize_t,
     ) -> bytes:
         """Takes whole produce frames from `at` on, and returns their answers (no error)."""
-        if self._view is not view:
-            if self.batches:
-                raise ValueError("the batches before lie in another buffer")
-            self._view = view
-            self._buffer = buffer
-        # The view keeps the buffer's memory where it is; this one must be that buffer.
-        if buffer is not self._buffer:
-            raise ValueError("not the buffer of this view")
-        if at < 0 or at > end or end > len(buffer):
-            raise ValueError(f"bytes {at} to {end} of a buffer of {len(buffer)}")
+        self._look_into(buffer, view, at, end)
         data: cython.p_uchar = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(buffer))
         prefix_bytes: cython.Py_ssize_t = len(prefix)
         wanted: cython.p_const_uchar = cython.cast(cython.p_const_uchar, PyBytes_AS_STRING(prefix))
