@@ -178,14 +178,12 @@ class ProduceRun:
         timestamps: list[int] = []
         request_ids: list[int] = []
         began = at
-        starts_with = buffer.startswith
-        prefix_bytes = len(prefix)
+        prefix_bytes, length_before = len(prefix), 0
         shortest = BEFORE_PREFIX + prefix_bytes + 12
-        length_before = 0
         while end - at >= shortest and len(request_ids) < most:
             message_id, length, _, request_id = _read_start(buffer, at)
             stop = at + HEADER_BYTES + length
-            if message_id != PRODUCE or stop > end or not starts_with(prefix, at + BEFORE_PREFIX):
+            if message_id != PRODUCE or stop > end or not buffer.startswith(prefix, at + BEFORE_PREFIX):
                 break
             found = at + BEFORE_PREFIX + prefix_bytes
             judged = _judge(buffer, view, found, stop) if 12 <= stop - found <= max_batch_bytes else None
