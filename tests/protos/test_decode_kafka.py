@@ -144,6 +144,17 @@ def test_a_request_is_read_in_the_version_that_its_header_states(folder: Path, v
     assert told["fields"] == [*expected, expected[1] | {"Hint": "near"}][version]
 
 
+def test_two_requests_of_one_number_are_answered_in_their_order(folder: Path) -> None:
+    asked = [look_up(1, 5), look_up(2, 5)]
+    text = "\n".join(
+        ["> " + one.hex() for one in asked] + ["< " + answer(version, 5).hex() for version in (1, 2)]
+    )
+    (_, _, *answers) = run(folder, text)
+    offsets = [0, len(asked[0])]
+    assert [told["answers"]["offset"] for told in answers] == offsets
+    assert [told["version"] for told in answers] == [1, 2]
+
+
 @pytest.mark.parametrize("version", [0, 2])
 def test_an_answer_is_read_in_the_version_of_its_request(folder: Path, version: int, tmp_path: Path) -> None:
     (tmp_path / "client").write_bytes(look_up(1, 4) + look_up(version, 5))
