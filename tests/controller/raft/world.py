@@ -203,6 +203,11 @@ class World:
         self.disks[own] = MemoryStorage()
         return own
 
+    def add(self, own: NodeId) -> None:
+        """A new controller, empty."""
+        self.nodes[own.ordinal] = Node(own, self.disks[own], ManualDisk())
+        self.start(own.ordinal)
+
     def start(self, ordinal: int) -> None:
         """A process on the disk that the ordinal has."""
         node = self.nodes[ordinal]
