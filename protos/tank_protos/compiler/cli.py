@@ -34,7 +34,7 @@ main.add_command(decode)
 main.add_command(verify_vectors)
 
 
-@main.command()
+@main.command(short_help="Write everything that is made from the definitions.")
 @_root_option
 @click.option(
     "--check", "only_check", is_flag=True, help="Write nothing; exit code 1 when there is something to write."
