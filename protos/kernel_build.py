@@ -74,14 +74,17 @@ def built_file(twin: Twin) -> Path:
 
 def stale(twin: Twin) -> bool:
     """Whether it has to be built, or built again."""
-    known = room.recorded(twin.folder).get(twin.name)
-    return not built_file(twin).exists() or known != room.fingerprint(twin.folder, twin.name)
+    built = built_file(twin)
+    known = room.recorded(twin.folder).get(built.name)
+    return not built.exists() or known != room.fingerprint(twin.folder, twin.name)
 
 
 def compile_twins(chosen: list[Twin], out: Path, scratch: Path) -> None:
     """C from the sources, compiled modules from the C, below `out`. Raises what the tools raise."""
     if sys.byteorder != "little":
         raise RuntimeError("error: the kernel reads numbers as little-endian machines hold them")
+    if sys.maxsize < 1 << 32:
+        raise RuntimeError("error: the kernel counts bytes in 64 bits, and this Python has 32")
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
@@ -131,7 +134,7 @@ def _install(twin: Twin, out: Path, fingerprint: int) -> None:
     fresh = target.with_name(f".{target.name}.new")
     shutil.copyfile(out.joinpath(*twin.module.split(".")).with_name(target.name), fresh)
     os.replace(fresh, target)
-    known = room.recorded(twin.folder) | {twin.name: fingerprint}
+    known = room.recorded(twin.folder) | {target.name: fingerprint}
     file = twin.folder / room.BUILT
     fresh = file.with_name(f".{file.name}.new")
     fresh.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
@@ -232,7 +235,13 @@ def main() -> None:
         if old:
             raise SystemExit(f"compiled from older sources: {', '.join(old)}; run: make kernel")
         return
-    built = build_in_place()
+    try:
+        built = build_in_place()
+    except Exception as error:  # the tools raise what they like; a compiler has said on stderr what is wrong
+        raise SystemExit(
+            f"error: the compiled kernel was not built ({type(error).__name__}: {error}). It needs a C "
+            "compiler, Python's headers and Cython; without it all works, in plain Python"
+        ) from None
     print(f"compiled kernel: built {', '.join(built)}" if built else "compiled kernel: up to date")
 
 

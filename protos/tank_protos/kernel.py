@@ -57,8 +57,7 @@ def _load(name: str) -> Any:
             "`make kernel`; else install again where a C compiler and Python's headers are, or set "
             "TANK_KERNEL=auto"
         ) from error
-    path = Path(module.__file__ or "")
-    if outdated(path.parent, name.rpartition(".")[2]):
+    if outdated(Path(module.__file__ or "")):
         warnings.warn(
             f"{name} was compiled from an older source than the one beside it: run `make kernel`",
             RuntimeWarning,

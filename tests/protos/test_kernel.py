@@ -67,31 +67,34 @@ def told_validate() -> str:
 
 
 def test_a_twin_is_out_of_date_when_its_source_or_a_header_that_it_names_changed(tmp_path: Path) -> None:
+    module = tmp_path / "one.cpython-311.so"
     (tmp_path / "one.py").write_text("from cython.cimports.shapes import x")
     (tmp_path / "shapes.pxd").write_text('cdef extern from "deep.h": pass')
     (tmp_path / "deep.h").write_text("int x;")
     (tmp_path / "other.h").write_text("int y;")
 
     def record() -> None:
-        made = {"one": compiled.fingerprint(tmp_path, "one")}
+        made = {module.name: compiled.fingerprint(tmp_path, "one")}
         (tmp_path / compiled.BUILT).write_text(json.dumps(made))
-        assert not compiled.outdated(tmp_path, "one")
+        assert not compiled.outdated(module)
 
     for name in ("one.py", "shapes.pxd", "deep.h"):
         record()
         (tmp_path / name).write_text((tmp_path / name).read_text() + "\n")
-        assert compiled.outdated(tmp_path, "one"), name
+        assert compiled.outdated(module), name
+        # Nothing is known of what another Python built.
+        assert not compiled.outdated(module.with_name("one.cpython-312.so"))
     record()
     (tmp_path / "other.h").write_text("int z;")
-    assert not compiled.outdated(tmp_path, "one")
-    # Nothing is known of what a wheel brought.
+    assert not compiled.outdated(module)
+    # Nor of what a wheel brought.
     (tmp_path / compiled.BUILT).unlink()
-    assert not compiled.outdated(tmp_path, "one")
+    assert not compiled.outdated(module)
 
 
 @built
 def test_an_outdated_twin_is_used_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "outdated", lambda folder, name: name == "checksum")
+    monkeypatch.setattr(kernel, "outdated", lambda file: file.name.startswith("checksum"))
     with pytest.warns(RuntimeWarning, match="run `make kernel`"):
         assert kernel._load("tank_protos.compiled.checksum") is not None
     with warnings.catch_warnings():

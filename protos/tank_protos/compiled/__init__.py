@@ -1,7 +1,8 @@
 """The compiled twins of hot functions: Cython in pure-Python mode, optional, chosen by `tank_protos.kernel`.
 
 Each module here is the source of a compiled module beside it. Imported without that, it raises ImportError.
-Where it was built for a checkout, `built.json` tells by module from which sources; wheels have no such file.
+Where it was built for a checkout, `built.json` tells by compiled file from which sources; wheels have no such
+file.
 """
 
 import zlib
@@ -22,7 +23,9 @@ def fingerprint(folder: Path, name: str) -> int:
 
 
 def recorded(folder: Path) -> dict[str, int]:
-    """By module, the fingerprint of what it was built from; empty where nothing was built in place."""
+    """By compiled file, the fingerprint of what it was built from; empty where nothing was built in place.
+
+    Not by module: several Pythons may have built it, at different times."""
     try:
         text = (folder / BUILT).read_bytes()
     except OSError:
@@ -32,7 +35,7 @@ def recorded(folder: Path) -> dict[str, int]:
     return dict(json.loads(text))
 
 
-def outdated(folder: Path, name: str) -> bool:
+def outdated(file: Path) -> bool:
     """Whether the compiled module in a checkout was built from other sources than those beside it."""
-    known = recorded(folder)
-    return name in known and known[name] != fingerprint(folder, name)
+    known = recorded(file.parent).get(file.name)
+    return known is not None and known != fingerprint(file.parent, file.name.partition(".")[0])

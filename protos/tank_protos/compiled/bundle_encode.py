@@ -3,6 +3,11 @@
 They take lists, tuples and ranges of bytes, None and numbers. Everything else, good or bad, is left to the
 plain function. Columns are walked twice: the size of the bundle is found first, then it is written into bytes
 of that size.
+
+Memory safety: lists may be the caller's own. From the moment when their lengths are compared (`rows_of`) to
+the end of the second walk nothing runs that could change them: no code of Python's, and no garbage
+collection, which runs finalizers. So no object that the collector knows is made there, but for the error that
+ends the first walk.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,10 +36,12 @@ if not cython.compiled:
 
 # Filled by `tank_protos.kernel.twin`.
 PLAIN: dict[str, Callable[..., Any]] = {}
-_LARGEST: uint64_t = 0x7FFFFFFFFFFFFFFE
-_U32: uint64_t = 0xFFFFFFFF
-_COMPRESS_MESSAGES: cython.Py_ssize_t = COMPRESS_ABOVE_MESSAGES
-_COMPRESS_BYTES: cython.Py_ssize_t = COMPRESS_ABOVE_BYTES
+# `declare`: an annotated name outside of functions would be an object of Python's.
+_LARGEST = cython.declare(uint64_t, 0x7FFFFFFFFFFFFFFE)
+_U32 = cython.declare(uint64_t, 0xFFFFFFFF)
+_MOST_BYTES = cython.declare(cython.Py_ssize_t, 0xFFFFFFFF)
+_COMPRESS_MESSAGES = cython.declare(cython.Py_ssize_t, COMPRESS_ABOVE_MESSAGES)
+_COMPRESS_BYTES = cython.declare(cython.Py_ssize_t, COMPRESS_ABOVE_BYTES)
 
 
 @cython.cfunc
@@ -104,8 +111,6 @@ class Rows:
                 length = PyBytes_GET_SIZE(value)
             elif value is not None:
                 return False
-            if cython.cast(uint64_t, length) > _U32:
-                return False
             self.content_bytes += length
             self.body_bytes += 1 + varint_bytes(length)
             stamp: uint64_t = self.stamp_at(index)
@@ -120,6 +125,9 @@ class Rows:
                     self.body_bytes += length != 0
                 elif key is not None:
                     return False
+            # A batch's length is a u32; larger sums, which could overflow, are never made.
+            if self.content_bytes > _MOST_BYTES:
+                return False
             if self.numbers is not None and index != 0:
                 if self.distance_to(index) > _U32:
                     return False
@@ -190,6 +198,8 @@ def rows_of(values: object, timestamps: object, keys: object, numbers: object) -
     if rows.values is None or len(rows.values) == 0:
         return None
     rows.count = len(rows.values)
+    if rows.count > _MOST_BYTES:
+        return None
     if keys is not None:
         rows.keys = as_list(keys, rows.count)
         if rows.keys is None:
@@ -208,20 +218,31 @@ def rows_of(values: object, timestamps: object, keys: object, numbers: object) -
             rows.stamps = as_list(timestamps, rows.count)
             if rows.stamps is None:
                 return None
+        # Making lists above may have run others' finalizers.
+        if len(rows.values) != rows.count or (rows.keys is not None and len(rows.keys) != rows.count):
+            return None
+        if rows.numbers is not None and len(rows.numbers) != rows.count:
+            return None
         return rows if rows.measure() else None
     except (TypeError, OverflowError):
         return None
 
 
 @cython.cfunc
-def bundle_of(rows: Rows, codec: object) -> bytes:
-    """Head and message set, compressed where `codec` (None: the official client) would."""
+@cython.exceptval(-2, check=True)
+def codec_of(codec: object) -> cython.int:
+    """Whether to compress; -1: as the official client would. Before the columns are measured, for asking an
+    object runs its code."""
+    return -1 if codec is None else 1 if codec else 0
+
+
+@cython.cfunc
+def bundle_of(rows: Rows, asked: cython.int) -> bytes:
+    """Head and message set, compressed where that was `asked` for (`codec_of`)."""
     head: bytes = head_of(rows)
-    packed: cython.bint
-    if codec is None:
+    packed: cython.bint = asked > 0
+    if asked < 0:
         packed = rows.content_bytes > _COMPRESS_BYTES or rows.count > _COMPRESS_MESSAGES
-    else:
-        packed = codec != 0
     packed = packed and rows.body_bytes <= MAX_MESSAGE_SET_BYTES
     before: cython.Py_ssize_t = 0 if packed else len(head)
     bundle: bytes = PyBytes_FromStringAndSize(cython.NULL, before + rows.body_bytes)
@@ -260,10 +281,11 @@ def encode(
     topic: str = "",
 ) -> bytes:
     """A dense bundle of these messages, without length prefix. Raises OutOfRange."""
+    asked: cython.int = codec_of(codec)
     rows: Rows | None = rows_of(values, timestamps, keys, None)
     if rows is None:
         return PLAIN["encode"](values, timestamps=timestamps, keys=keys, codec=codec, topic=topic)
-    return bundle_of(rows, codec)
+    return bundle_of(rows, asked)
 
 
 def encode_sparse(
@@ -276,7 +298,8 @@ def encode_sparse(
     topic: str = "",
 ) -> bytes:
     """A sparse bundle: each message has the number given for it. Raises OutOfRange."""
+    asked: cython.int = codec_of(codec)
     rows: Rows | None = rows_of(values, timestamps, keys, numbers)
     if rows is not None:
-        return bundle_of(rows, codec)
+        return bundle_of(rows, asked)
     return PLAIN["encode_sparse"](numbers, values, timestamps=timestamps, keys=keys, codec=codec, topic=topic)

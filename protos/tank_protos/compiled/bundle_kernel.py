@@ -3,6 +3,10 @@
 A set is walked twice: first every length is checked and the messages are counted, then the lists are made, of
 the right size at once, by the same reading function. What the first walk does not take goes to the plain
 function, which refuses it.
+
+Memory safety: the bytes may be somebody's who writes into them between the walks (making lists may run
+others' finalizers). The second walk checks all over again and writes into no list behind its end; what it
+finds changed goes to the plain function, which takes a copy.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +20,11 @@ from cython.cimports.cpython.ref import Py_INCREF
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.tank_protos.compiled.bundle_walk import (
     KEY,
-    NEXT_NUMBER,
     SAME_TIMESTAMP,
     Found,
     Message,
+    has_delta,
+    number_of,
     read_message,
 )
 from cython.cimports.tank_protos.compiled.named_tuples import new_tuple, put
@@ -32,28 +37,8 @@ if not cython.compiled:
 # Filled by `tank_protos.kernel.twin`.
 PLAIN: dict[str, Callable[..., Any]] = {}
 _MESSAGE_SET: type = MessageSet
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def has_delta(found: cython.pointer[Found], index: cython.size_t) -> cython.bint:
-    """Whether message `index` may have a delta: the first and the last of a sparse bundle have none."""
-    return found.sparse and index != 0 and index + 1 != found.announced
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def number_of(
-    found: cython.pointer[Found], index: cython.size_t, previous: uint64_t, message: cython.pointer[Message]
-) -> uint64_t:
-    """The number of message `index` of a sparse bundle, the one before which has the number `previous`."""
-    if index != 0 and index + 1 == found.announced and message.flags & NEXT_NUMBER == 0:
-        return found.last if found.last > previous else previous + 1
-    return previous + 1 + message.delta
+# The u64 above it are more than there can be messages in memory.
+_MOST_COUNTED = cython.declare(uint64_t, 1 << 63)
 
 
 @cython.cfunc
@@ -87,8 +72,10 @@ def count(found: cython.pointer[Found], first: uint64_t) -> cython.bint:
 
 
 @cython.cfunc
-def columns(found: cython.pointer[Found], numbers: list | None, first: uint64_t) -> object:
-    """The second walk: a MessageSet, and, when it is sparse, the numbers into a list of their count."""
+def columns(found: cython.pointer[Found], numbers: list | None, first: uint64_t) -> Any:
+    """The second walk: a MessageSet, and, when it is sparse, the numbers into a list of their count.
+
+    None: the bytes are others than in the first."""
     message: Message
     at: cython.size_t = found.start
     number: uint64_t = first - 1
@@ -99,11 +86,14 @@ def columns(found: cython.pointer[Found], numbers: list | None, first: uint64_t)
     starts: list = PyList_New(found.stamped)
     keys: list | None = PyList_New(found.messages) if found.keyed else None
     for index in range(found.messages):
-        read_message(
+        if not read_message(
             found.data, found.end, cython.address(at), has_delta(found, index), cython.address(message)
-        )
+        ):
+            return None
         set_item(values, index, content(message.value, message.value_bytes))
         if message.flags & SAME_TIMESTAMP == 0:
+            if stamped == found.stamped:
+                return None
             set_item(stamps, stamped, message.timestamp)
             set_item(starts, stamped, index)
             stamped += 1
@@ -112,6 +102,8 @@ def columns(found: cython.pointer[Found], numbers: list | None, first: uint64_t)
         if found.sparse:
             number = number_of(found, index, number, cython.address(message))
             set_item(numbers, index, number)
+    if stamped != found.stamped:
+        return None
     row: object = new_tuple(_MESSAGE_SET, 4)
     put(row, 0, values)
     put(row, 1, keys)
@@ -144,7 +136,9 @@ def parse_dense(data: object, start: cython.Py_ssize_t) -> MessageSet:
         found.data = cython.cast(cython.p_const_uchar, view.buf)
         found.start, found.end, found.sparse = start, view.len, False
         if start >= 0 and count(cython.address(found), 1):
-            return columns(cython.address(found), None, 1)
+            dense: Any = columns(cython.address(found), None, 1)
+            if dense is not None:
+                return dense
     finally:
         PyBuffer_Release(cython.address(view))
     return PLAIN["parse_dense"](data, start)
@@ -163,7 +157,9 @@ def parse_sparse(
         found.announced, found.last = messages, last
         if start >= 0 and count(cython.address(found), first):
             numbers: list = PyList_New(found.messages)
-            return columns(cython.address(found), numbers, first), numbers
+            sparse: Any = columns(cython.address(found), numbers, first)
+            if sparse is not None:
+                return sparse, numbers
     finally:
         PyBuffer_Release(cython.address(view))
     return PLAIN["parse_sparse"](data, start, messages, first, last)
@@ -179,10 +175,17 @@ def tuples(
     """Columns as rows of a named tuple of four places."""
     size: cython.Py_ssize_t = len(values)
     index: cython.Py_ssize_t
-    if len(timestamps) != size or len(numbers) != size or (keys is not None and len(keys) != size):
+    if not issubclass(kind, tuple) or len(timestamps) != size or (keys is not None and len(keys) != size):
         return PLAIN["tuples"](kind, numbers, timestamps, keys, values)
-    counting: cython.bint = isinstance(numbers, range) and numbers.step == 1
-    first: uint64_t = numbers[0] if counting and size else 0
+    if type(numbers) is not range and type(numbers) is not list:
+        return PLAIN["tuples"](kind, numbers, timestamps, keys, values)
+    if len(numbers) != size:
+        return PLAIN["tuples"](kind, numbers, timestamps, keys, values)
+    # Numbers are counted in C where none of them is beyond it.
+    counting: cython.bint = (
+        size != 0 and type(numbers) is range and numbers.step == 1 and 0 <= numbers[0] < _MOST_COUNTED
+    )
+    first: uint64_t = numbers[0] if counting else 0
     rows: list = PyList_New(size)
     for index in range(size):
         row: object = new_tuple(kind, 4)

@@ -1,0 +1,202 @@
+"""Memory of the compiled functions: buffers are given back, nothing is kept, input may change meanwhile."""
+
+import gc
+import importlib
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tank_protos import bundle_cut, kernel, produce_run
+from tank_protos.bundle import Codec, as_batch, encode, encode_sparse, read_header
+from tank_protos.bundle_decode import Message
+from tank_protos.errors import InvalidBundle, OutOfRange
+
+pytestmark = pytest.mark.skipif(
+    kernel.NAME == "pure", reason="the compiled kernel is not built, or switched off"
+)
+
+Call = Callable[[], object]
+VALUES = [b"content %d" % number for number in range(40)]
+KEYS = [b"key", None] * 20
+STAMPS = list(range(40))
+DENSE = encode(VALUES, timestamps=STAMPS, keys=KEYS, codec=Codec.NONE)
+SPARSE = encode_sparse(range(5, 85, 2), VALUES, timestamps=7, keys=KEYS, codec=Codec.NONE)
+PREFIX = b"\3c++" + bytes(5) + b"\1" + b"\1a" + b"\1" + b"\3\0"
+
+
+def compiled(name: str) -> Callable[..., Any]:
+    [pair] = [pair for pair in kernel.PAIRS if pair.plain.__name__ == name]
+    return pair.compiled
+
+
+def readers(dense: bytearray, sparse: bytearray) -> list[Call]:
+    """Calls that read these bytes, which are those of DENSE and SPARSE or spoiled ones."""
+    start, header = read_header(DENSE).body_offset, read_header(SPARSE)
+    ends = header.messages, header.first, header.last
+    return [
+        lambda: compiled("read_header")(dense),
+        lambda: compiled("validate")(memoryview(dense)),
+        lambda: compiled("parse_dense")(dense, start),
+        lambda: compiled("parse_sparse")(sparse, header.body_offset, *ends),
+    ]
+
+
+def found_in(data: bytearray) -> object:
+    run = compiled("ProduceRun")()
+    with memoryview(data) as view:
+        answers = run.find(data, view, 0, len(data), PREFIX, 100, 1 << 20)
+        made = answers, run.records(0, 1, 0, 1 << 20, 100, 6, 4, 7, 1), run.slices(0, run.batches)
+        for piece in made[2]:
+            piece.release()
+        run.clear()
+    return made[:2]
+
+
+def calls() -> list[Call]:
+    """Each compiled function, over good input and bad."""
+    batch = as_batch(encode([b"x" * 40], timestamps=5))
+    payload = b"\2\0\1\0\0\0" + PREFIX + batch
+    frames = bytearray((b"\1" + len(payload).to_bytes(4, "little") + payload) * 9)
+    cut, fill = compiled("encode"), compiled("fill")
+    rows = (STAMPS, KEYS, VALUES)
+    assert produce_run
+    assert bundle_cut
+    return [
+        *readers(bytearray(DENSE), bytearray(SPARSE)),
+        *readers(bytearray(DENSE[:-1]), bytearray(SPARSE[:-1])),
+        *readers(bytearray(b"\xff" * 50), bytearray(b"\xff" * 50)),
+        lambda: compiled("validate")(memoryview(batch)),
+        lambda: compiled("tuples")(Message, range(1, 41), *rows),
+        lambda: compiled("tuples")(Message, [2**70] * 40, *rows),
+        lambda: cut(VALUES, timestamps=STAMPS, keys=KEYS),
+        lambda: cut(tuple(VALUES), timestamps=5, codec=Codec.NONE),
+        lambda: cut(VALUES, timestamps=-1),
+        lambda: cut(VALUES, timestamps=[2**64] * 40),
+        lambda: cut(VALUES, timestamps=5, keys=[b"k" * 256] * 40),
+        lambda: compiled("encode_sparse")(range(5, 45), VALUES, timestamps=5, keys=KEYS),
+        lambda: compiled("encode_sparse")([5] * 40, VALUES, timestamps=5),
+        lambda: fill(VALUES, KEYS, 0, 100, 200),
+        lambda: found_in(frames),
+    ]
+
+
+def quietly(call: Call) -> None:
+    with suppress(InvalidBundle, OutOfRange, MemoryError):
+        call()
+
+
+@pytest.mark.parametrize("spoil", [lambda data: data, lambda data: data[:-1], lambda data: b"\xff" * 50])
+def test_a_buffer_is_given_back_whatever_it_holds(spoil: Callable[[bytes], bytes]) -> None:
+    """A bytearray cannot grow as long as somebody holds it."""
+    dense, sparse = bytearray(spoil(DENSE)), bytearray(spoil(SPARSE))
+    for call in readers(dense, sparse):
+        quietly(call)
+        dense += b"!"
+        sparse += b"!"
+        del dense[-1], sparse[-1]
+
+
+@pytest.mark.parametrize("place", range(len(calls())))
+def test_nothing_is_kept_of_what_was_read_or_written(place: int) -> None:
+    call = calls()[place]
+    for _ in range(50):
+        quietly(call)
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(2000):
+        quietly(call)
+    gc.collect()
+    assert sys.getallocatedblocks() - before < 200
+
+
+@pytest.mark.parametrize("place", range(len(calls())))
+def test_a_lack_of_memory_ends_the_call_and_nothing_else(place: int) -> None:
+    """At each of the first allocations in turn; what the interpreter says then is its own affair."""
+    try:
+        testcapi = importlib.import_module("_testcapi")
+    except ImportError:
+        pytest.skip("this Python cannot pretend to have no memory")
+    call = calls()[place]
+    quietly(call)
+    for allocation in range(1, 60):
+        try:
+            testcapi.set_nomemory(allocation, allocation + 1)
+            call()
+        except (InvalidBundle, OutOfRange, MemoryError, SystemError):
+            pass
+        finally:
+            testcapi.remove_mem_hooks()
+    quietly(call)
+
+
+def test_a_codec_that_changes_the_columns_when_it_is_asked() -> None:
+    values = [b"x" * 100] * 1000
+
+    class Emptying:
+        def __bool__(self) -> bool:
+            values.clear()
+            return False
+
+        __ne__ = __bool__  # type: ignore[assignment]
+
+    with pytest.raises(OutOfRange, match="at least one message"):
+        compiled("encode")(values, timestamps=5, codec=Emptying())
+
+
+class Finalized:
+    """Runs something when the collector finds it."""
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self.action = action
+        self.itself = self
+
+    def __del__(self) -> None:
+        self.action()
+
+
+def with_a_collection(action: Callable[[], object], call: Call) -> object:
+    """Calls it so that the first object which the collector knows brings a collection, and the action with
+    it: on CPython 3.11; later ones wait until Python code runs."""
+    spare = [[] for _ in range(300)]  # type: ignore[var-annotated]  # lists are made anew, not used again
+    before = gc.get_threshold()
+    gc.collect()
+    Finalized(action)
+    gc.set_threshold(1)
+    try:
+        return call()
+    finally:
+        gc.set_threshold(*before)
+        assert len(spare) == 300
+
+
+def test_bytes_that_change_while_they_are_read() -> None:
+    """The same lengths, and a timestamp for each message where only the first had one."""
+    before = encode([b"\0" * 7 + b"\1x"] * 50, timestamps=0, codec=Codec.NONE)
+    start = read_header(before).body_offset
+    after = bytearray(before)
+    for place in range(start + 19, len(before), 11):
+        assert before[place] == 2
+        after[place] = 0
+    data = bytearray(before)
+
+    def change() -> None:
+        data[:] = after
+
+    plain = next(pair.plain for pair in kernel.PAIRS if pair.plain.__name__ == "parse_dense")
+    found = with_a_collection(change, lambda: compiled("parse_dense")(data, start))
+    assert found in (plain(before, start), plain(after, start))
+
+
+def test_columns_that_become_shorter_while_others_are_looked_at() -> None:
+    values = [b"x" * 50] * 3000
+    encoded = None
+    try:
+        encoded = with_a_collection(
+            values.clear, lambda: compiled("encode")(values, timestamps=tuple([5] * 3000), codec=Codec.NONE)
+        )
+    except OutOfRange:
+        assert not values
+    assert encoded is None or encoded == encode([b"x" * 50] * 3000, timestamps=5, codec=Codec.NONE)
