@@ -14,7 +14,7 @@ from tank_client.lane import Delivery
 from tank_client.model import Address, Features, FetchedChunk, Stored, parse_servers
 from tank_client.pool import Pool
 from tank_client.producer import Producer
-from tank_client.routes import Routes
+from tank_client.routes import Routes, check_topic
 from tank_client.sender import Sender
 from tank_client.settings import ClientSettings, ConsumerSettings, ProducerSettings, Start, StartAt
 from tank_protos.wire import Buffer
@@ -116,6 +116,7 @@ class Client:
         """Raw bundles of one partition from `number` on (FIRST, END or a number), about `max_bytes` of them.
 
         An empty chunk: nothing came within `max_wait_ms`. OutOfBounds, UnknownTopic, UnknownPartition."""
+        check_topic(topic)
         if not 0 < max_bytes <= MAX_FETCH_BYTES:
             raise InvalidArgument(f"max_bytes must be 1 to {MAX_FETCH_BYTES}")
         want = Want(topic, partition, number, max_bytes)
@@ -144,6 +145,7 @@ class Client:
 
         With a producer id it is sent until it is stored, and stored once. Without one it is not sent again
         once its outcome is unknown: OutcomeUnknown. The numbers are 0 where the broker does not tell them."""
+        check_topic(topic)
         bundle_to_store = to_store(
             topic,
             partition,

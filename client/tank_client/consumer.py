@@ -11,7 +11,7 @@ from tank_client.batch import MessageBatch
 from tank_client.caller import Caller
 from tank_client.fetcher import Fetcher
 from tank_client.model import END, Ends
-from tank_client.routes import Route
+from tank_client.routes import Route, check_topic
 from tank_client.settings import AtTime, ConsumerSettings, OutOfBoundsPolicy, Start, StartAt
 from tank_client.tracks import Track
 from tank_protos.bundle import Message
@@ -44,7 +44,10 @@ class Consumer:
         if isinstance(topics, Mapping):
             self._topics = {topic: list(partitions) for topic, partitions in topics.items()}
         else:
-            self._topics = [topics] if isinstance(topics, str) else list(topics)
+            # Bytes are no list of names, but many numbers.
+            self._topics = [topics] if isinstance(topics, str | bytes) else list(topics)
+        for topic in self._topics:
+            check_topic(topic)
         self._start = start
         self._group = group
         self._stop_at_end = stop_at_end

@@ -9,19 +9,9 @@ from typing import Any
 
 from tank_client import errors
 from tank_client.lanes import Columns, as_bytes
-from tank_protos.names import topic_name_problem
 
 PORTION_MESSAGES = 1024
 """So many messages are taken out of a generator at once."""
-
-
-def check_topic(topic: str) -> None:
-    """InvalidArgument for what can be no topic's name: said here, and not by a connection that breaks."""
-    if not isinstance(topic, str):
-        raise errors.InvalidArgument(f"a topic's name is a str, not {type(topic).__name__}: {topic!r}")
-    problem = topic_name_problem(topic)
-    if problem:
-        raise errors.InvalidArgument(f"topic {topic!r}: {problem}")
 
 
 def portions(

@@ -11,7 +11,8 @@ from tank_client import errors
 from tank_client.lane import MESSAGE_OVERHEAD_BYTES
 from tank_client.lanes import Lanes, as_bytes
 from tank_client.model import Stored
-from tank_client.portions import check_topic, portions, stamps_of
+from tank_client.portions import portions, stamps_of
+from tank_client.routes import check_topic
 from tank_client.sender import Sender
 from tank_client.settings import ProducerSettings
 

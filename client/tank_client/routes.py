@@ -2,10 +2,21 @@
 
 from collections.abc import Sequence
 
+from tank_client import errors
 from tank_client.model import Address
+from tank_protos.names import topic_name_problem
 
 Route = tuple[str, int]
 """A topic and a partition."""
+
+
+def check_topic(topic: str) -> None:
+    """InvalidArgument for what can be no topic's name: said here, and not by a connection that breaks."""
+    if not isinstance(topic, str):
+        raise errors.InvalidArgument(f"a topic's name is a str, not {type(topic).__name__}: {topic!r}")
+    problem = topic_name_problem(topic)
+    if problem:
+        raise errors.InvalidArgument(f"topic {topic!r}: {problem}")
 
 
 class Routes:

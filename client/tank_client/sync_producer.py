@@ -13,8 +13,9 @@ from tank_client.lane import MESSAGE_OVERHEAD_BYTES, Delivery
 from tank_client.lanes import as_bytes
 from tank_client.loop_thread import LoopThread
 from tank_client.model import Stored
-from tank_client.portions import check_topic, portions, stamps_of
+from tank_client.portions import portions, stamps_of
 from tank_client.producer import buffer_full
+from tank_client.routes import check_topic
 from tank_client.sender import Sender
 from tank_client.settings import ProducerSettings
 

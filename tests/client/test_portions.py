@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tank_client import Client, ProducerSettings, errors
 from tank_client.lane import PendingBundle
 from tank_client.lanes import MAX_BUNDLE_MESSAGES, Columns, Lanes, TopicLanes
-from tank_client.portions import PORTION_MESSAGES, check_topic, portions
+from tank_client.portions import PORTION_MESSAGES, portions
+from tank_client.routes import check_topic
 from tank_protos.bundle_cut import fill
 from tests.support.scripted_broker import ScriptedBroker
 from tests.support.waiting import run
@@ -76,9 +77,22 @@ def test_what_is_no_name_of_a_topic_is_refused_before_the_broker_is_asked(topic:
             Client(broker.address) as client,
             client.producer() as producer,
         ):
-            for send in (producer.send(topic, b"x"), producer.send_many(topic, [b"x"])):
+            for call in (
+                producer.send(topic, b"x"),
+                producer.send_many(topic, [b"x"]),
+                client.fetch(topic, 0, 1),
+                client.produce_bundle(topic, 0, b""),
+            ):
                 with pytest.raises(errors.InvalidArgument, match="topic"):
-                    await send
+                    await call
+            wrong: list[Any] = [
+                ["t", topic],
+                {topic: [0]},
+                *([topic] if isinstance(topic, str | bytes) else []),
+            ]
+            for topics in wrong:
+                with pytest.raises(errors.InvalidArgument, match="topic"):
+                    client.consumer(topics)
 
     run(scenario())
 
