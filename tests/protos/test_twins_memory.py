@@ -186,17 +186,16 @@ def test_bytes_that_change_while_they_are_read() -> None:
         data[:] = after
 
     plain = next(pair.plain for pair in kernel.PAIRS if pair.plain.__name__ == "parse_dense")
-    found = with_a_collection(change, lambda: compiled("parse_dense")(data, start))
+    parse_dense = compiled("parse_dense")
+    found = with_a_collection(change, lambda: parse_dense(data, start))
     assert found in (plain(before, start), plain(after, start))
 
 
 def test_columns_that_become_shorter_while_others_are_looked_at() -> None:
-    values = [b"x" * 50] * 3000
-    encoded = None
+    values, stamps = [b"x" * 50] * 3000, (5,) * 3000
+    encode_columns, encoded = compiled("encode"), None
     try:
-        encoded = with_a_collection(
-            values.clear, lambda: compiled("encode")(values, timestamps=tuple([5] * 3000), codec=Codec.NONE)
-        )
+        encoded = with_a_collection(values.clear, lambda: encode_columns(values, timestamps=stamps, codec=0))
     except OutOfRange:
         assert not values
     assert encoded is None or encoded == encode([b"x" * 50] * 3000, timestamps=5, codec=Codec.NONE)
