@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tank_protos import kernel
+from tank_protos import bundle_cut, kernel
 from tank_protos.bundle import Codec, as_batch, bundles
 from tank_protos.bundle_decode import Message
 from tank_protos.bundle_kernel import MessageSet
 from tank_protos.errors import InvalidBundle, OutOfRange
-from tests.support.bundle_shapes import KEYS, TIMESTAMPS, VALUES, Shape, shapes
+from tests.support.bundle_shapes import KEYS, TIMESTAMPS, VALUES, Shape, several, shapes
 
 pytestmark = pytest.mark.skipif(
     kernel.NAME == "pure", reason="the compiled kernel is not built, or switched off"
@@ -40,7 +40,9 @@ def agree(name: str, *arguments: Any, **named: Any) -> object:
 
 
 def test_these_have_twins() -> None:
+    assert callable(bundle_cut.fill)
     assert {
+        "fill",
         "read_header",
         "validate",
         "parse_dense",
@@ -120,6 +122,11 @@ def test_varints_that_are_long_or_too_long(form: str) -> None:
 LISTS = st.integers(1, 20) | st.sampled_from([15, 16, 130, 513])
 
 
+def lengthened(draw: st.DrawFn, count: int) -> int:
+    """Now and then one more."""
+    return count + (draw(st.integers(0, 9)) == 9)
+
+
 def viewed(value: bytes) -> memoryview:
     return memoryview(value)
 
@@ -130,18 +137,17 @@ def columns(draw: st.DrawFn) -> dict[str, Any]:
     count = draw(LISTS)
     contents: st.SearchStrategy[Any] = VALUES | st.none() | VALUES.map(bytearray) | VALUES.map(viewed)
     chosen: dict[str, Any] = {
-        "values": draw(st.lists(draw(st.sampled_from([VALUES, contents])), min_size=count, max_size=count)),
+        "values": several(draw, draw(st.sampled_from([VALUES, contents])), count),
         "codec": draw(st.sampled_from([None, *Codec])),
         "topic": "orders",
     }
-    few = draw(st.lists(TIMESTAMPS | st.sampled_from([-1, 2**64]), min_size=1, max_size=3))
-    chosen["timestamps"] = draw(
-        st.sampled_from(few) | st.lists(st.sampled_from(few), min_size=count, max_size=count + 1)
-    )
+    stamps = draw(st.sampled_from([TIMESTAMPS, TIMESTAMPS | st.sampled_from([-1, 2**64])]))
+    chosen["timestamps"] = several(draw, stamps, lengthened(draw, count))
+    if draw(st.booleans()):
+        chosen["timestamps"] = chosen["timestamps"][0]
     keys = KEYS | st.binary(min_size=256, max_size=256) | st.binary(min_size=1, max_size=3).map(bytearray)
-    chosen["keys"] = draw(
-        st.none() | st.lists(draw(st.sampled_from([KEYS, keys])), min_size=count, max_size=count + 1)
-    )
+    keys = draw(st.sampled_from([KEYS, KEYS, keys]))
+    chosen["keys"] = several(draw, keys, lengthened(draw, count)) if draw(st.booleans()) else None
     if draw(st.booleans()):
         for name in ("values", "keys", "timestamps"):
             if isinstance(chosen[name], list):
@@ -158,19 +164,37 @@ def test_they_encode_alike(arguments: dict[str, Any]) -> None:
         all_readers(bundle)
 
 
-@settings(max_examples=500)
-@given(columns(), st.data())
-def test_they_encode_sparse_bundles_alike(arguments: dict[str, Any], data: st.DataObject) -> None:
-    values = arguments.pop("values")
-    steps = st.sampled_from([1, 1, 1, 2, 129, 40_000, 2**32 - 1, 2**32, 2**32 + 1, 0, -1])
-    number = data.draw(st.sampled_from([0, 1, 7, 2**40, 2**63 - 3, 2**63 - 2, 2**63, 2**64, -5]))
-    numbers = [number]
-    for step in data.draw(st.lists(steps, min_size=len(values) - 1, max_size=len(values))):
+@st.composite
+def numbered(draw: st.DrawFn) -> tuple[list[int], dict[str, Any]]:
+    """Numbers that mostly rise, and arguments of `encode`."""
+    arguments = draw(columns())
+    steps = draw(
+        st.sampled_from([[1], [1, 2, 129, 40_000], [1, 1, 2, 2**32 - 1, 2**32, 2**32 + 1], [1, 0], [2, -1]])
+    )
+    numbers = [draw(st.sampled_from([0, 1, 7, 2**40, 2**63 - 3, 2**63 - 2, 2**63, 2**64, -5]))]
+    for step in several(draw, st.sampled_from(steps), lengthened(draw, len(arguments["values"]) - 1)):
         numbers.append(numbers[-1] + step)
-    bundle = agree("encode_sparse", numbers, values, **arguments)
+    return numbers, arguments
+
+
+@settings(max_examples=500)
+@given(numbered())
+def test_they_encode_sparse_bundles_alike(given: tuple[list[int], dict[str, Any]]) -> None:
+    numbers, arguments = given
+    bundle = agree("encode_sparse", numbers, arguments.pop("values"), **arguments)
     if isinstance(bundle, bytes):
         all_readers(bundle)
         assert list(bundles(as_batch(bundle))) == [bundle]
+
+
+@given(columns(), st.integers(0, 600), st.integers(1, 600), st.integers(0, 3000))
+def test_they_fill_bundles_alike(arguments: dict[str, Any], start: int, most: int, room: int) -> None:
+    values, keys = arguments["values"], arguments["keys"]
+    if None not in values and start < len(values) and len(values) == len(keys or values):
+        agree("fill", values, keys, start, most, room)
+        sizes = [len(value) + len(key or b"") for value, key in zip(values, keys or values, strict=True)]
+        for room in {sum(sizes[start:end]) for end in range(start, min(start + 5, len(sizes) + 1))}:
+            agree("fill", values, keys, start, most, room)
 
 
 def test_whole_numbers_of_others_are_encoded_too() -> None:
@@ -188,7 +212,20 @@ def test_whole_numbers_of_others_are_encoded_too() -> None:
 
 def test_rows_of_columns_that_differ_in_length() -> None:
     """The shortest decides, as for `zip`."""
-    for numbers in (range(1, 4), range(1, 7, 2), [1, 2, 3], range(0)):
+    for numbers in (range(1, 4), range(1, 7, 2), range(9, 6, -1), [1, 2, 3], (1, 2, 3), range(0)):
         for stamps in ([5, 5, 5], [5]):
             agree("tuples", Message, numbers, stamps, None, [b"a", b"b", b"c"])
             agree("tuples", Message, numbers, stamps, [None, b"k"], [b"a", b"b", b"c"])
+
+
+@pytest.mark.parametrize("first", [-3, -1, 0, 2**63 - 2, 2**63, 2**64 - 2, 2**64, 2**70])
+def test_rows_of_numbers_that_no_log_has(first: int) -> None:
+    rows = [Message(first + at, 5, None, b"x") for at in range(3)]
+    for numbers in (range(first, first + 3), list(range(first, first + 3))):
+        assert agree("tuples", Message, numbers, [5] * 3, None, [b"x"] * 3) == rows
+
+
+def test_rows_are_tuples_or_none() -> None:
+    for name in PAIRS["tuples"][:2]:
+        with pytest.raises(TypeError):
+            name(dict, [1], [5], None, [b"x"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from random import Random
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -12,6 +13,12 @@ from tank_protos.bundle import Codec, Message
 TIMESTAMPS = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**63, 1_700_000_000_000])
 KEYS = st.none() | st.binary(max_size=5) | st.binary(min_size=255, max_size=255)
 VALUES = st.binary(max_size=8) | st.sampled_from([b"x" * 127, b"y" * 128, b"abc" * 500, b""])
+
+
+def several(draw: st.DrawFn, one: st.SearchStrategy[Any], count: int) -> list[Any]:
+    """`count` of a few different ones, mixed: drawing each anew takes longer than what is done with them."""
+    few = draw(st.lists(one, min_size=1, max_size=6))
+    return Random(draw(st.integers(0, 1 << 32))).choices(few, k=count)
 
 
 class Shape(NamedTuple):
@@ -25,21 +32,16 @@ class Shape(NamedTuple):
 def shapes(draw: st.DrawFn, sparse: bool | None = None, base: int = 1) -> Shape:
     """A bundle: dense (numbered from `base`) or sparse, with and without keys, codecs, any timestamps."""
     count = draw(st.integers(1, 20) | st.sampled_from([15, 16, 130]))
-    if draw(st.booleans()):
-        values = [draw(VALUES)] * count
-    else:
-        values = draw(st.lists(VALUES, min_size=count, max_size=count))
-    keys = draw(st.none() | st.lists(KEYS, min_size=count, max_size=count))
+    values = [draw(VALUES)] * count if draw(st.booleans()) else several(draw, VALUES, count)
+    keys = several(draw, KEYS, count) if draw(st.booleans()) else None
     stamps: int | list[int] = draw(TIMESTAMPS)
     if draw(st.booleans()):
-        few = draw(st.lists(TIMESTAMPS, min_size=1, max_size=3))
-        stamps = draw(st.lists(st.sampled_from(few), min_size=count, max_size=count))
+        stamps = several(draw, TIMESTAMPS, count)
     how = draw(st.sampled_from([None, *Codec]))
     is_sparse = draw(st.booleans()) if sparse is None else sparse
     if is_sparse:
-        steps = draw(st.lists(st.integers(1, 3) | st.just(40_000), min_size=count - 1, max_size=count - 1))
         numbers = [draw(st.integers(base, base + 2**40))]
-        for step in steps:
+        for step in several(draw, st.integers(1, 3) | st.just(40_000), count - 1):
             numbers.append(numbers[-1] + step)
         bundle = codec.encode_sparse(numbers, values, timestamps=stamps, keys=keys, codec=how)
     else:
