@@ -1,5 +1,6 @@
 """What a controller's segments say, record by record, when they are read back; what may be wrong. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tank_controller.journal_format import JournalDamagedError
@@ -75,3 +76,30 @@ class Replay:
                 raise JournalDamagedError(f"entry {record.index} follows {self.last()[0]}")
             del self.entries[record.index - self.base.index - 1 :]
             self.entries.append(record)
+
+
+@dataclass(slots=True)
+class Segment:
+    """A file of the log."""
+
+    number: int
+    base: int
+    """The end of the log when it was begun."""
+    lowest: int
+    """The first entry that it holds; at or below the base when it cut what was before it, and then the log
+    can't be read from here on without that."""
+
+
+def needless(segments: Sequence[Segment], kept: int) -> list[Segment]:
+    """The first ones, as many as aren't needed while a snapshot holds everything up to entry `kept`."""
+    for at in reversed(range(len(segments))):
+        base = segments[at].base
+        if base <= kept and all(segment.lowest > base for segment in segments[at:]):
+            return list(segments[:at])
+    return []
+
+
+def numbers_of(names: list[str], suffix: str) -> list[int]:
+    """The numbers in the files' names that end so, rising."""
+    stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+    return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isascii() and stem.isdigit())

@@ -20,10 +20,13 @@ from tank_controller.raft_records import Base
 from tank_controller.raft_replay import (
     RaftStorageError,
     Replay,
+    Segment,
     StorageDamagedError,
     StorageFailedError,
     StorageFullError,
     Stored,
+    needless,
+    numbers_of,
 )
 
 SEGMENT_BYTES = 16 * 1024 * 1024
@@ -53,8 +56,8 @@ class RaftStorage:
         self._nonce = b""
         self._end = 0
         """Of the last segment: everything before it is durable."""
-        self._segments: list[tuple[int, int]] = []
-        """(number, base index), rising; the last one is written to."""
+        self._segments: list[Segment] = []
+        """By number, rising without a gap; the last one is written to."""
         self._snapshots: list[int] = []
         self._last = (0, 0)
         """Index and term of the log's end: the next segment begins with them."""
@@ -85,8 +88,8 @@ class RaftStorage:
         for name in names:
             if name.endswith(".new"):
                 self._files.remove(self._folder / name)
-        numbers = _numbers(names, ".raft")
-        self._snapshots = _numbers(names, ".snapshot")
+        numbers = numbers_of(names, ".raft")
+        self._snapshots = numbers_of(names, ".snapshot")
         if _IDENTITY in names:
             self._read_identity()
         elif numbers or self._snapshots:
@@ -121,14 +124,22 @@ class RaftStorage:
         self._files.replace(self._folder / _IDENTITY, content)
 
     def _read(self, numbers: list[int]) -> Stored:
-        if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-            raise StorageDamagedError(
-                self._put_back(f"a segment between {numbers[0]} and {numbers[-1]} is missing")
-            )
         replay = Replay()
         cut_bytes = 0
-        for number in numbers:
-            cut_bytes = self._read_segment(number, replay, last=number == numbers[-1])
+        segments: list[tuple[int, list[records.Record]]] = []
+        for number in reversed(numbers):
+            if segments and number != segments[0][0] - 1:
+                raise StorageDamagedError(self._put_back(f"segment {segments[0][0] - 1} is missing"))
+            written, cut = self._read_segment(number, last=not segments)
+            cut_bytes += cut
+            segments.insert(0, (number, written))
+            first = written[0]
+            if isinstance(first, Base) and first.installed:
+                break  # what is older doesn't count any more, and was about to be removed
+        for number in numbers[: -len(segments)]:
+            self._files.remove(self._path(number, ".raft"))
+        for number, written in segments:
+            self._replay(number, written, replay)
         warnings: list[str] = []
         snapshot = self._read_snapshot(replay, warnings)
         assert replay.base is not None
@@ -139,7 +150,9 @@ class RaftStorage:
         base = replay.base
         self._hard = replay.hard
         self._begin_log(base)
+        lowest = self._segments[-1].lowest
         self._note_end(replay.entries)
+        self._segments[-1].lowest = lowest
         return Stored(
             self.cluster_id,
             replay.hard,
@@ -150,7 +163,8 @@ class RaftStorage:
             warnings,
         )
 
-    def _read_segment(self, number: int, replay: Replay, *, last: bool) -> int:
+    def _read_segment(self, number: int, *, last: bool) -> tuple[list[records.Record], int]:
+        """(its records, how many bytes were torn)."""
         path = self._path(number, ".raft")
         data = self._files.read(path)
         try:
@@ -161,24 +175,30 @@ class RaftStorage:
                 raise JournalDamagedError(f"its end, from byte {scan.good_end} on, is not what was written")
             if not scan.frames:
                 raise JournalDamagedError("its first frame, which was there from the start, can't be read")
-            for frame in scan.frames:
-                for record in frame.entries:
-                    replay.take(records.decode(record))
-            if replay.base is None:
-                raise JournalDamagedError("it doesn't say where it begins")
+            written = [records.decode(record) for frame in scan.frames for record in frame.entries]
         except JournalDamagedError as error:
             raise StorageDamagedError(self._put_back(f"{path} is damaged ({error})")) from error
-        first = records.decode(scan.frames[0].entries[0])
-        self._segments.append((number, first.index if isinstance(first, Base) else 0))
         self._since_snapshot += scan.good_end
         if not last:
-            return 0
+            return written, 0
         if not scan.stopped_in_order:
             # What the crash left may be in the page cache alone, even where an fsync has failed.
             self._files.rewrite(path, data[: scan.good_end])
         self._file = self._files.open_append(path)
         self._nonce, self._end = header.nonce, scan.good_end
-        return len(data) - scan.good_end
+        return written, len(data) - scan.good_end
+
+    def _replay(self, number: int, written: Sequence[records.Record], replay: Replay) -> None:
+        try:
+            for record in written:
+                replay.take(record)
+        except JournalDamagedError as error:
+            path = self._path(number, ".raft")
+            raise StorageDamagedError(self._put_back(f"{path} is damaged ({error})")) from error
+        first = written[0]
+        assert isinstance(first, Base)
+        entries = [record.index for record in written if isinstance(record, Entry)]
+        self._segments.append(Segment(number, first.index, min(entries, default=first.index + 1)))
 
     def _read_snapshot(self, replay: Replay, warnings: list[str]) -> Snapshot | None:
         """The newest whole one that the log goes on from."""
@@ -260,12 +280,7 @@ class RaftStorage:
         if len(self._snapshots) < 2:
             return
         kept = self._snapshots[-2]
-        needless = [
-            segment
-            for segment, after in zip(self._segments, self._segments[1:], strict=False)
-            if after[1] <= kept
-        ]
-        self._remove(needless, self._snapshots[:-2])
+        self._remove(needless(self._segments, kept), self._snapshots[:-2])
 
     @property
     def snapshot_due(self) -> bool:
@@ -298,7 +313,7 @@ class RaftStorage:
     def _append(self, written: Sequence[records.Record]) -> None:
         assert self._file is not None, "open first"
         encoded = [records.encode(record) for record in written]
-        frame = fmt.frame(encoded, self._segments[-1][0], self._nonce, self._end)
+        frame = fmt.frame(encoded, self._segments[-1].number, self._nonce, self._end)
         try:
             self._file.write(frame)
         except OSError as error:
@@ -321,7 +336,7 @@ class RaftStorage:
 
     def _begin_segment(self, base: Base, hard: HardState, entries: Sequence[Entry]) -> None:
         """A new segment, there whole or not at all."""
-        number = self._segments[-1][0] + 1 if self._segments else 1
+        number = self._segments[-1].number + 1 if self._segments else 1
         nonce = self._random_bytes(fmt.NONCE_BYTES)
         header = fmt.journal_header(self.cluster_id, nonce, number)
         written: list[records.Record] = [base, hard, *entries]
@@ -337,7 +352,7 @@ class RaftStorage:
         if self._file is not None:
             self._file.close()
         self._file = self._files.open_append(path)
-        self._segments = [*self._segments, (number, base.index)]
+        self._segments = [*self._segments, Segment(number, base.index, base.index + 1)]
         self._nonce, self._end = nonce, len(content)
         self._since_snapshot += len(content)
         self._hard = hard
@@ -357,6 +372,7 @@ class RaftStorage:
                 self._configurations.append((entry.index, Configuration.decode(entry.data)))
         if entries:
             self._last = entries[-1].index, entries[-1].term
+            self._segments[-1].lowest = min(self._segments[-1].lowest, entries[0].index)
         del self._configurations[:-_CONFIGURATIONS_KEPT]
 
     def _write_snapshot(self, snapshot: Snapshot, *, installed: bool) -> None:
@@ -366,10 +382,10 @@ class RaftStorage:
         self._snapshots = sorted({*self._snapshots, index})
         self._snapshot_size = snapshot.meta.size
 
-    def _remove(self, segments: Sequence[tuple[int, int]], snapshots: Sequence[int]) -> None:
+    def _remove(self, segments: Sequence[Segment], snapshots: Sequence[int]) -> None:
         """Oldest first: a crash in between leaves no gap."""
         for segment in segments:
-            self._files.remove(self._path(segment[0], ".raft"))
+            self._files.remove(self._path(segment.number, ".raft"))
         for index in snapshots:
             self._files.remove(self._path(index, ".snapshot"))
         self._segments = [segment for segment in self._segments if segment not in segments]
@@ -377,8 +393,3 @@ class RaftStorage:
 
     def _path(self, number: int, suffix: str) -> Path:
         return self._folder / f"{number:020}{suffix}"
-
-
-def _numbers(names: list[str], suffix: str) -> list[int]:
-    stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
-    return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isascii() and stem.isdigit())

@@ -107,10 +107,11 @@ def check_quorum(raft: RaftState) -> None:
 
 
 def tick(raft: RaftState) -> None:
-    """Time passes for one that doesn't lead."""
+    """Time passes for one that doesn't lead.
+
+    Who may not campaign goes on counting: its memory of a silent leader must not refuse others its vote.
+    """
     raft.election_elapsed += 1
-    if raft.election_elapsed >= raft.election_timeout:
-        raft.election_elapsed = 0
-        if may_campaign(raft):
-            campaign(raft, pre=True)
+    if raft.election_elapsed >= raft.election_timeout and may_campaign(raft):
+        campaign(raft, pre=True)
     reads.tick_asked(raft)
