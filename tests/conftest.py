@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import kernels
+from tests.support import examples, kernels
 
 # No test is judged by the clock: the machine may be busy with something else.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -14,6 +14,11 @@ settings.load_profile("untimed")
 
 # A shell ignores Ctrl-C in what it puts into the background, and processes hand that on. Tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """See tests.support.examples."""
+    examples.choose(config.getoption("markexpr", ""))
 
 
 @pytest.fixture(scope="module", params=kernels.NAMES)

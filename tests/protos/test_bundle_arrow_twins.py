@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tank_protos import kernel
@@ -14,6 +14,7 @@ from tank_protos.bundle_arrow import Part, record_batch
 from tank_protos.bundle_decode import unpacked
 from tank_protos.errors import InvalidBundle
 from tests.support.bundle_shapes import shapes
+from tests.support.examples import examples
 
 pytestmark = pytest.mark.skipif(
     kernel.NAME == "pure", reason="the compiled kernel is not built, or switched off"
@@ -50,7 +51,7 @@ def test_they_agree_on_good_parts(several: list[Any], first: int, lower: int, up
     agree([part_of(shape.bundle, first, lower, upper) for shape in several])
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(shapes(), min_size=1, max_size=3), st.data())
 def test_they_agree_on_parts_with_flipped_bytes(several: list[Any], data: st.DataObject) -> None:
     parts = [part_of(shape.bundle, 1) for shape in several]
@@ -62,7 +63,7 @@ def test_they_agree_on_parts_with_flipped_bytes(several: list[Any], data: st.Dat
     agree(parts)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.binary(max_size=80), st.integers(0, 90), st.integers(1, 2**32 - 1), st.booleans())
 @example(b"", 0, 1, False)
 @example(b"\x00" * 11, 1, 2**31, False)

@@ -1,12 +1,13 @@
 """The fast decoder and a slow one written from the document agree on everything, good or bad."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_protos.bundle import Codec, bundles, decode, encode
 from tank_protos.errors import InvalidBundle
 from tests.support.bundle_shapes import Shape, shapes
+from tests.support.examples import examples
 from tests.support.golden_bundles import captured
 from tests.support.slow_bundle import Bad, Row, slow_decode
 
@@ -38,7 +39,7 @@ def test_they_agree_on_good_bundles(shape: Shape) -> None:
     assert fast(shape.bundle) == slow(shape.bundle) is not None
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(shapes(), st.data())
 def test_they_agree_on_spoiled_bundles(shape: Shape, data: st.DataObject) -> None:
     spoiled = bytearray(shape.bundle)
@@ -48,7 +49,7 @@ def test_they_agree_on_spoiled_bundles(shape: Shape, data: st.DataObject) -> Non
     assert fast(bytes(spoiled)) == slow(bytes(spoiled))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.integers(1, 15), st.lists(st.sampled_from([0, 1, 2, 3, 4, 6, 8, 127, 128]), max_size=60))
 def test_they_agree_on_bytes_that_look_like_messages(count: int, body: list[int]) -> None:
     for head in (

@@ -21,6 +21,7 @@ from tank_protos.compiler.schema import (
     Protocol,
     Struct,
 )
+from tests.support.examples import examples
 from tests.support.random_evolution import RENAMED, Evolution, text_of
 from tests.support.random_values import random_struct
 
@@ -119,16 +120,9 @@ def judge(seed: int) -> None:
     assert bool(verdict.breaks) == reality, f"{old.messages[0]}\n{new.messages[0]}\n{said}"
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(examples(300), derandomize=True)
 @given(st.integers(0, 1 << 60))
 def test_the_verdict_is_what_happens(seed: int) -> None:
-    judge(seed)
-
-
-@pytest.mark.integration
-@settings(max_examples=400, deadline=None)
-@given(st.integers(0, 1 << 60))
-def test_the_verdict_is_what_happens_to_others(seed: int) -> None:
     judge(seed)
 
 

@@ -16,6 +16,7 @@ from tank_protos.compiler.layouts import of_version
 from tank_protos.errors import OutOfRange, Truncated, UnsupportedVersion, WireError
 from tank_protos.tagged import UnknownTag
 from tests.support.compiled import load_api, module_of
+from tests.support.examples import examples
 from tests.support.schema_values import as_values, values
 
 ROOT = Path(__file__).parents[2]
@@ -334,7 +335,7 @@ def test_what_is_cut_anywhere_is_truncated(data: st.DataObject) -> None:
             MODULE.Example.decode(payload[:end], version)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(examples(800), suppress_health_check=list(HealthCheck), database=None)
 @given(st.binary(max_size=80), st.integers(0, 3), st.booleans())
 @example(b"\0\0\0\0\xff\xff\xff\xff", 0, False)
 def test_any_bytes_decode_or_raise_a_typed_error(wire: bytes, version: int, keep: bool) -> None:
@@ -351,7 +352,7 @@ def assert_written_again(decoded: Any, version: int) -> None:
     assert encoded(MODULE.Example.decode(wire, version, keep_unknown=True), version) == wire
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(examples(800), suppress_health_check=list(HealthCheck), database=None)
 @given(st.data())
 def test_a_changed_byte_decodes_or_raises_a_typed_error(data: st.DataObject) -> None:
     version = data.draw(st.integers(0, 3))
