@@ -7,13 +7,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from tank_protos import bundle, bundle_arrow, kernel, produce_run
+from tank_protos import bundle, bundle_arrow, bundle_cut, kernel, produce_run
 from tank_protos.bundle_decode import Message, unpacked
 from tank_protos.errors import InvalidBundle, WireError
 from tests.fuzz import mutate, random_bundles
 from tests.fuzz.random_bundles import exact
 
-TWINNED: Final = (bundle, bundle_arrow, produce_run)
+TWINNED: Final = (bundle, bundle_arrow, bundle_cut, produce_run)
 """Importing them puts all pairs into `kernel.PAIRS`."""
 
 ELSEWHERE: Final = frozenset(("record_batch",))
@@ -110,6 +110,14 @@ def _encode_sparse(chance: Random) -> Call:
     return lambda encode_sparse: encode_sparse(numbers, values, timestamps=stamps, keys=keys)
 
 
+def _fill(chance: Random) -> Call:
+    made = random_bundles.good(chance)
+    _, _, keys, values = (list(column) for column in zip(*made.rows, strict=True))
+    held = keys if chance.random() < 0.7 else None
+    start, most, room = chance.randrange(len(values)), chance.choice((1, 3, 1000)), chance.randrange(300)
+    return lambda fill: fill(values, held, start, most, room)
+
+
 def _tuples(chance: Random) -> Call:
     made = random_bundles.good(chance)
     numbers, stamps, keys, values = (list(column) for column in zip(*made.rows, strict=True))
@@ -157,6 +165,7 @@ DRIVERS: Final[dict[str, Callable[[Random], Call]]] = {
     "encode": _encode,
     "encode_sparse": _encode_sparse,
     "tuples": _tuples,
+    "fill": _fill,
     "ProduceRun": _produce_run,
 }
 """By the name of a function: what makes a call of it."""
