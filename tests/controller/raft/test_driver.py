@@ -1,0 +1,223 @@
+"""The driver on a real disk and the metadata's own state machine: a controller of one voter."""
+
+import queue
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tank_controller import commands, raft_storage
+from tank_controller.cluster_state import ClusterState
+from tank_controller.files import OsFiles
+from tank_controller.outcome import Outcome
+from tank_controller.raft.birth import Birth
+from tank_controller.raft.core import Raft
+from tank_controller.raft.errors import OverloadedError
+from tank_controller.raft.membership import Change, ChangeKind
+from tank_controller.raft.messages import Heartbeat, Message, NodeId
+from tank_controller.raft.state import Role
+from tank_controller.raft_disk import DiskThread
+from tank_controller.raft_driver import OutcomeUnknownError, RaftDriver
+from tank_controller.raft_replay import StorageFailedError
+from tank_controller.raft_storage import RaftStorage
+from tank_protos.generated import control_pb2 as pb
+from tests.controller.commands_for_tests import create, register
+from tests.controller.failing_files import FailingFiles
+
+
+class Metadata:
+    """The replicated state machine, as the driver wants it."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+
+    def apply(self, index: int, data: bytes) -> Outcome:
+        self.state.index = index - 1  # entries of Raft's own lie between those of commands
+        return commands.apply(self.state, index, pb.Command.FromString(data))
+
+    def snapshot(self) -> bytes:
+        return self.state.snapshot()
+
+    def restore(self, data: bytes) -> None:
+        self.state = ClusterState.load(data)
+
+
+class Nowhere:
+    """A network without anybody else."""
+
+    def send(self, messages: Sequence[Message]) -> None:
+        assert not messages
+
+
+class Driven:
+    """A driver whose event loop is a queue that the test runs."""
+
+    def __init__(self, folder: Path, files: OsFiles | None = None) -> None:
+        self.files = files or FailingFiles()
+        self.posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.outcomes: list[Outcome | Exception] = []
+        self.fatal: list[Exception] = []
+        self.machine = Metadata()
+        storage = RaftStorage(folder, self.files)
+        stored = storage.open()
+        if stored is None:
+            own = NodeId(1, storage.disk)
+            found = Birth(own, frozenset({1}), lambda below: 0, lambda: "cluster").alone()
+            assert found is not None
+            storage.begin(found.founding.cluster_id, found.founding.hard_state, [found.founding.entry])
+            storage = RaftStorage(folder, self.files)
+            stored = storage.open()
+        assert stored is not None
+        self.storage = storage
+        self.own = NodeId(1, storage.disk)
+        raft = Raft(
+            self.own, stored.cluster_id, stored.hard, stored.snapshot, stored.entries, lambda below: 0,
+            base=stored.base,
+        )  # fmt: skip
+        self.driver = RaftDriver(
+            raft, storage, Nowhere(), self.machine, DiskThread(self.posted.put), self.fatal.append
+        )
+        self.driver.start()
+
+    def run_until(self, done: Callable[[], object]) -> None:
+        while not done():
+            self.posted.get(timeout=10)()
+
+    def lead(self) -> "Driven":
+        """Time passes until it leads and may be asked."""
+        while self.driver.raft.role is not Role.LEADER:
+            self.driver.tick()
+        self.run_until(lambda: self.driver.raft.own_term_committed)
+        return self
+
+    def propose(self, *proposed: pb.Command) -> list[Outcome | Exception]:
+        before = len(self.outcomes)
+        for command in proposed:
+            self.driver.propose(command.SerializeToString(), self.outcomes.append)
+        self.run_until(lambda: len(self.outcomes) == before + len(proposed))
+        return self.outcomes[before:]
+
+    def stop(self) -> None:
+        stopped: list[bool] = []
+        self.driver.stop(lambda: stopped.append(True))
+        self.run_until(lambda: stopped)
+
+
+def topic_ids(outcomes: list[Outcome | Exception]) -> list[int]:
+    return [outcome.topic_id for outcome in outcomes if isinstance(outcome, Outcome)]
+
+
+def test_a_proposal_is_answered_with_its_outcome_and_is_there_after_a_restart(tmp_path: Path) -> None:
+    first = Driven(tmp_path).lead()
+    outcomes = first.propose(register(), create("t", 3), create("u"))
+    assert topic_ids(outcomes)[1:] == [4, 5], "a topic's id is its entry's index, behind Raft's own two"
+    second = Driven(tmp_path).lead()  # while the first one just lies there, as after a crash
+    assert second.machine.state == first.machine.state
+    assert second.driver.raft.term == first.driver.raft.term + 1
+    second.propose(create("v"))
+    second.stop()
+    third = Driven(tmp_path).lead()
+    assert sorted(third.machine.state.topic_ids) == ["t", "u", "v"]
+    third.stop()
+
+
+def test_what_gathers_during_an_fsync_shares_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven = Driven(tmp_path).lead()
+    persisted: list[int] = []
+    persist = driven.storage.persist
+
+    def counted(hard: object, snapshot: object, entries: Sequence[object]) -> None:
+        persisted.append(len(entries))
+        persist(hard, snapshot, entries)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(driven.storage, "persist", counted)
+    driven.propose(register(), *(create(f"t{n}") for n in range(50)))
+    assert persisted == [1, 50]
+    driven.stop()
+
+
+def test_a_read_sees_everything_that_was_answered_before_it(tmp_path: Path) -> None:
+    driven = Driven(tmp_path).lead()
+    driven.propose(register(), create("t"))
+    seen: list[object] = []
+    driven.driver.read(lambda error: seen.append(error or driven.driver.applied))
+    driven.run_until(lambda: seen)
+    assert seen == [4]
+    driven.stop()
+
+
+def test_snapshots_come_by_themselves_and_hold_the_same_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raft_storage, "MIN_SNAPSHOT_AFTER_BYTES", 600)
+    driven = Driven(tmp_path).lead()
+    driven.propose(register())
+    for number in range(60):
+        driven.propose(create(f"topic-{number}", 2))
+    driven.stop()
+    assert len(list(tmp_path.glob("*.snapshot"))) == 2
+    again = Driven(tmp_path).lead()
+    assert again.machine.state == driven.machine.state
+    again.stop()
+
+
+def test_a_failed_fsync_ends_the_controller_and_nobody_is_told_of_success(tmp_path: Path) -> None:
+    files = FailingFiles()
+    driven = Driven(tmp_path, files).lead()
+    files.fail_sync = True
+    assert isinstance(driven.propose(register())[0], OutcomeUnknownError)
+    assert [type(error) for error in driven.fatal] == [StorageFailedError]
+    files.fail_sync = False
+    assert isinstance(driven.propose(register())[0], OverloadedError), "nothing is tried again"
+    driven.driver.tick()
+    driven.driver.receive(Message("cluster", driven.own, driven.own, 9, Heartbeat(0, 0)))
+    assert driven.driver.raft.term < 9
+    assert len(driven.fatal) == 1
+
+
+def test_on_a_full_disk_it_waits_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    files = FailingFiles()
+    driven = Driven(tmp_path, files).lead()
+    files.room_bytes = 10
+    driven.driver.propose(register().SerializeToString(), driven.outcomes.append)
+    driven.run_until(lambda: driven.driver.full)
+    assert driven.outcomes == []
+    driven.driver.propose(create("t").SerializeToString(), driven.outcomes.append)
+    assert "make room" in str(driven.outcomes.pop())
+    driven.driver.tick()
+    driven.run_until(lambda: driven.driver._retry)
+    files.room_bytes = None
+    driven.driver.tick()
+    driven.run_until(lambda: driven.outcomes)
+    assert driven.driver.full is None
+    assert driven.fatal == []
+    driven.propose(create("t"))
+    driven.stop()
+    assert list(Driven(tmp_path).lead().machine.state.topic_ids) == ["t"]
+
+
+def test_it_stops_on_a_full_disk_too(tmp_path: Path) -> None:
+    files = FailingFiles()
+    driven = Driven(tmp_path, files).lead()
+    files.room_bytes = 10
+    driven.driver.propose(register().SerializeToString(), driven.outcomes.append)
+    driven.run_until(lambda: driven.driver.full)
+    stopped: list[bool] = []
+    driven.driver.stop(lambda: stopped.append(True))
+    driven.driver.tick()
+    driven.run_until(lambda: stopped)
+    assert isinstance(driven.outcomes[0], OutcomeUnknownError)
+
+
+def test_members_change_and_strangers_messages_are_counted(tmp_path: Path) -> None:
+    driven = Driven(tmp_path).lead()
+    answers: list[object] = []
+    driven.driver.change(Change(ChangeKind.REMOVE, driven.own), answers.append)
+    assert "the last voter stays" in str(answers.pop())
+    driven.driver.receive(Message("elsewhere", driven.own, driven.own, 9, Heartbeat(0, 0)))
+    assert driven.driver.refused == {"WrongClusterError": 1}
+    driven.stop()
+    driven.driver.propose(b"", driven.outcomes.append)
+    assert "stopping" in str(driven.outcomes[0])
