@@ -98,7 +98,7 @@ crash: $(VENV)/.ready-dev ## kill -9 the broker under load, again and again (KIL
 long: $(VENV)/.ready-dev ## the long forms of single tests, for the night
 	@pytest -q -n 2 --timeout 3000 -m long
 
-BENCH = $(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS))
+BENCH = $(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(INTO),--into $(INTO))
 
 bench: $(VENV)/.ready-dev kernel ## all that has a bar: broker beside C, client, Spark, memory (QUICK=1, ROUNDS=N)
 	@$(BENCH)

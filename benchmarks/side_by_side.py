@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.cases import Against, Bar, Case, Measure
+from benchmarks.cases import Against, Bar, Case
 from benchmarks.load_generator import Load, LoadFailed, run_load
 from benchmarks.servers import NotListening, Server, running
 from benchmarks.table import Row, spread
@@ -116,7 +116,7 @@ def judge(case: Case, server: Server, bar: Bar, results: Results) -> Row:
         server.kernel,
         beside=f"{spread(c, measure.digits)} {measure.unit}",
         ratio=ratio.format(spread(compared, digits)) if ratio else "",
-        recorded=case.recorded if measure in (Measure.CPU, Measure.P50) else "",
+        recorded=case.recorded if bar in case.bars.get(server.kernel, ())[:1] else "",
     )
 
 
