@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_protos import bundle_cut, kernel
@@ -14,6 +14,7 @@ from tank_protos.bundle_decode import Message
 from tank_protos.bundle_kernel import MessageSet
 from tank_protos.errors import InvalidBundle, OutOfRange
 from tests.support.bundle_shapes import KEYS, TIMESTAMPS, VALUES, Shape, several, shapes
+from tests.support.examples import examples
 
 pytestmark = pytest.mark.skipif(
     kernel.NAME == "pure", reason="the compiled kernel is not built, or switched off"
@@ -77,13 +78,13 @@ def all_readers(bundle: bytes) -> None:
             agree("tuples", Message, found[1], (stamps * len(values))[: len(values)], keys, values)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(shapes())
 def test_they_agree_on_good_bundles(shape: Shape) -> None:
     all_readers(shape.bundle)
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(shapes(), st.data())
 def test_they_agree_on_spoiled_bundles(shape: Shape, data: st.DataObject) -> None:
     spoiled = bytearray(shape.bundle[: data.draw(st.integers(0, len(shape.bundle)))] or b"\x04")
@@ -93,7 +94,7 @@ def test_they_agree_on_spoiled_bundles(shape: Shape, data: st.DataObject) -> Non
     all_readers(bytes(spoiled))
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(
     st.binary(max_size=40),
     st.sampled_from(["", "0c", "4c010000000000000010", "00ffffffff"]),
@@ -155,7 +156,7 @@ def columns(draw: st.DrawFn) -> dict[str, Any]:
     return chosen
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(columns())
 def test_they_encode_alike(arguments: dict[str, Any]) -> None:
     values = arguments.pop("values")
@@ -177,7 +178,7 @@ def numbered(draw: st.DrawFn) -> tuple[list[int], dict[str, Any]]:
     return numbers, arguments
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(numbered())
 def test_they_encode_sparse_bundles_alike(given: tuple[list[int], dict[str, Any]]) -> None:
     numbers, arguments = given

@@ -40,6 +40,7 @@ by_name = pytest.mark.parametrize("name", MESSAGES)
 
 def _codec(name: str) -> type[WireMessage]:
     message = MESSAGES[name]
+    assert message.id is not None
     codec = CODECS[message.kind][message.id]
     assert codec.__name__ == name
     return codec
