@@ -136,7 +136,7 @@ LIES: list[tuple[str, Lie, str]] = [
     ("an error in an acknowledgement", altered(PRODUCE, 9, 4), "error 0x04"),
     ("a wrong request id", altered(PRODUCE, 5, 1), "not under way"),
     ("an acknowledgement twice", repeated, "not under way"),
-    ("a closed connection", ClosesLater(), "closed"),
+    ("a closed connection", ClosesLater(), "closed|reset|Broken pipe"),
     ("a flipped byte in a message", altered(CONSUME, -1, 1), "wrong content"),
     ("a message lost", altered(CONSUME, -MESSAGE_BYTES, 1), "was expected"),
     ("a number that is skipped", altered(CONSUME, FLAG_AT + 1, 1), "gap"),
