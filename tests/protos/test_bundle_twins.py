@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_protos import bundle_cut, kernel
-from tank_protos.bundle import Codec, as_batch, bundles
+from tank_protos.bundle import MAX_SEQUENCE_NUMBER, Codec, as_batch, bundles
 from tank_protos.bundle_decode import Message
 from tank_protos.bundle_kernel import MessageSet
 from tank_protos.errors import InvalidBundle, OutOfRange
@@ -118,6 +118,19 @@ def test_lengths_at_the_edges_of_a_varint(size: int) -> None:
 def test_varints_that_are_long_or_too_long(form: str) -> None:
     for head in (b"\x04\x00" + bytes(8), b"\x00", b"\x05", b"\x48\x01" + bytes(7), b""):
         all_readers(head + bytes.fromhex(form) + b"x" * 40)
+
+
+@pytest.mark.parametrize("messages", [1, 2, 3])
+@pytest.mark.parametrize(
+    "first", [0, 1, 2, *range(MAX_SEQUENCE_NUMBER - 4, MAX_SEQUENCE_NUMBER + 2), 2**64 - 1]
+)
+def test_numbers_at_the_edges_of_a_sparse_header(first: int, messages: int) -> None:
+    for span in range(4):
+        head = bytes((0x40 | messages << 2,)) + first.to_bytes(8, "little") + bytes((span,) * (messages > 1))
+        last = first + span + 1 if messages > 1 else first
+        header = agree("read_header", head + bytes(30))
+        good = 1 <= first <= last <= MAX_SEQUENCE_NUMBER and last - first + 1 >= messages
+        assert isinstance(header, tuple) == good, (first, last)
 
 
 LISTS = st.integers(1, 20) | st.sampled_from([15, 16, 130, 513])
