@@ -14,9 +14,8 @@ from tank_protos.bundle import Codec, as_batch, encode, encode_sparse, read_head
 from tank_protos.bundle_decode import Message
 from tank_protos.errors import InvalidBundle, OutOfRange
 
-pytestmark = pytest.mark.skipif(
-    kernel.NAME == "pure", reason="the compiled kernel is not built, or switched off"
-)
+if kernel.NAME == "pure":
+    pytest.skip("the compiled kernel is not built, or switched off", allow_module_level=True)
 
 Call = Callable[[], object]
 VALUES = [b"content %d" % number for number in range(40)]
