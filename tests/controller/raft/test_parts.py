@@ -18,6 +18,8 @@ from tank_controller.raft.messages import (
     Heartbeat,
     Message,
     NodeId,
+    ReadAnswer,
+    SnapshotAnswer,
     SnapshotChunk,
     SnapshotMeta,
     TimeoutNow,
@@ -27,6 +29,7 @@ from tank_controller.raft.messages import (
 from tank_controller.raft.progress import Flow, Progress
 from tank_controller.raft.quorum import Vote, majority, reached_by_majority, tally
 from tank_controller.raft.settings import Settings
+from tank_controller.raft.snapshots import make
 from tank_controller.raft.state import Role
 
 ONE, TWO, THREE, FOUR = (NodeId(n, bytes([n])) for n in (1, 2, 3, 4))
@@ -255,3 +258,27 @@ def test_settings_keep_a_message_below_grpcs_bound() -> None:
         Settings(max_append_bytes=4 * 1024 * 1024)
     with pytest.raises(AssertionError):
         Settings(heartbeat_ticks=10)
+
+
+def test_a_snapshot_whose_bytes_are_wrong_is_asked_for_anew() -> None:
+    raft = follower()
+    made = make(9, 2, TRIO, b"0123456789")
+    raft.step(message(SnapshotChunk(made.meta, 0, b"01234")))
+    raft.step(message(SnapshotChunk(made.meta, 5, b"5678?")))
+    answers = [m.body for m in raft.ready().early]
+    assert answers == [SnapshotAnswer(9, 2, 5), SnapshotAnswer(9, 2, 0)]
+    assert raft.log.commit == 3
+
+
+def test_an_answer_to_the_process_before_fits_no_read_of_this_one() -> None:
+    chance = random.Random(3)
+    first, second = (
+        Raft(ONE, "c", HardState(2, None, 3), None, follower().log.entries, chance.randrange)
+        for _ in range(2)
+    )
+    for raft in (first, second):
+        raft.step(message(Heartbeat(3, 0)))
+    asked = first.read()
+    second.read()
+    second.step(message(ReadAnswer(asked, 1)))
+    assert second.ready().reads == [], "it would be older than the question"
