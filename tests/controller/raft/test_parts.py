@@ -282,3 +282,10 @@ def test_an_answer_to_the_process_before_fits_no_read_of_this_one() -> None:
     second.read()
     second.step(message(ReadAnswer(asked, 1)))
     assert second.ready().reads == [], "it would be older than the question"
+
+
+def test_a_follower_commits_no_further_than_it_agrees_with_the_leader() -> None:
+    log = [Entry(1, 1, EntryKind.CONFIGURATION, TRIO.encode()), *(entry(n, 2) for n in range(2, 7))]
+    raft = Raft(ONE, "c", HardState(2, None, 2), None, log, lambda below: 0)
+    raft.step(message(Append(3, 2, (), 5), term=3))
+    assert raft.log.commit == 3, "its own entries 4 to 6 may be others than the leader's"
