@@ -113,22 +113,29 @@ def test_nothing_is_kept_of_what_was_read_or_written(place: int) -> None:
 
 @pytest.mark.parametrize("place", range(len(calls())))
 def test_a_lack_of_memory_ends_the_call_and_nothing_else(place: int) -> None:
-    """At each of the first allocations in turn; what the interpreter says then is its own affair."""
+    """At each of the first allocations in turn; what the interpreter says then is its own affair.
+
+    Not where the input is refused: Cython notes a line in the error's traceback, and without memory for it
+    Python 3.13 crashes.
+    """
     try:
         testcapi = importlib.import_module("_testcapi")
     except ImportError:
         pytest.skip("this Python cannot pretend to have no memory")
     call = calls()[place]
-    quietly(call)
+    try:
+        call()
+    except (InvalidBundle, OutOfRange):
+        return
     for allocation in range(1, 60):
         try:
             testcapi.set_nomemory(allocation, allocation + 1)
             call()
-        except (InvalidBundle, OutOfRange, MemoryError, SystemError):
+        except (MemoryError, SystemError):
             pass
         finally:
             testcapi.remove_mem_hooks()
-    quietly(call)
+    call()
 
 
 def test_a_codec_that_changes_the_columns_when_it_is_asked() -> None:
