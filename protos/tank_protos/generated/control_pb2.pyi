@@ -217,3 +217,161 @@ class Delta(_message.Message):
     ended_producers: _containers.RepeatedScalarFieldContainer[int]
     forgotten_producers: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topics: _Optional[_Iterable[int]] = ..., ended_producers: _Optional[_Iterable[int]] = ..., forgotten_producers: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class RaftNode(_message.Message):
+    __slots__ = ("ordinal", "disk")
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    DISK_FIELD_NUMBER: _ClassVar[int]
+    ordinal: int
+    disk: bytes
+    def __init__(self, ordinal: _Optional[int] = ..., disk: _Optional[bytes] = ...) -> None: ...
+
+class RaftEntry(_message.Message):
+    __slots__ = ("index", "term", "kind", "data")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    term: int
+    kind: int
+    data: bytes
+    def __init__(self, index: _Optional[int] = ..., term: _Optional[int] = ..., kind: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class RaftVoteRequest(_message.Message):
+    __slots__ = ("last_index", "last_term", "pre", "force")
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    LAST_TERM_FIELD_NUMBER: _ClassVar[int]
+    PRE_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    last_index: int
+    last_term: int
+    pre: bool
+    force: bool
+    def __init__(self, last_index: _Optional[int] = ..., last_term: _Optional[int] = ..., pre: bool = ..., force: bool = ...) -> None: ...
+
+class RaftVoteAnswer(_message.Message):
+    __slots__ = ("granted", "pre")
+    GRANTED_FIELD_NUMBER: _ClassVar[int]
+    PRE_FIELD_NUMBER: _ClassVar[int]
+    granted: bool
+    pre: bool
+    def __init__(self, granted: bool = ..., pre: bool = ...) -> None: ...
+
+class RaftAppend(_message.Message):
+    __slots__ = ("prev_index", "prev_term", "entries", "commit")
+    PREV_INDEX_FIELD_NUMBER: _ClassVar[int]
+    PREV_TERM_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    prev_index: int
+    prev_term: int
+    entries: _containers.RepeatedCompositeFieldContainer[RaftEntry]
+    commit: int
+    def __init__(self, prev_index: _Optional[int] = ..., prev_term: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[RaftEntry, _Mapping]]] = ..., commit: _Optional[int] = ...) -> None: ...
+
+class RaftAppendAnswer(_message.Message):
+    __slots__ = ("index", "rejected", "hint_index", "hint_term")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    HINT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    HINT_TERM_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    rejected: bool
+    hint_index: int
+    hint_term: int
+    def __init__(self, index: _Optional[int] = ..., rejected: bool = ..., hint_index: _Optional[int] = ..., hint_term: _Optional[int] = ...) -> None: ...
+
+class RaftHeartbeat(_message.Message):
+    __slots__ = ("commit", "round")
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    commit: int
+    round: int
+    def __init__(self, commit: _Optional[int] = ..., round: _Optional[int] = ...) -> None: ...
+
+class RaftHeartbeatAnswer(_message.Message):
+    __slots__ = ("round",)
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    round: int
+    def __init__(self, round: _Optional[int] = ...) -> None: ...
+
+class RaftSnapshotChunk(_message.Message):
+    __slots__ = ("index", "term", "configuration", "size", "checksum", "offset", "data")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    term: int
+    configuration: bytes
+    size: int
+    checksum: int
+    offset: int
+    data: bytes
+    def __init__(self, index: _Optional[int] = ..., term: _Optional[int] = ..., configuration: _Optional[bytes] = ..., size: _Optional[int] = ..., checksum: _Optional[int] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class RaftSnapshotAnswer(_message.Message):
+    __slots__ = ("index", "term", "received")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    term: int
+    received: int
+    def __init__(self, index: _Optional[int] = ..., term: _Optional[int] = ..., received: _Optional[int] = ...) -> None: ...
+
+class RaftTimeoutNow(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RaftReadRequest(_message.Message):
+    __slots__ = ("read_id",)
+    READ_ID_FIELD_NUMBER: _ClassVar[int]
+    read_id: int
+    def __init__(self, read_id: _Optional[int] = ...) -> None: ...
+
+class RaftReadAnswer(_message.Message):
+    __slots__ = ("read_id", "index")
+    READ_ID_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    read_id: int
+    index: int
+    def __init__(self, read_id: _Optional[int] = ..., index: _Optional[int] = ...) -> None: ...
+
+class RaftMessage(_message.Message):
+    __slots__ = ("cluster_id", "sender", "target", "term", "vote_request", "vote_answer", "append", "append_answer", "heartbeat", "heartbeat_answer", "snapshot_chunk", "snapshot_answer", "timeout_now", "read_request", "read_answer")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    VOTE_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    VOTE_ANSWER_FIELD_NUMBER: _ClassVar[int]
+    APPEND_FIELD_NUMBER: _ClassVar[int]
+    APPEND_ANSWER_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_ANSWER_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_CHUNK_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_ANSWER_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_NOW_FIELD_NUMBER: _ClassVar[int]
+    READ_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    READ_ANSWER_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    sender: RaftNode
+    target: RaftNode
+    term: int
+    vote_request: RaftVoteRequest
+    vote_answer: RaftVoteAnswer
+    append: RaftAppend
+    append_answer: RaftAppendAnswer
+    heartbeat: RaftHeartbeat
+    heartbeat_answer: RaftHeartbeatAnswer
+    snapshot_chunk: RaftSnapshotChunk
+    snapshot_answer: RaftSnapshotAnswer
+    timeout_now: RaftTimeoutNow
+    read_request: RaftReadRequest
+    read_answer: RaftReadAnswer
+    def __init__(self, cluster_id: _Optional[str] = ..., sender: _Optional[_Union[RaftNode, _Mapping]] = ..., target: _Optional[_Union[RaftNode, _Mapping]] = ..., term: _Optional[int] = ..., vote_request: _Optional[_Union[RaftVoteRequest, _Mapping]] = ..., vote_answer: _Optional[_Union[RaftVoteAnswer, _Mapping]] = ..., append: _Optional[_Union[RaftAppend, _Mapping]] = ..., append_answer: _Optional[_Union[RaftAppendAnswer, _Mapping]] = ..., heartbeat: _Optional[_Union[RaftHeartbeat, _Mapping]] = ..., heartbeat_answer: _Optional[_Union[RaftHeartbeatAnswer, _Mapping]] = ..., snapshot_chunk: _Optional[_Union[RaftSnapshotChunk, _Mapping]] = ..., snapshot_answer: _Optional[_Union[RaftSnapshotAnswer, _Mapping]] = ..., timeout_now: _Optional[_Union[RaftTimeoutNow, _Mapping]] = ..., read_request: _Optional[_Union[RaftReadRequest, _Mapping]] = ..., read_answer: _Optional[_Union[RaftReadAnswer, _Mapping]] = ...) -> None: ...
