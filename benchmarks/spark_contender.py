@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -198,6 +199,8 @@ def main() -> None:
 
     from pyspark_tank.java_home import use_java
 
+    # As an exception: its broker has to end with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     use_java()
     given = json.loads(sys.stdin.readline())
     rows = {int(value_bytes): count for value_bytes, count in given["rows"].items()}
