@@ -289,3 +289,18 @@ def test_a_follower_commits_no_further_than_it_agrees_with_the_leader() -> None:
     raft = Raft(ONE, "c", HardState(2, None, 2), None, log, lambda below: 0)
     raft.step(message(Append(3, 2, (), 5), term=3))
     assert raft.log.commit == 3, "its own entries 4 to 6 may be others than the leader's"
+
+
+def test_a_learner_that_remembers_a_silent_leader_gives_its_vote_after_a_while() -> None:
+    learner = Configuration((TWO, THREE), (ONE,))
+    log = [Entry(1, 1, EntryKind.CONFIGURATION, learner.encode())]
+    raft = Raft(ONE, "c", HardState(2, None, 1), None, log, lambda below: 0)
+    raft.step(message(Heartbeat(1, 0)))
+    for _ in range(9):
+        raft.tick()
+    raft.step(message(VoteRequest(1, 1), term=3, sender=THREE))
+    assert raft.term == 2, "the leader was heard lately"
+    for _ in range(30):
+        raft.tick()
+    raft.step(message(VoteRequest(1, 1), term=3, sender=THREE))
+    assert raft.vote == THREE, "it may have been promoted without knowing it"

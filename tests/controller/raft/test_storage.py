@@ -91,6 +91,30 @@ def test_segments_are_begun_and_removed_when_snapshots_hold_them() -> None:
     assert stored.snapshot == snapshot(30)
 
 
+def test_a_segment_that_cuts_entries_before_its_beginning_needs_those_before_it() -> None:
+    files = FaultFiles()
+    disk = begun(files, segment_bytes=1)
+    for index in range(2, 8):
+        disk.persist(HardState(1, None, 4), None, [entry(index)])
+    disk.persist(HardState(2, None, 4), None, [entry(5, 2)])
+    again = begun(files)
+    again.persist(HardState(2, None, 8), None, [entry(6, 2), entry(7, 2), entry(8, 2)])
+    again.save_snapshot(snapshot(7, 2))
+    again.save_snapshot(snapshot(8, 2))
+    stored = found(files)
+    assert stored.entries[-4:] == [entry(n, 2) for n in range(5, 9)]
+    assert stored.base[0] < 5
+
+
+def test_only_the_last_segment_may_end_in_a_torn_write() -> None:
+    files = FaultFiles()
+    disk = begun(files, segment_bytes=1)
+    disk.persist(HardState(2, TWO, 1), None, [entry(2)])
+    files.seen[SEGMENT] += b"torn"
+    with pytest.raises(StorageDamagedError, match="not what was written"):
+        found(files)
+
+
 def test_a_damaged_snapshot_costs_a_warning_while_there_is_one_before_it() -> None:
     files = FaultFiles()
     disk = begun(files)
