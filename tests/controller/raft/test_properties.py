@@ -67,7 +67,7 @@ class Chaos:
             case 3:
                 self.propose(ordinal)
             case 4:
-                world.read(ordinal)
+                world.read(self.a_leader(ordinal))
             case 5:
                 world.crash(ordinal)
                 if chance.random() < 0.6:
@@ -101,11 +101,14 @@ class Chaos:
 
     def propose(self, ordinal: int) -> None:
         """At the leader, mostly."""
-        leaders = [node.own.ordinal for node in self.world.running() if node.raft.role is Role.LEADER]
-        if leaders and self.random.random() < 0.8:
-            ordinal = self.random.choice(leaders)
+        ordinal = self.a_leader(ordinal)
         self.number += 1
         self.world.propose(ordinal, b"c%d" % self.number)
+
+    def a_leader(self, ordinal: int) -> int:
+        """Mostly one of those that believe so, be it one that was deposed; else this node."""
+        leaders = [node.own.ordinal for node in self.world.running() if node.raft.role is Role.LEADER]
+        return self.random.choice(leaders) if leaders and self.random.random() < 0.8 else ordinal
 
     def cut_or_heal(self) -> None:
         """A node alone, both ways or one."""
@@ -113,7 +116,7 @@ class Chaos:
         if self.world.cuts:
             self.world.cuts.clear()
             return
-        alone = self.random.choice(ordinals)
+        alone = self.a_leader(self.random.choice(ordinals))
         for other in ordinals:
             if other != alone:
                 self.world.cuts |= (
