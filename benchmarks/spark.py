@@ -133,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--bytes", default=",".join(map(str, VALUE_BYTES)), help="sizes of the values")
     parser.add_argument("--only", help=f"jobs whose names contain one of these: {', '.join(WORK)}")
     parser.add_argument("--kernel", choices=("both", "compiled", "pure"), default="both")
-    parser.add_argument("--quick", action="store_true", help="fewer rows and runs: below two minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer rows and runs, and wider spreads")
     parser.add_argument("--rows", action="store_true", help="print one line of JSON, for `make bench`")
     return parser
 
