@@ -62,8 +62,8 @@ proto-fresh: $(VENV)/.ready-dev
 	@tank-protos generate --check
 	folder=$$(mktemp -d)
 	trap 'rm -rf "$$folder"' EXIT
-	$(PROTOC) --python_out="$$folder" --pyi_out="$$folder" tank_protos/generated/control.proto
-	for name in control_pb2.py control_pb2.pyi; do
+	$(PROTOC) --python_out="$$folder" --pyi_out="$$folder" --grpc_python_out="$$folder" tank_protos/generated/control.proto
+	for name in control_pb2.py control_pb2.pyi control_pb2_grpc.py; do
 	    cmp "$$folder/tank_protos/generated/$$name" protos/tank_protos/generated/$$name || { echo "$$name is not made from protos/control.proto; run: make proto" >&2; exit 1; }
 	done
 
@@ -108,7 +108,7 @@ bench-broker bench-client bench-spark bench-memory: $(VENV)/.ready-dev kernel
 
 proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference again
 	@tank-protos generate
-	$(PROTOC) --python_out=protos --pyi_out=protos tank_protos/generated/control.proto
+	$(PROTOC) --python_out=protos --pyi_out=protos --grpc_python_out=protos tank_protos/generated/control.proto
 
 docs: $(VENV)/.ready-dev ## write the references of the command line and of the configuration again
 	@$(BIN)/python -m tank_cli.reference > docs/cli.md

@@ -13,12 +13,15 @@ from tank_controller.outcome import Outcome, Rejected
 from tank_node.clock import Clock
 from tank_node.cluster_view import ClusterView, TopicChange
 from tank_node.controller_link import (
+    ChangeOutcome,
     CommitOutcome,
     GroupsOutcome,
+    InSyncChange,
     NewTopic,
     Position,
     PositionsOutcome,
     ProducerOutcome,
+    ReplicaEnd,
     TopicAlteration,
     TopicOutcome,
 )
@@ -45,8 +48,11 @@ class LocalController:
         post: Callable[[Callable[[], None]], object],
     ) -> None:
         self.view = ClusterView(cluster_id, broker_id)
+        self.broker_epoch = 0
         self._clock = clock
         self._listeners: list[Callable[[TopicChange], None]] = []
+        self._when_registered: list[Callable[[], None]] = []
+        self._when_brokers_change: list[Callable[[], None]] = []
         self._driver = JournalDriver(journal, post, self._on_delta)
 
     def open(self, *, may_be_new: bool) -> Recovered:
@@ -70,6 +76,11 @@ class LocalController:
         self._propose(pb.Command(register_broker=register), outcome.set_result)
         if (rejection := (await outcome).rejection) is not None:
             raise RegistrationError(rejection.message)
+        epoch = self.view.brokers[self.view.broker_id].epoch
+        if epoch != self.broker_epoch:
+            self.broker_epoch = epoch
+            for listener in self._when_registered:
+                listener()
 
     async def stop(self) -> None:
         """Answers what waits and ends the journal in good order."""
@@ -87,6 +98,29 @@ class LocalController:
     def on_change(self, listener: Callable[[TopicChange], None]) -> None:
         """Calls `listener` for every topic that is created, altered or deleted from now on."""
         self._listeners.append(listener)
+
+    def on_brokers(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` whenever a broker registers."""
+        self._when_brokers_change.append(listener)
+
+    def on_registered(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` when this process is registered; at once when it is."""
+        self._when_registered.append(listener)
+        if self.broker_epoch:
+            listener()
+
+    def on_ends_asked(self, answer: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]]) -> None:
+        """Nobody asks: with one broker there is nobody to choose from."""
+
+    def propose_in_sync(self, changes: Sequence[InSyncChange], done: Callable[[ChangeOutcome], None]) -> None:
+        """Refused: the only replica is the in-sync set."""
+        done(ChangeOutcome(ErrorCode.INVALID_REQUEST, _ALONE, [ErrorCode.INVALID_REQUEST] * len(changes)))
+
+    def report_failed(
+        self, partitions: Sequence[tuple[int, int]], done: Callable[[ChangeOutcome], None]
+    ) -> None:
+        """Refused: nobody else could lead."""
+        done(ChangeOutcome(ErrorCode.INVALID_REQUEST, _ALONE, [ErrorCode.INVALID_REQUEST] * len(partitions)))
 
     def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
         """Creates a topic; with `validate_only` says whether it could be."""
@@ -221,8 +255,12 @@ class LocalController:
         for change in self.view.apply(delta):
             for listener in self._listeners:
                 listener(change)
+        if delta.brokers:
+            for told in self._when_brokers_change:
+                told()
 
 
+_ALONE = "this broker is alone: nobody else holds a replica"
 _NOT_TEXT = TopicOutcome(ErrorCode.INVALID_REQUEST, "names and settings are UTF-8 text")
 
 

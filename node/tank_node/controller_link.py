@@ -1,7 +1,7 @@
 """The node's line to the controller, as an interface: for sessions and broker, which are synchronous.
 
-Every question takes a `done`, which is called on the event loop, at once or later, exactly once. What changes
-something is done when the controller can't forget it any more.
+Every question takes a `done`, which is called on the event loop, at once or later, once (where a link says
+so: at most once). What changes something is done when the controller can't forget it any more.
 """
 
 from collections.abc import Callable, Sequence
@@ -93,14 +93,72 @@ class GroupsOutcome:
     groups: list[str] = field(default_factory=list)
 
 
+@dataclass(slots=True, frozen=True)
+class InSyncChange:
+    """A partition's in-sync set as its leader wants it, if nothing has changed since it looked."""
+
+    topic_id: int
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    """The change is refused when either epoch is not the partition's any more."""
+    in_sync: tuple[tuple[int, int], ...]
+    """(broker id, broker epoch), the leader among them; each epoch as the peer connection gave it."""
+
+
+@dataclass(slots=True, frozen=True)
+class ReplicaEnd:
+    """A replica of this node, and where its log ends."""
+
+    topic_id: int
+    partition: int
+    epoch_at_end: int = 0
+    """Of the last batch; 0: the log is empty."""
+    end: int = 0
+
+
+@dataclass(slots=True)
+class ChangeOutcome:
+    """Of a proposal about replicas. No outcome ever comes when the controller that was asked is gone: the
+    view is the truth."""
+
+    error: ErrorCode
+    message: str = ""
+    results: list[ErrorCode] = field(default_factory=list)
+    """Of each change, in order; empty when `error` says that none was judged."""
+
+
 class ControllerLink(Protocol):
     """What the node asks of the controller, in one process or over the network."""
 
     view: ClusterView
     """Current whenever the event loop runs other code; changes are announced after they are in it."""
 
+    broker_epoch: int
+    """Of this process; 0: it has not been registered yet. No order is taken and nothing is led before that,
+    and before the view has reached this index."""
+
     def on_change(self, listener: Callable[[TopicChange], None]) -> None:
         """Calls `listener` for every topic that is created, altered or deleted from now on."""
+
+    def on_brokers(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` whenever brokers came, went, or have other addresses, epochs or fencing."""
+
+    def on_registered(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` when `broker_epoch` has a new value and the view has reached it; at once when it
+        has now."""
+
+    def on_ends_asked(self, answer: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]]) -> None:
+        """`answer` says where these replicas' logs, (topic id, partition), end; what isn't here, or is
+        damaged beyond use, it leaves out. The controller asks before a lossy election."""
+
+    def propose_in_sync(self, changes: Sequence[InSyncChange], done: Callable[[ChangeOutcome], None]) -> None:
+        """Proposes in-sync sets. The outcome comes twice: by `done`, which may be lost, and by the view."""
+
+    def report_failed(
+        self, partitions: Sequence[tuple[int, int]], done: Callable[[ChangeOutcome], None]
+    ) -> None:
+        """These replicas, (topic id, partition), can't go on here: they leave their in-sync sets."""
 
     def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
         """Errors: TOPIC_EXISTS, INVALID_ (NAME, PARTITIONS, SETTING, REPLICATION_FACTOR).

@@ -22,7 +22,7 @@ def test_control_pb2_is_fresh(tmp_path: Path) -> None:
         without_derived_names(message)
     assert generated == declared, (
         "run: python -m grpc_tools.protoc -I tank_protos/generated=protos "
-        f"--python_out=protos --pyi_out=protos {SOURCE}"
+        f"--python_out=protos --pyi_out=protos --grpc_python_out=protos {SOURCE}"
     )
 
 

@@ -4,12 +4,15 @@ from collections.abc import Callable, Sequence
 
 from tank_node.cluster_view import BrokerView, ChangeKind, ClusterView, PartitionView, TopicChange, TopicView
 from tank_node.controller_link import (
+    ChangeOutcome,
     CommitOutcome,
     GroupsOutcome,
+    InSyncChange,
     NewTopic,
     Position,
     PositionsOutcome,
     ProducerOutcome,
+    ReplicaEnd,
     TopicAlteration,
     TopicOutcome,
 )
@@ -26,13 +29,39 @@ class InstantController:
     def __init__(self) -> None:
         self.view = ClusterView("test-cluster", BROKER_ID)
         self.view.brokers[BROKER_ID] = BrokerView(BROKER_ID, 1, "127.0.0.1", 11011, "")
+        self.broker_epoch = 1
         self.positions: dict[str, dict[tuple[str, int], Position]] = {}
+        self.proposed: list[tuple[InSyncChange, Callable[[ChangeOutcome], None]]] = []
+        """In-sync changes, for the test to answer."""
+        self.failed: list[tuple[int, int]] = []
+        """Replicas that were reported."""
+        self.ends: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]] | None = None
+        """What to ask for the ends of replicas."""
+        self.tell_brokers: list[Callable[[], None]] = []
         self._listeners: list[Callable[[TopicChange], None]] = []
         self._ids = 0
         self._producers: dict[str, tuple[int, int]] = {}
 
     def on_change(self, listener: Callable[[TopicChange], None]) -> None:
         self._listeners.append(listener)
+
+    def on_brokers(self, listener: Callable[[], None]) -> None:
+        self.tell_brokers.append(listener)
+
+    def on_registered(self, listener: Callable[[], None]) -> None:
+        listener()
+
+    def on_ends_asked(self, answer: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]]) -> None:
+        self.ends = answer
+
+    def propose_in_sync(self, changes: Sequence[InSyncChange], done: Callable[[ChangeOutcome], None]) -> None:
+        self.proposed += [(change, done) for change in changes]
+
+    def report_failed(
+        self, partitions: Sequence[tuple[int, int]], done: Callable[[ChangeOutcome], None]
+    ) -> None:
+        self.failed += partitions
+        done(ChangeOutcome(ErrorCode.NONE, "", [ErrorCode.NONE] * len(partitions)))
 
     def _publish(self, kind: ChangeKind, topic: TopicView) -> None:
         if kind is ChangeKind.DELETED:

@@ -1,4 +1,5 @@
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -375,3 +376,315 @@ class RaftMessage(_message.Message):
     read_request: RaftReadRequest
     read_answer: RaftReadAnswer
     def __init__(self, cluster_id: _Optional[str] = ..., sender: _Optional[_Union[RaftNode, _Mapping]] = ..., target: _Optional[_Union[RaftNode, _Mapping]] = ..., term: _Optional[int] = ..., vote_request: _Optional[_Union[RaftVoteRequest, _Mapping]] = ..., vote_answer: _Optional[_Union[RaftVoteAnswer, _Mapping]] = ..., append: _Optional[_Union[RaftAppend, _Mapping]] = ..., append_answer: _Optional[_Union[RaftAppendAnswer, _Mapping]] = ..., heartbeat: _Optional[_Union[RaftHeartbeat, _Mapping]] = ..., heartbeat_answer: _Optional[_Union[RaftHeartbeatAnswer, _Mapping]] = ..., snapshot_chunk: _Optional[_Union[RaftSnapshotChunk, _Mapping]] = ..., snapshot_answer: _Optional[_Union[RaftSnapshotAnswer, _Mapping]] = ..., timeout_now: _Optional[_Union[RaftTimeoutNow, _Mapping]] = ..., read_request: _Optional[_Union[RaftReadRequest, _Mapping]] = ..., read_answer: _Optional[_Union[RaftReadAnswer, _Mapping]] = ...) -> None: ...
+
+class MessagesEnd(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class IdentifyRequest(_message.Message):
+    __slots__ = ("asker", "nonce")
+    ASKER_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    asker: RaftNode
+    nonce: int
+    def __init__(self, asker: _Optional[_Union[RaftNode, _Mapping]] = ..., nonce: _Optional[int] = ...) -> None: ...
+
+class IdentifyAnswer(_message.Message):
+    __slots__ = ("answerer", "nonce", "cluster_id", "asker_is_member", "configuration_index", "leader")
+    ANSWERER_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    ASKER_IS_MEMBER_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_INDEX_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    answerer: RaftNode
+    nonce: int
+    cluster_id: str
+    asker_is_member: bool
+    configuration_index: int
+    leader: str
+    def __init__(self, answerer: _Optional[_Union[RaftNode, _Mapping]] = ..., nonce: _Optional[int] = ..., cluster_id: _Optional[str] = ..., asker_is_member: bool = ..., configuration_index: _Optional[int] = ..., leader: _Optional[str] = ...) -> None: ...
+
+class FoundRequest(_message.Message):
+    __slots__ = ("cluster_id", "configuration")
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
+    cluster_id: str
+    configuration: bytes
+    def __init__(self, cluster_id: _Optional[str] = ..., configuration: _Optional[bytes] = ...) -> None: ...
+
+class FoundAnswer(_message.Message):
+    __slots__ = ("refusal",)
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    refusal: str
+    def __init__(self, refusal: _Optional[str] = ...) -> None: ...
+
+class JoinRequest(_message.Message):
+    __slots__ = ("node", "cluster_id")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    node: RaftNode
+    cluster_id: str
+    def __init__(self, node: _Optional[_Union[RaftNode, _Mapping]] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+
+class JoinAnswer(_message.Message):
+    __slots__ = ("kind", "message", "not_leader")
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        WAIT: _ClassVar[JoinAnswer.Kind]
+        ADDED: _ClassVar[JoinAnswer.Kind]
+        REFUSED: _ClassVar[JoinAnswer.Kind]
+    WAIT: JoinAnswer.Kind
+    ADDED: JoinAnswer.Kind
+    REFUSED: JoinAnswer.Kind
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    kind: JoinAnswer.Kind
+    message: str
+    not_leader: NotLeader
+    def __init__(self, kind: _Optional[_Union[JoinAnswer.Kind, str]] = ..., message: _Optional[str] = ..., not_leader: _Optional[_Union[NotLeader, _Mapping]] = ...) -> None: ...
+
+class NotLeader(_message.Message):
+    __slots__ = ("leader",)
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    leader: str
+    def __init__(self, leader: _Optional[str] = ...) -> None: ...
+
+class BrokerUp(_message.Message):
+    __slots__ = ("register", "heartbeat", "proposal", "query", "log_ends")
+    REGISTER_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    PROPOSAL_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    LOG_ENDS_FIELD_NUMBER: _ClassVar[int]
+    register: BrokerRegister
+    heartbeat: BrokerHeartbeat
+    proposal: BrokerProposal
+    query: BrokerQuery
+    log_ends: LogEnds
+    def __init__(self, register: _Optional[_Union[BrokerRegister, _Mapping]] = ..., heartbeat: _Optional[_Union[BrokerHeartbeat, _Mapping]] = ..., proposal: _Optional[_Union[BrokerProposal, _Mapping]] = ..., query: _Optional[_Union[BrokerQuery, _Mapping]] = ..., log_ends: _Optional[_Union[LogEnds, _Mapping]] = ...) -> None: ...
+
+class BrokerRegister(_message.Message):
+    __slots__ = ("broker", "cluster_id", "view_index")
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    VIEW_INDEX_FIELD_NUMBER: _ClassVar[int]
+    broker: RegisterBroker
+    cluster_id: str
+    view_index: int
+    def __init__(self, broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., cluster_id: _Optional[str] = ..., view_index: _Optional[int] = ...) -> None: ...
+
+class BrokerHeartbeat(_message.Message):
+    __slots__ = ("seen_index",)
+    SEEN_INDEX_FIELD_NUMBER: _ClassVar[int]
+    seen_index: int
+    def __init__(self, seen_index: _Optional[int] = ...) -> None: ...
+
+class BrokerProposal(_message.Message):
+    __slots__ = ("request_id", "command")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    command: Command
+    def __init__(self, request_id: _Optional[int] = ..., command: _Optional[_Union[Command, _Mapping]] = ...) -> None: ...
+
+class BrokerQuery(_message.Message):
+    __slots__ = ("request_id", "positions", "groups")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    positions: PositionsQuery
+    groups: GroupsQuery
+    def __init__(self, request_id: _Optional[int] = ..., positions: _Optional[_Union[PositionsQuery, _Mapping]] = ..., groups: _Optional[_Union[GroupsQuery, _Mapping]] = ...) -> None: ...
+
+class PositionsQuery(_message.Message):
+    __slots__ = ("group", "topic_ids")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    topic_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, group: _Optional[str] = ..., topic_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class GroupsQuery(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LogEnd(_message.Message):
+    __slots__ = ("topic_id", "partition", "epoch_at_end", "end")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_AT_END_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    partition: int
+    epoch_at_end: int
+    end: int
+    def __init__(self, topic_id: _Optional[int] = ..., partition: _Optional[int] = ..., epoch_at_end: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class LogEnds(_message.Message):
+    __slots__ = ("ends",)
+    ENDS_FIELD_NUMBER: _ClassVar[int]
+    ends: _containers.RepeatedCompositeFieldContainer[LogEnd]
+    def __init__(self, ends: _Optional[_Iterable[_Union[LogEnd, _Mapping]]] = ...) -> None: ...
+
+class BrokerDown(_message.Message):
+    __slots__ = ("registered", "view", "outcome", "answer", "ask_ends", "may_stop", "not_leader", "refused")
+    REGISTERED_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    ASK_ENDS_FIELD_NUMBER: _ClassVar[int]
+    MAY_STOP_FIELD_NUMBER: _ClassVar[int]
+    NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    registered: Registered
+    view: ViewUpdate
+    outcome: ProposalOutcome
+    answer: QueryAnswer
+    ask_ends: AskEnds
+    may_stop: MayStop
+    not_leader: NotLeader
+    refused: RegisterRefused
+    def __init__(self, registered: _Optional[_Union[Registered, _Mapping]] = ..., view: _Optional[_Union[ViewUpdate, _Mapping]] = ..., outcome: _Optional[_Union[ProposalOutcome, _Mapping]] = ..., answer: _Optional[_Union[QueryAnswer, _Mapping]] = ..., ask_ends: _Optional[_Union[AskEnds, _Mapping]] = ..., may_stop: _Optional[_Union[MayStop, _Mapping]] = ..., not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., refused: _Optional[_Union[RegisterRefused, _Mapping]] = ...) -> None: ...
+
+class Registered(_message.Message):
+    __slots__ = ("broker_epoch", "index", "cluster_id", "session_timeout_ms")
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    broker_epoch: int
+    index: int
+    cluster_id: str
+    session_timeout_ms: int
+    def __init__(self, broker_epoch: _Optional[int] = ..., index: _Optional[int] = ..., cluster_id: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
+
+class RegisterRefused(_message.Message):
+    __slots__ = ("error", "message")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    error: int
+    message: str
+    def __init__(self, error: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class ViewUpdate(_message.Message):
+    __slots__ = ("delta", "more", "whole")
+    DELTA_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    delta: Delta
+    more: bool
+    whole: bool
+    def __init__(self, delta: _Optional[_Union[Delta, _Mapping]] = ..., more: bool = ..., whole: bool = ...) -> None: ...
+
+class ProposalOutcome(_message.Message):
+    __slots__ = ("request_id", "error", "message", "topic_id", "producer_id", "results")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    error: int
+    message: str
+    topic_id: int
+    producer_id: int
+    results: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[int] = ..., message: _Optional[str] = ..., topic_id: _Optional[int] = ..., producer_id: _Optional[int] = ..., results: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class QueryAnswer(_message.Message):
+    __slots__ = ("request_id", "error", "message", "positions", "groups", "more")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    request_id: int
+    error: int
+    message: str
+    positions: _containers.RepeatedCompositeFieldContainer[Position]
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    more: bool
+    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[int] = ..., message: _Optional[str] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ..., groups: _Optional[_Iterable[str]] = ..., more: bool = ...) -> None: ...
+
+class AskEnds(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[LogEnd]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[LogEnd, _Mapping]]] = ...) -> None: ...
+
+class MayStop(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeControllersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ControllerMember(_message.Message):
+    __slots__ = ("node", "votes", "address")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    VOTES_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    node: RaftNode
+    votes: bool
+    address: str
+    def __init__(self, node: _Optional[_Union[RaftNode, _Mapping]] = ..., votes: bool = ..., address: _Optional[str] = ...) -> None: ...
+
+class ControllersDescription(_message.Message):
+    __slots__ = ("node", "cluster_id", "term", "leader", "leads", "commit_index", "applied_index", "members", "problem")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    LEADS_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_INDEX_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    node: RaftNode
+    cluster_id: str
+    term: int
+    leader: str
+    leads: bool
+    commit_index: int
+    applied_index: int
+    members: _containers.RepeatedCompositeFieldContainer[ControllerMember]
+    problem: str
+    def __init__(self, node: _Optional[_Union[RaftNode, _Mapping]] = ..., cluster_id: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[str] = ..., leads: bool = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., members: _Optional[_Iterable[_Union[ControllerMember, _Mapping]]] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class StateRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StateAnswer(_message.Message):
+    __slots__ = ("view", "not_leader")
+    VIEW_FIELD_NUMBER: _ClassVar[int]
+    NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    view: ViewUpdate
+    not_leader: NotLeader
+    def __init__(self, view: _Optional[_Union[ViewUpdate, _Mapping]] = ..., not_leader: _Optional[_Union[NotLeader, _Mapping]] = ...) -> None: ...
+
+class ChangeAnswer(_message.Message):
+    __slots__ = ("outcome", "not_leader")
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    outcome: ProposalOutcome
+    not_leader: NotLeader
+    def __init__(self, outcome: _Optional[_Union[ProposalOutcome, _Mapping]] = ..., not_leader: _Optional[_Union[NotLeader, _Mapping]] = ...) -> None: ...
+
+class TransferLeadershipRequest(_message.Message):
+    __slots__ = ("ordinal",)
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    ordinal: int
+    def __init__(self, ordinal: _Optional[int] = ...) -> None: ...
+
+class RemoveControllerRequest(_message.Message):
+    __slots__ = ("ordinal",)
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    ordinal: int
+    def __init__(self, ordinal: _Optional[int] = ...) -> None: ...
