@@ -47,11 +47,13 @@ class RaftStorage:
         files: Files | None = None,
         random_bytes: Callable[[int], bytes] = os.urandom,
         segment_bytes: int = SEGMENT_BYTES,
+        snapshot_after_bytes: int = MIN_SNAPSHOT_AFTER_BYTES,
     ) -> None:
         self._folder = folder
         self._files = files or OsFiles()
         self._random_bytes = random_bytes
         self._segment_bytes = segment_bytes
+        self._snapshot_after_bytes = snapshot_after_bytes
         self._file: AppendFile | None = None
         self._nonce = b""
         self._end = 0
@@ -285,7 +287,7 @@ class RaftStorage:
     @property
     def snapshot_due(self) -> bool:
         """Whether the log has grown enough."""
-        return self._since_snapshot > max(MIN_SNAPSHOT_AFTER_BYTES, self._snapshot_size)
+        return self._since_snapshot > max(self._snapshot_after_bytes, self._snapshot_size)
 
     def close(self, commit: int = 0) -> None:
         """Ends in good order: then damage of the last frame is told from a torn write, too."""

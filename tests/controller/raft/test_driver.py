@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_controller import commands, raft_storage
+from tank_controller import commands
 from tank_controller.cluster_state import ClusterState
 from tank_controller.files import OsFiles
 from tank_controller.outcome import Outcome
@@ -52,20 +52,22 @@ class Nowhere:
 class Driven:
     """A driver whose event loop is a queue that the test runs."""
 
-    def __init__(self, folder: Path, files: OsFiles | None = None) -> None:
+    def __init__(
+        self, folder: Path, files: OsFiles | None = None, snapshot_after_bytes: int = 1 << 20
+    ) -> None:
         self.files = files or FailingFiles()
         self.posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.outcomes: list[Outcome | Exception] = []
         self.fatal: list[Exception] = []
         self.machine = Metadata()
-        storage = RaftStorage(folder, self.files)
+        storage = RaftStorage(folder, self.files, snapshot_after_bytes=snapshot_after_bytes)
         stored = storage.open()
         if stored is None:
             own = NodeId(1, storage.disk)
             found = Birth(own, frozenset({1}), lambda below: 0, lambda: "cluster").alone()
             assert found is not None
             storage.begin(found.founding.cluster_id, found.founding.hard_state, [found.founding.entry])
-            storage = RaftStorage(folder, self.files)
+            storage = RaftStorage(folder, self.files, snapshot_after_bytes=snapshot_after_bytes)
             stored = storage.open()
         assert stored is not None
         self.storage = storage
@@ -148,11 +150,8 @@ def test_a_read_sees_everything_that_was_answered_before_it(tmp_path: Path) -> N
     driven.stop()
 
 
-def test_snapshots_come_by_themselves_and_hold_the_same_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(raft_storage, "MIN_SNAPSHOT_AFTER_BYTES", 600)
-    driven = Driven(tmp_path).lead()
+def test_snapshots_come_by_themselves_and_hold_the_same_state(tmp_path: Path) -> None:
+    driven = Driven(tmp_path, snapshot_after_bytes=600).lead()
     driven.propose(register())
     for number in range(60):
         driven.propose(create(f"topic-{number}", 2))

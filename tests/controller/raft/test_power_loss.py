@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tank_controller import raft_storage
 from tank_controller.raft.core import Raft
 from tank_controller.raft.messages import Entry, HardState
 from tank_controller.raft_replay import (
@@ -118,10 +117,9 @@ def test_a_start_that_loses_its_power_finds_the_same_at_the_next() -> None:
             assert content(found(starting.after_power_loss(), segment_bytes)) == expected
 
 
-def test_it_is_the_same_on_a_real_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raft_storage, "MIN_SNAPSHOT_AFTER_BYTES", 100)
+def test_it_is_the_same_on_a_real_disk(tmp_path: Path) -> None:
     folder = tmp_path / "raft"
-    disk = RaftStorage(folder, segment_bytes=300)
+    disk = RaftStorage(folder, segment_bytes=300, snapshot_after_bytes=100)
     done: list[tuple[HardState, list[Entry], int]] = []
     story(disk, done)
     disk.close(commit=23)
