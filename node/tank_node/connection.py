@@ -10,7 +10,7 @@ from mmap import mmap
 
 from tank_node.log.segment import Stretch
 from tank_node.sessions.output import Chunk, Output
-from tank_node.sessions.tank import TankSession
+from tank_node.sessions.session import Session
 
 _MORE = socket.MSG_MORE
 
@@ -29,7 +29,7 @@ class Connection:
         "unsent_bytes", "used",
     )  # fmt: skip
 
-    def __init__(self, sock: socket.socket, session: TankSession, now_ms: int, receive_bytes: int) -> None:
+    def __init__(self, sock: socket.socket, session: Session, now_ms: int, receive_bytes: int) -> None:
         self.socket = sock
         self.fd = sock.fileno()
         # Looked up once: they are called for each request.

@@ -20,6 +20,7 @@ from tank_node.limits import Limits
 from tank_node.loop import Events, TickLoop
 from tank_node.metrics import Metrics
 from tank_node.receiver import Receiver
+from tank_node.sessions.session import Session
 from tank_node.sessions.tank import TankSession
 from tank_protos.errors import WireError
 
@@ -238,6 +239,13 @@ class TankServer:
         return False
 
     def _adopt(self, sock: socket.socket) -> None:
+        connection = self.open_connection(sock, TankSession(self.broker), _IN)
+        if connection is not None:
+            connection.session.ping()
+
+    def open_connection(self, sock: socket.socket, session: Session, events: int) -> Connection | None:
+        """Takes a socket in, with the session that talks over it; None, and the socket is closed, when it
+        is broken already. `events`: what epoll shall watch for at first; _OUT while it is being connected."""
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -245,17 +253,31 @@ class TankServer:
             if self.limits.socket_send_bytes:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.socket_send_bytes)
             now_ms = self.broker.tick.monotonic_ms
-            connection = Connection(sock, TankSession(self.broker), now_ms, self.limits.receive_bytes)
-            connection.session.ready = partial(self.ready, connection)
-            self._epoll.register(connection.fd, _IN)
+            connection = Connection(sock, session, now_ms, self.limits.receive_bytes)
+            self._epoll.register(connection.fd, events)
         except OSError:
             sock.close()
-            return
-        connection.events = _IN
+            return None
+        connection.events = events
+        self._attach(connection, session)
         self.connections[connection.fd] = connection
         self.metrics.connections += 1
         self.metrics.connections_opened += 1
-        connection.session.ping()
+        return connection
+
+    def _attach(self, connection: Connection, session: Session) -> None:
+        """From now on this session has the connection, with what the one before it has not sent."""
+        session.ready = partial(self.ready, connection)
+        session.become = partial(self._attach, connection)
+        before, connection.session = connection.session, session
+        if session is not before:
+            had_some = bool(before.out)
+            session.out = before.out + session.out
+            session.out_bytes += before.out_bytes
+            before.out = []
+            before.close()
+            if session.out and not had_some:
+                self.ready(connection)
 
     def close(self, connection: Connection, reason: str) -> None:
         """Ends a connection. `reason` counts why we did; empty when the client did, or the server stops."""

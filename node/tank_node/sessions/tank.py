@@ -14,15 +14,14 @@ from tank_node.sessions import admin, consume, consume_path, control, describe_b
 from tank_node.sessions.consume_path import ConsumePath
 from tank_node.sessions.fetch_again import fetch_again
 from tank_node.sessions.outcome import error_name
-from tank_node.sessions.output import Output
 from tank_node.sessions.produce_path import ProducePath
+from tank_node.sessions.session import Session
 from tank_node.waiting import Waiter
 from tank_protos.errors import WireError
 from tank_protos.framing import HEADER_BYTES
 from tank_protos.produce_run import ANSWER_BYTES, failed
 from tank_protos.wire import Message
 
-PING = b"\x03\x00\x00\x00\x00"
 _PRODUCE = 1
 _CONSUME = consume_path.MESSAGE_ID
 
@@ -42,42 +41,28 @@ class UnknownMessage(WireError):
     reason = "unknown_message"
 
 
-class TankSession:
-    """One client's conversation.
-
-    Invariant: `in_flight` is the number of requests that were taken and not answered.
-    """
+class TankSession(Session):
+    """One client's conversation."""
 
     __slots__ = (
-        "asked_bytes", "broker", "bundle_bytes", "closed", "fetches", "has_chunks", "in_flight", "kept",
-        "limits", "metrics", "most", "out", "out_bytes", "path", "ready", "wait_entries", "waits",
+        "asked_bytes", "broker", "bundle_bytes", "fetches", "limits", "metrics", "most", "path",
+        "wait_entries", "waits",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
+        super().__init__()
         self.broker = broker
         self.limits: Limits = broker.limits
         self.metrics: Metrics = broker.metrics
-        self.ready: Callable[[], None] = _ignore
-        """Told when `out` is no longer empty; the server's."""
-        self.out: list[Output] = []
-        """Answers in the order in which they leave. The server takes them out."""
-        self.has_chunks = False
-        """Whether `out` holds more than bytes."""
-        self.in_flight = 0
         self.most = self.limits.in_flight
         self.bundle_bytes = self.limits.bundle_bytes
-        self.kept = 0
-        """Up to where the bytes that `receive` was given last must stay as they are."""
         self.path = ProducePath()
         self.fetches: ConsumePath | None = None
-        self.out_bytes = 0
-        """Of `out`, without chunks. The server sets it to 0 when it takes them."""
         self.asked_bytes = 0
         """Of requests that the controller has not answered."""
         self.waits: dict[Waiter, None] = {}
         self.wait_entries = 0
         """Partitions that `waits` name, all together."""
-        self.closed = False
 
     @property
     def is_full(self) -> bool:
@@ -92,13 +77,7 @@ class TankSession:
     # --- input -----------------------------------------------------------------------------------
 
     def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
-        """Takes the whole frames of buffer[at:end] (`view` is over all of `buffer`); returns where the
-        rest begins.
-
-        The rest is part of a frame, or frames that have to wait because `Limits.in_flight` requests are
-        unanswered. The bytes before `kept` must stay as they are until the broker's tick has ended. Raises
-        WireError: the connection is to be closed.
-        """
+        """See `Session.receive`. Frames wait while `Limits.in_flight` requests are unanswered."""
         self.kept = at
         path = self.path
         most = self.most
@@ -171,7 +150,6 @@ class TankSession:
             raise FrameTooLarge(f"{length} bytes; message {message_id} may have {most}")
 
     def frame(self, message_id: int, payload: memoryview) -> None:
-        """Takes one whole frame. Raises WireError: the connection is to be closed."""
         self.check_frame(message_id, len(payload))
         try:
             _HANDLERS[message_id](self, payload)
@@ -181,22 +159,11 @@ class TankSession:
 
     # --- output ----------------------------------------------------------------------------------
 
-    def send(self, frame: bytes) -> None:
-        """Queues a whole frame."""
-        if not self.out:
-            self.ready()
-        self.out.append(frame)
-        self.out_bytes += len(frame)
-
     def answer(self, answer: Message, outcome: str = OK) -> None:
         """Queues an answer, whose id is its request's, and counts it as `outcome`."""
         self.metrics.requests[answer.ID, outcome] += 1
         payload = answer.encode()
         self.send(b"".join((_write_frame(answer.ID, sum(map(len, payload))), *payload)))
-
-    def ping(self) -> None:
-        """Queues a ping: the first thing a client reads, and then the heartbeat."""
-        self.send(PING)
 
     # --- waits -----------------------------------------------------------------------------------
 
@@ -228,15 +195,10 @@ class TankSession:
 
     def close(self) -> None:
         """Ends all waits. What was appended stays; its answers go nowhere."""
-        self.closed = True
-        self.ready = _ignore
+        super().close()
         for waiter in tuple(self.waits):
             self.broker.forget(waiter)
         self.waits.clear()
-
-
-def _ignore() -> None:
-    """Nobody is there to be told."""
 
 
 def _ping(session: TankSession, payload: memoryview) -> None:
