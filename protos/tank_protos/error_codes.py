@@ -85,6 +85,28 @@ class ErrorCode(IntEnum):
     UNKNOWN_TOPIC = 0xFF
 
 
+class PushError(IntEnum):
+    """Error bytes of PushAnswer: why a follower did not take its leader's stretch."""
+
+    NONE = 0x00
+    UNKNOWN_PARTITION = 0x01
+    """The follower's view knows no such topic id, or no replica of it there; perhaps not yet."""
+    STORAGE = 0x02
+    """Its disk refused."""
+    STALE_LEADER = 0x03
+    """It knows a leader of a higher epoch."""
+    NOT_READY = 0x04
+    """Its broker's registration is not committed, or its view has not come so far."""
+    DISAGREES = 0x05
+    """It has not what comes before the stretch; LogEnd and its epoch say where it may agree."""
+    BAD_BATCH = 0x06
+    """A batch or record of the stretch doesn't match its checksum, or is out of order."""
+    DAMAGED = 0x07
+    """Its log is damaged, and may be filled anew only when it is out of sync."""
+    DIVERGED = 0x08
+    """It has something else at or below its high-water mark: it stopped."""
+
+
 class TroubleKind(IntEnum):
     """What is wrong with a partition, in DescribeBrokerResponse (0x4c)."""
 

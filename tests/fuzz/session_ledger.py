@@ -13,7 +13,6 @@ from tank_node.waiting import Waiter
 from tank_protos import bundle, varint
 from tank_protos.errors import WireError
 from tank_protos.generated.tank import (
-    NOTICES,
     REQUESTS,
     RESPONSES,
     AwaitEndsRequest,
@@ -21,6 +20,7 @@ from tank_protos.generated.tank import (
     ConsumeResponse,
     IdempotentProduceRequest,
     IdempotentProduceResponse,
+    Ping,
     ProduceRequest,
     ProduceResponse,
     ProduceWithBaseSeqNumRequest,
@@ -30,6 +30,7 @@ from tank_protos.wire import Message
 _ANSWERED_AS = {5: 1}
 """Produce with numbers is answered as a produce."""
 _BETWEEN_BROKERS = (4, 9)
+_TAKEN = {*REQUESTS, Ping.ID}
 _CARRIES_BUNDLES = (1, 5, 66)
 _PEER_VERSIONS = range(0x100, 0x10000)
 _FORWARDED_VERSION = 0x101
@@ -97,7 +98,7 @@ class Ledger:
 
         `payload` is None as long as it has not come as a whole.
         """
-        if message_id in _BETWEEN_BROKERS or message_id not in REQUESTS | NOTICES:
+        if message_id in _BETWEEN_BROKERS or message_id not in _TAKEN:
             return "unknown_message"
         bound = self._limits.frame_bytes if message_id in _CARRIES_BUNDLES else self._limits.request_bytes
         if length > bound:
@@ -105,7 +106,7 @@ class Ledger:
         if payload is None:
             return ""
         self.taken[message_id] += 1
-        if message_id in NOTICES:
+        if message_id == Ping.ID:
             return "malformed" if payload else ""
         try:
             request = REQUESTS[message_id].decode(payload)
@@ -132,7 +133,7 @@ class Ledger:
 
     def take(self, account: Account, message_id: int, payload: bytes) -> None:
         """The broker took this request: an answer is owed."""
-        if message_id in NOTICES:
+        if message_id == Ping.ID:
             return
         request = REQUESTS[message_id].decode(payload)
         owed = Owed()
@@ -177,8 +178,8 @@ class Ledger:
 
     def answer(self, account: Account, message_id: int, payload: bytes) -> None:
         """An answer came: it was owed, and what it says is written down."""
-        found = (RESPONSES | NOTICES)[message_id].decode(payload)
-        if message_id in NOTICES:
+        found = (RESPONSES | {Ping.ID: Ping})[message_id].decode(payload)
+        if message_id == Ping.ID:
             return
         number: int = found.request_id  # type: ignore[attr-defined]
         owed = account.owed.get((message_id, number))

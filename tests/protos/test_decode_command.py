@@ -28,6 +28,7 @@ from tank_protos.wire import Message
 GOLDEN = Path(__file__).parents[1] / "golden" / "tank"
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "protocol" / "README.md").read_text()
 WRONG_BY_INTENT = {"unknown_msg.req", "oversize.req", "truncated_consume.req"}
+OLD_PEERS = {"regreplica.req"}
 NOT_ANSWERED = {"unknown_msg.resp", "oversize.resp", "truncated_consume.resp", "regreplica.resp"}
 PING = "0300000000"
 
@@ -56,7 +57,7 @@ def captured(path: Path) -> list[tuple[str, str, bytes]]:
     return [
         (one["name"], one["direction"].split("-")[0], bytes.fromhex(one["hex"]))
         for one in json.loads(path.read_text())["frames"]
-        if one["name"] not in WRONG_BY_INTENT | NOT_ANSWERED
+        if one["name"] not in WRONG_BY_INTENT | OLD_PEERS | NOT_ANSWERED
     ]
 
 

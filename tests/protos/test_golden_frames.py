@@ -28,7 +28,6 @@ from tank_protos.generated.tank import (
     ProduceWithBaseSeqNumRequest,
     ReloadConfRequest,
     ReloadConfResponse,
-    ReplicaIdRequest,
     StatusRequest,
     StatusResponse,
 )
@@ -40,7 +39,6 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "tank"
 FROM_CLIENT: dict[int, type[Message]] = {
     1: ProduceRequest,
     2: ConsumeRequest,
-    4: ReplicaIdRequest,
     5: ProduceWithBaseSeqNumRequest,
     6: DiscoverPartitionsRequest,
     7: CreateTopicRequest,
@@ -64,7 +62,10 @@ FROM_BROKER: dict[int, type[Message]] = {
 }
 
 WRONG_BY_INTENT = {"unknown_msg.req", "oversize.req", "truncated_consume.req"}
+OLD_PEERS = {"regreplica.req"}
+"""The bare id of an old broker: ours says more, see test_stretch."""
 NOT_ANSWERED = {"unknown_msg.resp", "oversize.resp", "truncated_consume.resp", "regreplica.resp"}
+LEFT_OUT = WRONG_BY_INTENT | OLD_PEERS | NOT_ANSWERED
 
 
 def _frames() -> dict[str, dict[str, Any]]:
@@ -78,7 +79,7 @@ def _frames() -> dict[str, dict[str, Any]]:
 
 
 FRAMES = _frames()
-VALID = [name for name in FRAMES if name.split("/")[1].split("#")[0] not in WRONG_BY_INTENT | NOT_ANSWERED]
+VALID = [name for name in FRAMES if name.split("/")[1].split("#")[0] not in LEFT_OUT]
 
 
 def _frame(name: str) -> bytes:
@@ -92,7 +93,7 @@ def _class(name: str) -> type[Message]:
 
 def test_all_captures_are_here() -> None:
     assert len(FRAMES) == 145
-    assert len(VALID) == 145 - len(WRONG_BY_INTENT) - len(NOT_ANSWERED)
+    assert len(VALID) == 145 - len(LEFT_OUT)
     assert {_class(name) for name in VALID} == set(FROM_CLIENT.values()) | set(FROM_BROKER.values())
 
 

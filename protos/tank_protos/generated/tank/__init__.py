@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         ProduceBaseTopic,
         ProduceWithBaseSeqNumRequest,
     )
+    from tank_protos.generated.tank.push_answer import PushAnswer, PushedPartition
     from tank_protos.generated.tank.reload_conf_request import ReloadConfRequest
     from tank_protos.generated.tank.reload_conf_response import ReloadConfResponse
     from tank_protos.generated.tank.replica_id_request import ReplicaIdRequest
@@ -164,6 +165,8 @@ _HOMES: Final = {
     "ProduceResult": "produce_response",
     "ProduceTopic": "produce_request",
     "ProduceWithBaseSeqNumRequest": "produce_with_base_seq_num_request",
+    "PushAnswer": "push_answer",
+    "PushedPartition": "push_answer",
     "ReachedEnd": "await_ends_response",
     "ReloadConfRequest": "reload_conf_request",
     "ReloadConfResponse": "reload_conf_response",
@@ -264,6 +267,8 @@ __all__ = [
     "ProduceResult",
     "ProduceTopic",
     "ProduceWithBaseSeqNumRequest",
+    "PushAnswer",
+    "PushedPartition",
     "ReachedEnd",
     "ReloadConfRequest",
     "ReloadConfResponse",

@@ -44,6 +44,7 @@ from tank_protos.generated.tank.ping import Ping
 from tank_protos.generated.tank.produce_request import ProduceRequest
 from tank_protos.generated.tank.produce_response import ProduceResponse
 from tank_protos.generated.tank.produce_with_base_seq_num_request import ProduceWithBaseSeqNumRequest
+from tank_protos.generated.tank.push_answer import PushAnswer
 from tank_protos.generated.tank.reload_conf_request import ReloadConfRequest
 from tank_protos.generated.tank.reload_conf_response import ReloadConfResponse
 from tank_protos.generated.tank.replica_id_request import ReplicaIdRequest
@@ -106,6 +107,7 @@ RESPONSES: Final[dict[int, type[Message]]] = {
 """The response messages."""
 
 NOTICES: Final[dict[int, type[Message]]] = {
+    1: PushAnswer,
     3: Ping,
 }
 """The data messages."""

@@ -75,7 +75,8 @@ class ProduceWithBaseSeqNumRequest:
     }
 
     client_version: int = 3
-    """0: the old document's client; 2, 3: newer ones; 0x101: forwarded by a broker."""
+    """0: the old document's client; 2, 3: newer ones; 0x100: a leader's push; 0x101: forwarded by a
+    broker."""
     request_id: int = 0
     """Repeated in the answer."""
     client_id: str = ""

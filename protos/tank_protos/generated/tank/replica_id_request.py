@@ -9,24 +9,42 @@ from struct import error as StructError
 from typing import ClassVar, Self
 
 from tank_protos.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire import Buffer, unencodable
+from tank_protos.wire import Buffer, unencodable, wrong_size
 
-_read_H = Struct("<H").unpack_from
-_write_H = Struct("<H").pack
+_read_HB = Struct("<HB").unpack_from
+_write_HB = Struct("<HB").pack
+_read_QHB16s = Struct("<QHB16s").unpack_from
+_write_QHB16s = Struct("<QHB16s").pack
 
 
 @dataclass(slots=True)
 class ReplicaIdRequest:
-    """Opens a connection from one broker to another."""
+    """Opens a connection from a partition's leader to a follower, and is its answer: who a broker is, and
+    whom it means."""
 
     ID: ClassVar[int] = 4
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "replica_id": (0, 65535),
+        "cluster_id": (0, 255),
+        "broker_epoch": (0, 18446744073709551615),
+        "meant_broker": (0, 65535),
+        "purpose": (0, 255),
+        "key": (16, 16),
     }
 
     replica_id: int = 0
-    """The id of the broker that connects."""
+    """The id of the broker that sends this."""
+    cluster_id: str = ""
+    """Its cluster."""
+    broker_epoch: int = 0
+    """The epoch that its present process registered with."""
+    meant_broker: int = 0
+    """The id of the broker that this is for."""
+    purpose: int = 0
+    """0: live pushes; 1: catching up."""
+    key: bytes = b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+    """The cluster's peer key."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
@@ -38,26 +56,41 @@ class ReplicaIdRequest:
         size = len(payload)
         at = 0
         try:
-            (replica_id,) = _read_H(payload, at)
-            at += 2
+            replica_id, cluster_id_length = _read_HB(payload, at)
+            at += 3
+            end = at + cluster_id_length
+            if end > size:
+                raise Truncated("ReplicaIdRequest ends in ReplicaIdRequest.ClusterId")
+            cluster_id = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            broker_epoch, meant_broker, purpose, key = _read_QHB16s(payload, at)
+            at += 27
         except (StructError, IndexError):
             raise Truncated("ReplicaIdRequest ends too early") from None
         if at != size:
             raise TrailingBytes(f"{size - at} bytes follow ReplicaIdRequest")
-        return cls(replica_id)
+        return cls(replica_id, cluster_id, broker_epoch, meant_broker, purpose, key)
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
         """The message at `offset` and where it ends. Raises WireError."""
         if version != 0:
             raise UnsupportedVersion(f"ReplicaIdRequest has no version {version}; known: 0")
+        size = len(payload)
         at = offset
         try:
-            (replica_id,) = _read_H(payload, at)
-            at += 2
+            replica_id, cluster_id_length = _read_HB(payload, at)
+            at += 3
+            end = at + cluster_id_length
+            if end > size:
+                raise Truncated("ReplicaIdRequest ends in ReplicaIdRequest.ClusterId")
+            cluster_id = payload[at:end].tobytes().decode("utf-8", "surrogateescape")
+            at = end
+            broker_epoch, meant_broker, purpose, key = _read_QHB16s(payload, at)
+            at += 27
         except (StructError, IndexError):
             raise Truncated("ReplicaIdRequest ends too early") from None
-        return cls(replica_id), at
+        return cls(replica_id, cluster_id, broker_epoch, meant_broker, purpose, key), at
 
     def encode(self, version: int = 0) -> list[Buffer]:
         """The payload, in pieces. Raises OutOfRange, UnsupportedVersion."""
@@ -66,7 +99,12 @@ class ReplicaIdRequest:
         out: list[Buffer] = []
         head = bytearray()
         try:
-            head += _write_H(self.replica_id)
+            cluster_id_utf8 = self.cluster_id.encode("utf-8", "surrogateescape")
+            head += _write_HB(self.replica_id, len(cluster_id_utf8))
+            head += cluster_id_utf8
+            if len(self.key) != 16:
+                raise wrong_size("ReplicaIdRequest.Key", len(self.key), 16)
+            head += _write_QHB16s(self.broker_epoch, self.meant_broker, self.purpose, self.key)
         except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:

@@ -1,0 +1,64 @@
+"""A stretch of a partition's log, as its leader pushes it to a follower: index records and their batches.
+
+It stands in the place of the bundle in a ProduceWithBaseSeqNumRequest of version 0x100. Little-endian:
+`u64 topic_id, u32 leader_epoch, u32 previous_epoch, u64 high_water_mark, u64 log_start, u32 batches`, that
+many records of 64 bytes (`index_record`), and the batches that they describe, back to back, byte for byte as
+the leader stores them. Nothing of them is parsed here.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from tank_protos.errors import OutOfRange, Truncated
+from tank_protos.index_record import RECORD_BYTES
+from tank_protos.wire import Buffer
+
+PUSH_VERSION: Final = 0x100
+"""The client version of a ProduceWithBaseSeqNumRequest that carries stretches."""
+
+_HEAD = Struct("<QIIQQI")
+HEAD_BYTES: Final = _HEAD.size
+_U32_END: Final = 2**32
+
+
+class Stretch(NamedTuple):
+    """Where it begins (the log's end before it + 1) is the base number of the entry that carries it."""
+
+    topic_id: int
+    leader_epoch: int
+    """Of the leader that pushes; none of the records has a higher one."""
+    previous_epoch: int
+    """Of the number before the stretch, in the leader's log; 0: there is none."""
+    high_water_mark: int
+    """The leader's."""
+    log_start: int
+    """The first number that the leader still has, or would give to the next message."""
+    records: Buffer
+    """The packed index records, with the leader's positions; empty: only the numbers above are news."""
+    batches: Buffer
+    """The batches, each with its length before it."""
+
+    def encode(self) -> list[Buffer]:
+        """The bytes, in pieces; records and batches are not copied. Raises OutOfRange."""
+        count, rest = divmod(len(self.records), RECORD_BYTES)
+        if rest or HEAD_BYTES + len(self.records) + len(self.batches) >= _U32_END:
+            raise OutOfRange(f"a stretch of {count} records and {len(self.batches)} bytes of batches")
+        head = _HEAD.pack(*self[:5], count)
+        return [head, self.records, self.batches] if count else [head]
+
+
+def decode(payload: memoryview) -> Stretch:
+    """The stretch that fills `payload`: records and batches are slices of it, which keep it alive.
+
+    Whether they belong together is the follower's to check. Raises Truncated, OutOfRange.
+    """
+    if len(payload) < HEAD_BYTES:
+        raise Truncated(f"a stretch has {len(payload)} bytes; its head alone has {HEAD_BYTES}")
+    topic_id, leader_epoch, previous_epoch, high_water_mark, log_start, count = _HEAD.unpack_from(payload, 0)
+    end = HEAD_BYTES + count * RECORD_BYTES
+    if end > len(payload):
+        raise Truncated(f"a stretch ends before its {count} records")
+    if not count and end != len(payload):
+        raise OutOfRange(f"a stretch without records has {len(payload) - end} bytes of batches")
+    records, batches = payload[HEAD_BYTES:end], payload[end:]
+    return Stretch(topic_id, leader_epoch, previous_epoch, high_water_mark, log_start, records, batches)
