@@ -15,10 +15,6 @@ from tank_node.sessions.session import Session
 _MORE = socket.MSG_MORE
 
 
-class ChunkLost(OSError):
-    """A segment file was shorter than the answer's header said: the connection can only be closed."""
-
-
 class Connection:
     """A socket, its session, and their queues. Times are milliseconds of the monotonic clock."""
 
@@ -146,7 +142,8 @@ class Connection:
                     wanted = min(item.length, budget)
                     count = os.sendfile(self.fd, item.file.fd, item.position, wanted)
                     if not count:
-                        raise ChunkLost(f"{item.length} bytes of a chunk are not in its file")
+                        # The answer's header promised them: the connection can only be closed.
+                        raise OSError(f"{item.length} bytes of a chunk are not in its file")
                     item.skip(count)
                     if not item.length:
                         item.file.release()
