@@ -103,6 +103,19 @@ def wrong_mark(name: str, mark: int) -> OutOfRange:
     return OutOfRange(f"{name} begins with {mark}, which says neither that it is there nor that it is null")
 
 
+def check_unmarked(name: str, mark: bytes, places: list[int], pieces: list[Buffer]) -> None:
+    """Checks an encoded message for a marker where none was meant: what was written at one of `places`, in
+    rising order, must not look like it. Raises OutOfRange."""
+    end = places[-1] + len(mark) if places else 0
+    wire = bytearray()
+    for piece in pieces:
+        if len(wire) >= end:
+            break
+        wire += memoryview(piece)[: end - len(wire)]
+    if any(wire.startswith(mark, place) for place in places):
+        raise OutOfRange(f"what follows {name} begins with {mark.hex()}, which says that {name} is true")
+
+
 def wrong_length(message: str, name: str, length: int, most: int | None = None) -> WireError:
     """A length or count that is below zero, above what its kind can have, or more than the payload holds."""
     if length < 0:

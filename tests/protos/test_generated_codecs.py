@@ -13,7 +13,7 @@ from tank_protos.compiler import corpus
 from tank_protos.compiler.interpreter import lay_out
 from tank_protos.compiler.loading import load_protocol
 from tank_protos.compiler.schema import Kind, Message
-from tank_protos.errors import TrailingBytes, Truncated, WireError
+from tank_protos.errors import OutOfRange, TrailingBytes, Truncated, WireError
 from tank_protos.generated.tank import (
     NOTICES,
     REQUESTS,
@@ -22,8 +22,11 @@ from tank_protos.generated.tank import (
     ConsumeResponse,
     DescribeTopicsResponse,
     DiscoverPartitionsRequest,
+    DiscoverPartitionsResponse,
     ListGroupsResponse,
 )
+from tank_protos.generated.tank.consume_response import FetchedPartition, FetchedTopic
+from tank_protos.generated.tank.discover_partitions_response import DiscoveredPartition
 from tank_protos.wire import Message as WireMessage
 from tests.support.schema_values import as_values, takes_the_rest, values
 
@@ -174,6 +177,23 @@ def test_the_header_length_of_a_consume_answer_must_be_right() -> None:
     payload[0] += 1
     with pytest.raises(WireError, match="Topics has a length of 5; its place is for 6"):
         ConsumeResponse.decode(payload)
+
+
+def test_what_follows_a_marker_that_is_left_out_must_not_look_like_it() -> None:
+    known = FetchedTopic("a", 1, False, [FetchedPartition(partition=7, flag=255)])
+    taken_for_it = FetchedTopic("b", 1, False, [FetchedPartition(partition=65535, flag=255)])
+    ConsumeResponse(0, 1, [known]).encode()
+    with pytest.raises(OutOfRange, match=r"follows FetchedTopic.Unknown begins with ffff"):
+        ConsumeResponse(0, 1, [known, taken_for_it]).encode()
+    # The next topic's name stands there when a topic has no partitions.
+    with pytest.raises(OutOfRange):
+        ConsumeResponse(0, 1, [FetchedTopic("c"), FetchedTopic("\udcff" * 255)]).encode()
+
+
+def test_a_condition_on_a_field_that_is_not_there_does_not_hold() -> None:
+    led_elsewhere = DiscoveredPartition(5, 9, reason=0xFC, leader_ipv4=bytes(4), leader_port=1)
+    wire = b"".join(DiscoverPartitionsResponse(1, "t", [led_elsewhere]).encode())
+    assert DiscoverPartitionsResponse.decode(wire).partitions == [DiscoveredPartition(5, 9)]
 
 
 def test_every_seed_is_valid() -> None:

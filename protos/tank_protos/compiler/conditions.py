@@ -1,6 +1,12 @@
-"""Parses `when`: comparisons of earlier integer fields with numbers, joined by `and` and `or`."""
+"""Parses `when`: comparisons of earlier integer fields with numbers, joined by `and` and `or`.
+
+A comparison with a field that is not there itself does not hold, whatever that field's value is in memory:
+readers never saw it.
+"""
 
 import re
+from collections.abc import Iterator
+from itertools import chain, product
 from typing import Final
 
 from tank_protos.compiler.errors import DefinitionError, Place
@@ -31,11 +37,25 @@ class Scope:
 
 def parse(text: str, scope: Scope, place: Place, subject: str) -> Condition:
     """Raises DefinitionError: a text that is no condition, a field that is not there or is no number."""
-    alternatives = [
-        [_comparison(part, text, scope, place, subject) for part in re.split(r"\band\b", alternative)]
-        for alternative in re.split(r"\bor\b", text)
-    ]
+    alternatives: list[list[Comparison]] = []
+    for alternative in re.split(r"\bor\b", text):
+        parts = re.split(r"\band\b", alternative)
+        together = [_comparison(part, text, scope, place, subject) for part in parts]
+        alternatives.extend(_where_fields_are(together))
     return Condition(text, alternatives)
+
+
+def _where_fields_are(together: list[Comparison]) -> Iterator[list[Comparison]]:
+    """Comparisons that hold together, behind those that say whether the fields that they name are there."""
+    there: list[list[list[Comparison]]] = [
+        one.field.when.alternatives if one.field.when is not None else [[]] for one in together
+    ]
+    for before in product(*there):
+        found: list[Comparison] = []
+        for one in [*chain.from_iterable(before), *together]:
+            if one not in found:
+                found.append(one)
+        yield found
 
 
 def _comparison(part: str, text: str, scope: Scope, place: Place, subject: str) -> Comparison:

@@ -36,6 +36,8 @@ class EncodeEmitter:
         self.uses: set[str] = set()
         self.head = "head"
         """The bytearray that is being filled: the tagged fields have their own."""
+        self.unmarked: list[tuple[str, str, bytes]] = []
+        """Markers: the field's name, the list of places where it was left out, and its bytes."""
 
     def emit(self) -> None:
         root = self.message.root
@@ -47,6 +49,10 @@ class EncodeEmitter:
                 self._version()
             inside = len(self.out.lines)
             StructWriter(self, root, "self").emit()
+            for name, places, mark in self.unmarked:
+                self.out.insert(inside, f"{places}: list[int] = []")
+                self.out.line(f'check_unmarked("{name}", {mark!r}, {places}, [*out, head])')
+                self.uses.add("check_unmarked")
         if len(self.out.lines) == inside:
             del self.out.lines[before:]
             self.out.line("return []")
@@ -145,7 +151,7 @@ class StructWriter:
         elif isinstance(kind, Text):
             self.lengths.text(field, kind, value)
         elif isinstance(kind, Marker):
-            self._marker(kind, value)
+            self._marker(field, kind, value)
         elif isinstance(kind, Bytes):
             self.lengths.bytes(field, kind, value)
         elif isinstance(kind, Array):
@@ -208,11 +214,15 @@ class StructWriter:
         patch = self.formats.name("patch", scalar.code)
         self.out.line(f"{patch}(head, {at}, len(head) - {at} - {scalar.size})")
 
-    def _marker(self, kind: Marker, value: str) -> None:
+    def _marker(self, field: Field, kind: Marker, value: str) -> None:
         self.flush()
         written = kind.wire_form(little_endian=self.message.little_endian)
         self.out.line(f"if {value}:")
-        self.out.line(f"    {self.owner.head} += {written!r}")
+        self.out.line(f"    head += {written!r}")
+        places = self.owner.locals.take(f"without_{field.python_name}")
+        self.out.line("else:")
+        self.out.line(f"    {places}.append(sum(map(len, out)) + len(head))")
+        self.owner.unmarked.append((self.place(field), places, written))
 
     def inner(self, struct: Struct, subject: str) -> "StructWriter":
         """The writer of a struct inside this one."""

@@ -27,6 +27,7 @@ _IMPORTS = (
     ("tank_protos.tagged", "wrong_tag"),
     ("tank_protos.wire", "Buffer"),
     ("tank_protos.wire", "check_prefix"),
+    ("tank_protos.wire", "check_unmarked"),
     ("tank_protos.wire", "no_place"),
     ("tank_protos.wire", "unencodable"),
     ("tank_protos.wire", "wrong_length"),

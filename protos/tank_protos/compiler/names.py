@@ -44,7 +44,7 @@ _TAKEN_LOCALS: Final = frozenset(
     }
     | {"starmap", "pack", "unpack_from", "encode_varint", "read_varint", "dataclass", "field"}
     | {"check_prefix", "no_place", "unencodable", "wrong_null", "wrong_size", "wrong_length", "wrong_tag"}
-    | {"wrong_mark"}
+    | {"wrong_mark", "check_unmarked"}
     | {"keep_unknown", "read_tag", "read_unknown", "write_tags"}
 )
 """What generated functions use themselves, and what their modules import."""

@@ -9,7 +9,7 @@ from struct import error as StructError
 from typing import ClassVar, Self
 
 from tank_protos.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire import Buffer, unencodable, wrong_size
+from tank_protos.wire import Buffer, check_unmarked, unencodable, wrong_size
 
 _read_4sH = Struct("<4sH").unpack_from
 _write_4sH = Struct("<4sH").pack
@@ -304,6 +304,7 @@ class ConsumeResponse:
         out: list[Buffer] = []
         head = bytearray()
         try:
+            without_unknown: list[int] = []
             header_length_at = len(head)
             head += _write_IIB(0, self.request_id, len(self.topics))
             for fetched_topic in self.topics:
@@ -313,6 +314,8 @@ class ConsumeResponse:
                 head += _write_B(fetched_topic.partition_count)
                 if fetched_topic.unknown:
                     head += b"\xff\xff"
+                else:
+                    without_unknown.append(sum(map(len, out)) + len(head))
                 if not fetched_topic.unknown:
                     if len(fetched_topic.partitions) != fetched_topic.partition_count:
                         raise wrong_size(
@@ -346,6 +349,7 @@ class ConsumeResponse:
                 out.append(head)
                 out.append(chunks)
                 head = bytearray()
+            check_unmarked("FetchedTopic.Unknown", b"\xff\xff", without_unknown, [*out, head])
         except (StructError, UnicodeEncodeError) as error:
             raise unencodable(self, error) from None
         if head:

@@ -103,7 +103,11 @@ class DiscoverPartitionsResponse:
                     at += 1
                 discovered_partition_leader_ipv4: bytes = b"\x00\x00\x00\x00"
                 discovered_partition_leader_port: int = 0
-                if discovered_partition_reason == 252:
+                if (
+                    discovered_partition_first_available == 18446744073709551615
+                    and discovered_partition_high_water_mark == 18446744073709551615
+                    and discovered_partition_reason == 252
+                ):
                     discovered_partition_leader_ipv4, discovered_partition_leader_port = _read_4sH(
                         payload, at
                     )
@@ -158,7 +162,11 @@ class DiscoverPartitionsResponse:
                     at += 1
                 discovered_partition_leader_ipv4: bytes = b"\x00\x00\x00\x00"
                 discovered_partition_leader_port: int = 0
-                if discovered_partition_reason == 252:
+                if (
+                    discovered_partition_first_available == 18446744073709551615
+                    and discovered_partition_high_water_mark == 18446744073709551615
+                    and discovered_partition_reason == 252
+                ):
                     discovered_partition_leader_ipv4, discovered_partition_leader_port = _read_4sH(
                         payload, at
                     )
@@ -194,7 +202,11 @@ class DiscoverPartitionsResponse:
                     and discovered_partition.high_water_mark == 18446744073709551615
                 ):
                     head += _write_B(discovered_partition.reason)
-                if discovered_partition.reason == 252:
+                if (
+                    discovered_partition.first_available == 18446744073709551615
+                    and discovered_partition.high_water_mark == 18446744073709551615
+                    and discovered_partition.reason == 252
+                ):
                     if len(discovered_partition.leader_ipv4) != 4:
                         raise wrong_size(
                             "DiscoveredPartition.LeaderIpv4", len(discovered_partition.leader_ipv4), 4
