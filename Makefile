@@ -17,8 +17,9 @@ FRAMES ?= 1000000
 SHORT_FRAMES ?= 50000
 SANITIZED_FRAMES ?= 200000
 KILLS ?= 200
+SEEDS ?= 200
 
-.PHONY: help setup kernel run check unit unit-pure test fuzz fuzz-short fuzz-sanitized crash long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel run check unit unit-pure test fuzz fuzz-short fuzz-sanitized crash sim mutants long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,6 +96,12 @@ fuzz-sanitized: $(VENV)/.ready-dev ## bad frames over a kernel that watches its 
 crash: $(VENV)/.ready-dev ## kill -9 the broker under load, again and again (KILLS=N)
 	@TANK_KILLS=$(KILLS) pytest -q -m crash tests/crash
 
+sim: $(VENV)/.ready-dev ## a cluster in a simulated world full of faults (SEEDS=N, SEED=N for one again)
+	@TANK_KERNEL=pure $(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+mutants: $(VENV)/.ready-dev ## break the code on purpose, one line at a time: the simulator must see each
+	@TANK_KERNEL=pure $(BIN)/python -m tests.simulation.mutants
+
 long: $(VENV)/.ready-dev ## the long forms of single tests, for the night
 	@pytest -q -n 2 --timeout 3000 -m long
 
@@ -121,4 +128,4 @@ ci: check test unit-pure fuzz-short wheel run ## what CI runs
 
 clean: ## remove the environment and what was built
 	@rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -f */tank_*/compiled/*.so */tank_*/compiled/built.json
+	rm -rf */tank_*/compiled/*.so */tank_*/compiled/built.json node/tank_node/compiled

@@ -1,0 +1,217 @@
+"""What goes wrong, when, and how long: chosen by chance, within what the design promises to survive.
+
+A fault is counted by its kind. Those that no promise covers are left out: two emptied controllers at once,
+a disk that forgets what it has synced.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tests.simulation.disks import SimulatedDisk
+from tests.simulation.network import Network
+from tests.simulation.world import MS, SECOND, Life, World
+
+
+class Machine(Protocol):
+    """A computer with a disk and at most one process on it."""
+
+    name: str
+    disk: SimulatedDisk
+    life: Life | None
+
+    def start(self) -> None: ...
+
+    def end(self, power: bool) -> None: ...
+
+
+@dataclass(slots=True)
+class Plan:
+    """How bad it gets in this story: how often each kind of fault comes, beside the others."""
+
+    pause_us: int
+    """Between two faults, about."""
+    weights: dict[str, float] = field(default_factory=dict)
+
+
+KINDS = (
+    "kill",
+    "power loss",
+    "power loss of all",
+    "freeze",
+    "end between two writes",
+    "partition",
+    "one-way partition",
+    "broken streams",
+    "failed fsync",
+    "full disk",
+    "emptied disk",
+)
+
+
+def plan(world: World) -> Plan:
+    """Some kinds are frequent, some rare, some don't come at all."""
+    weights = {kind: world.random.choice((0.0, 0.3, 1.0, 1.0, 3.0)) for kind in KINDS}
+    weights["power loss of all"] = min(weights["power loss of all"], 0.3)
+    return Plan(world.random.choice((300, 1000, 2500, 5000)) * MS, weights)
+
+
+class Faults:
+    """Makes them."""
+
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        machines: Sequence[Machine],
+        plan: Plan,
+        empty: Callable[[Machine], bool],
+    ) -> None:
+        """`empty` takes away a disk's content where that is a fault that must be survived now."""
+        self.world = world
+        self.network = network
+        self.machines = machines
+        self.plan = plan
+        self.active = False
+        self._empty = empty
+        self._kinds = [kind for kind in KINDS if plan.weights[kind]]
+        self._weights = [plan.weights[kind] for kind in self._kinds]
+        self._makers: dict[str, Callable[[Machine], None]] = {
+            "kill": lambda machine: self._end(machine, power=False),
+            "power loss": lambda machine: self._end(machine, power=True),
+            "power loss of all": self._end_all,
+            "freeze": self._freeze,
+            "end between two writes": self._end_between_writes,
+            "partition": lambda machine: self._cut(machine, one_way=False),
+            "one-way partition": lambda machine: self._cut(machine, one_way=True),
+            "broken streams": self._break_streams,
+            "failed fsync": self._fail_sync,
+            "full disk": self._fill,
+            "emptied disk": self._empty_disk,
+        }
+
+    def begin(self) -> None:
+        """From now on."""
+        self.active = True
+        self._next()
+
+    def stop(self) -> None:
+        """No more; what is broken is mended, who is down is started."""
+        self.active = False
+        self.network.heal()
+        for machine in self.machines:
+            machine.disk.capacity_bytes = None
+            machine.disk.stop_at = None
+            machine.disk.failing_syncs = 0
+            if machine.life is None:
+                machine.start()
+            elif machine.life.frozen:
+                self.world.thaw(machine.life)
+
+    def watch(self) -> None:
+        """Starts what isn't running and isn't planned to be: a supervisor, as every platform has one."""
+        for machine in self.machines:
+            if machine.life is None and self.active and self.world.chance(0.5):
+                machine.start()
+
+    def _next(self) -> None:
+        if not self.active:
+            return
+        self.world.after(self.world.between(1, 2 * self.plan.pause_us), None, self._next)
+        if not self._kinds:
+            return
+        kind = self.world.random.choices(self._kinds, self._weights)[0]
+        self._makers[kind](self.world.random.choice(self.machines))
+
+    def _end(self, machine: Machine, *, power: bool) -> None:
+        if machine.life is None:
+            return
+        self.world.fault("power loss" if power else "kill", "of %s", machine.name)
+        machine.end(power)
+        self._start_again(machine)
+
+    def _start_again(self, machine: Machine) -> None:
+        """At once (faster than anybody notices), soon, or after everybody has noticed."""
+        delay = self.world.random.choice((0, 20 * MS, 300 * MS, 3 * SECOND, 8 * SECOND))
+        self.world.after(delay, None, lambda: self._start(machine))
+
+    def _start(self, machine: Machine) -> None:
+        if machine.life is None:
+            machine.start()
+
+    def _end_all(self, _: Machine) -> None:
+        self.world.fault("power loss of all")
+        for machine in self.machines:
+            if machine.life is not None:
+                machine.end(True)
+            self._start_again(machine)
+
+    def _freeze(self, machine: Machine) -> None:
+        life = machine.life
+        if life is None or life.frozen:
+            return
+        self.world.fault("freeze", "of %s", machine.name)
+        life.frozen = True
+        delay = self.world.random.choice((50 * MS, 700 * MS, 3 * SECOND, 12 * SECOND))
+        self.world.after(delay, None, lambda: self._thaw(life))
+
+    def _thaw(self, life: Life) -> None:
+        if life.alive and life.frozen:
+            self.world.say(life.name, "goes on")
+            self.world.thaw(life)
+
+    def _end_between_writes(self, machine: Machine) -> None:
+        if machine.life is not None:
+            power = self.world.chance(0.5)
+            kind = "power loss between two writes" if power else "kill between two writes"
+            self.world.fault(kind, "of %s", machine.name)
+            machine.disk.stop_soon(self.world.between(0, 12), power=power)
+
+    def _cut(self, machine: Machine, *, one_way: bool) -> None:
+        if self.network.cuts:
+            self.world.say("FAULT", "the network heals")
+            self.network.heal()
+            return
+        names = [other.name for other in self.machines]
+        alone = [machine.name]
+        if self.world.chance(0.3):
+            alone = [name for name in names if self.world.chance(0.5)] or alone
+        others = [name for name in names if name not in alone]
+        if self.world.chance(0.2) and others:
+            others = [self.world.random.choice(others)]
+        if one_way and self.world.chance(0.5):
+            alone, others = others, alone
+        self.world.fault(
+            "one-way partition" if one_way else "partition", "%s from %s", tuple(alone), tuple(others)
+        )
+        self.network.cut(alone, others, one_way=one_way)
+        delay = self.world.random.choice((100 * MS, SECOND, 5 * SECOND, 15 * SECOND))
+        self.world.after(delay, None, self.network.heal)
+
+    def _break_streams(self, machine: Machine) -> None:
+        self.world.fault("broken streams", "of %s", machine.name)
+        for stream in list(self.network.streams.values()):
+            if machine.name in (stream.near.machine, stream.far.machine) and self.world.chance(0.6):
+                stream.reset()
+
+    def _fail_sync(self, machine: Machine) -> None:
+        if machine.life is not None:
+            self.world.fault("failed fsync", "at %s", machine.name)
+            machine.disk.failing_syncs += 1
+
+    def _fill(self, machine: Machine) -> None:
+        disk = machine.disk
+        if disk.capacity_bytes is not None:
+            return
+        self.world.fault("full disk", "at %s", machine.name)
+        disk.capacity_bytes = disk.used_bytes + self.world.between(0, 600)
+        self.world.after(self.world.between(100 * MS, 5 * SECOND), None, lambda: _make_room(disk))
+
+    def _empty_disk(self, machine: Machine) -> None:
+        if self._empty(machine):
+            self.world.fault("emptied disk", "of %s", machine.name)
+            self._start_again(machine)
+
+
+def _make_room(disk: SimulatedDisk) -> None:
+    disk.capacity_bytes = None

@@ -1,0 +1,121 @@
+"""What the replicated state machine promises: one history, the same everywhere, that nobody sees go back.
+
+The log orders all commands, so linearizability is a matter of indexes: what is answered was at a later place
+than everything that was answered before it was asked, and a read sees at least as far.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tank_controller.cluster_state import ClusterState
+from tank_controller.outcome import Outcome
+from tank_protos.generated import control_pb2 as pb
+from tests.simulation.world import World, must
+
+PartitionKey = tuple[int, int]
+"""(topic id, partition)"""
+
+
+@dataclass(slots=True)
+class Reign:
+    """Of one partition: what the controller said of it last, and who led in which epoch."""
+
+    partition_epoch: int = -1
+    leader_epoch: int = 0
+    leader: int = 0
+    led: dict[int, int] = field(default_factory=dict)
+    """By leader epoch."""
+
+
+class MetadataBooks:
+    """The books of one story."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.entries: dict[int, tuple[bytes, bytes, int]] = {}
+        """By index: the command, the delta that it made, the error that it was refused with."""
+        self.last_index = 0
+        self.snapshots: dict[int, bytes] = {}
+        self.reigns: dict[PartitionKey, Reign] = {}
+        self.settled = 0
+        """The greatest index that anybody was told of."""
+        self.refusals: Counter[str] = Counter()
+
+    # --- the state machine ---
+
+    def applied(self, who: str, state: ClusterState, index: int, data: bytes, outcome: Outcome) -> None:
+        """A controller has applied an entry."""
+        error = int(outcome.rejection.error) if outcome.rejection is not None else 0
+        made = data, outcome.delta.SerializeToString(deterministic=True), error
+        known = self.entries.setdefault(index, made)
+        must(known == made, "%s makes something else out of entry %s than others did", who, index)
+        if index > self.last_index:
+            self.last_index = index
+            if outcome.rejection is not None:
+                self.refusals[outcome.rejection.error.name] += 1
+            self._check_delta(state, outcome.delta)
+
+    def snapshot_made(self, who: str, index: int, data: bytes) -> None:
+        """The state after an entry is the same bytes at everybody, however it came about."""
+        must(
+            self.snapshots.setdefault(index, data) == data, "%s has another state after entry %s", who, index
+        )
+
+    def _check_delta(self, state: ClusterState, delta: pb.Delta) -> None:
+        for topic in delta.topics:
+            for partition in topic.partitions:
+                self._check_partition(state, topic.topic_id, partition)
+
+    def _check_partition(self, state: ClusterState, topic_id: int, partition: pb.Partition) -> None:
+        key = topic_id, partition.partition
+        reign = self.reigns.setdefault(key, Reign())
+        where = f"{topic_id}/{partition.partition} at entry {state.index}"
+        must(partition.partition_epoch >= reign.partition_epoch, "the partition epoch of %s goes back", where)
+        must(partition.leader_epoch >= reign.leader_epoch, "the leader epoch of %s goes back", where)
+        changed = partition.leader != reign.leader or partition.leader_epoch != reign.leader_epoch
+        if changed:
+            must(
+                partition.partition_epoch > reign.partition_epoch,
+                "the leader of %s changed, and its partition epoch didn't",
+                where,
+            )
+            must(
+                partition.leader == 0 or partition.leader_epoch > reign.leader_epoch,
+                "%s has a new leader in an old epoch",
+                where,
+            )
+        reign.partition_epoch = partition.partition_epoch
+        reign.leader_epoch, reign.leader = partition.leader_epoch, partition.leader
+        if partition.leader:
+            first = reign.led.setdefault(partition.leader_epoch, partition.leader)
+            must(first == partition.leader, "%s has two leaders in epoch %s", where, partition.leader_epoch)
+            must(partition.leader in partition.in_sync, "the leader of %s is not in sync", where)
+        must(len(set(partition.in_sync)) == len(partition.in_sync), "%s counts a replica twice", where)
+        must(set(partition.in_sync) <= set(partition.replicas), "%s has a stranger in sync", where)
+
+    # --- those who ask ---
+
+    def begins(self) -> int:
+        """Somebody asks; give this back with the answer."""
+        return self.settled
+
+    def told_of_write(self, since: int, index: int, command: bytes) -> None:
+        """Somebody is told that its command was applied as this entry."""
+        entry = self.entries.get(index)
+        must(
+            entry is not None and entry[0] == command,
+            "entry %s, which was acknowledged, is another one",
+            index,
+        )
+        must(
+            index > since,
+            "a command was applied as entry %s, before entry %s that came before it",
+            index,
+            since,
+        )
+        self.settled = max(self.settled, index)
+
+    def told_of_read(self, since: int, seen: int) -> None:
+        """Somebody was shown the state after entry `seen`."""
+        must(seen >= since, "a read saw entry %s, after another had seen entry %s", seen, since)
+        self.settled = max(self.settled, seen)

@@ -1,0 +1,181 @@
+"""The simulated network: messages that may be lost, late and doubled, and ordered streams that may break.
+
+Who may reach whom is by name of the machine. A cut holds one way or both. Messages of their own (Raft's)
+vanish in a cut; what is on a stream waits for its end, as TCP's retransmissions do, until somebody gives up.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.simulation.world import MS, Life, World
+
+
+@dataclass(slots=True)
+class Weather:
+    """How good the network is, in this story."""
+
+    loss: float = 0.0
+    doubled: float = 0.0
+    slow: float = 0.0
+    """How often a message takes up to `slow_us`."""
+    slow_us: int = 300 * MS
+    usual_us: int = MS
+
+    def delay(self, world: World) -> int:
+        """Of one message."""
+        if self.slow and world.chance(self.slow):
+            return world.between(0, self.slow_us)
+        return world.between(50, self.usual_us)
+
+
+class Network:
+    """All ways between machines."""
+
+    def __init__(self, world: World, weather: Weather) -> None:
+        self.world = world
+        self.weather = weather
+        self.cuts: set[tuple[str, str]] = set()
+        """(from, to) that nothing gets through."""
+        self.streams: dict[int, Stream] = {}
+        """That are open, in the order in which they were."""
+        self._numbers = 0
+
+    # --- cuts ---
+
+    def cut(self, alone: list[str], others: list[str], *, one_way: bool) -> None:
+        """From now on nothing goes from the first to the second, nor, unless `one_way`, back."""
+        for near in alone:
+            for far in others:
+                if near != far:
+                    self.cuts.add((near, far))
+                    if not one_way:
+                        self.cuts.add((far, near))
+
+    def heal(self) -> None:
+        """Everybody reaches everybody; what waited on streams goes on."""
+        self.cuts.clear()
+        for stream in list(self.streams.values()):
+            stream.go_on()
+
+    def reaches(self, source: str, target: str) -> bool:
+        """Whether something sent now gets there."""
+        return (source, target) not in self.cuts
+
+    # --- messages of their own ---
+
+    def post(self, source: str, target: str, deliver: Callable[[], None]) -> None:
+        """Sends a message that may be lost, late, overtaken or doubled. `deliver` finds out who is there."""
+        world, weather = self.world, self.weather
+        copies = 1
+        if weather.doubled and world.chance(weather.doubled):
+            copies = 2
+        for _ in range(copies):
+            if weather.loss and world.chance(weather.loss):
+                continue
+            world.after(weather.delay(world), None, lambda: self._arrive(source, target, deliver))
+
+    def _arrive(self, source: str, target: str, deliver: Callable[[], None]) -> None:
+        if self.reaches(source, target):
+            deliver()
+
+    # --- streams ---
+
+    def stream(self, near: "End", far: "End") -> "Stream":
+        """A connection that is open from now on."""
+        self._numbers += 1
+        stream = Stream(self, self._numbers, near, far)
+        self.streams[stream.number] = stream
+        return stream
+
+
+@dataclass(slots=True)
+class End:
+    """One side of a stream: whose it is, and what it is told."""
+
+    machine: str
+    life: Life
+    received: Callable[[object], None]
+    broken: Callable[[], None]
+    """The other side is gone, or the network says so. Told once, and never before what came earlier."""
+    open: bool = True
+    arrives: int = 0
+    """When the last thing on its way here arrives: order is kept."""
+    waiting: list[object] | None = None
+    """What a cut holds up, oldest first."""
+
+
+_GONE = object()
+"""On its way to tell an end that the other one is closed."""
+
+
+class Stream:
+    """An ordered connection between two lives."""
+
+    __slots__ = ("_network", "far", "near", "number")
+
+    def __init__(self, network: Network, number: int, near: End, far: End) -> None:
+        self._network = network
+        self.number = number
+        self.near = near
+        self.far = far
+
+    def send(self, sender: End, data: object) -> None:
+        """Takes it; whether it ever arrives is another matter."""
+        if sender.open:
+            self._carry(sender, self.far if sender is self.near else self.near, data)
+
+    def close(self, closer: End) -> None:
+        """One side ends it; the other is told after what was sent before. Harmless again."""
+        if not closer.open:
+            return
+        closer.open = False
+        self._carry(closer, self.far if closer is self.near else self.near, _GONE)
+        self._forget()
+
+    def reset(self) -> None:
+        """The network breaks it: what is on its way is lost, both sides are told."""
+        for end in (self.near, self.far):
+            if end.open:
+                end.arrives = 0
+                end.waiting = None
+                self._plan(end, _GONE)
+
+    def died(self, end: End, *, tell: bool) -> None:
+        """A side's process is gone. `tell`: its system says so to the other one, if it has power."""
+        if end.open and tell:
+            self.close(end)
+        end.open = False
+        self._forget()
+
+    def go_on(self) -> None:
+        """What a cut held up goes on, if that cut has ended."""
+        for sender, end in ((self.near, self.far), (self.far, self.near)):
+            if end.waiting and self._network.reaches(sender.machine, end.machine):
+                waiting, end.waiting = end.waiting, None
+                for data in waiting:
+                    self._plan(end, data)
+
+    def _carry(self, sender: End, end: End, data: object) -> None:
+        if end.waiting or not self._network.reaches(sender.machine, end.machine):
+            end.waiting = [*(end.waiting or ()), data]
+        else:
+            self._plan(end, data)
+
+    def _plan(self, end: End, data: object) -> None:
+        world = self._network.world
+        end.arrives = max(end.arrives + 1, world.now + self._network.weather.delay(world))
+        world.at(end.arrives, end.life, lambda: self._arrive(end, data))
+
+    def _arrive(self, end: End, data: object) -> None:
+        if not end.open:
+            return
+        if data is _GONE:
+            end.open = False
+            self._forget()
+            end.broken()
+        else:
+            end.received(data)
+
+    def _forget(self) -> None:
+        if not (self.near.open or self.far.open):
+            self._network.streams.pop(self.number, None)

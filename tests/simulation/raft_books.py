@@ -1,0 +1,194 @@
+"""What Raft promises, checked against books of all that was ever written, voted, elected and committed.
+
+The books belong to the world, not to a process: they remember what crashes and emptied disks forget. Each
+event is checked for what it touched, so a violation is seen at the event that made it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tank_controller.raft.core import Raft
+from tank_controller.raft.messages import (
+    Append,
+    Entry,
+    EntryKind,
+    HardState,
+    Message,
+    NodeId,
+    Snapshot,
+    VoteAnswer,
+)
+from tank_controller.raft.quorum import majority
+from tank_controller.raft.state import Role
+from tank_controller.raft_replay import Stored
+from tests.simulation.world import World, must
+
+
+@dataclass(slots=True)
+class Kept:
+    """What one disk holds for sure."""
+
+    base: int = 0
+    """A snapshot, or nothing, stands for everything up to here."""
+    terms: dict[int, int] = field(default_factory=dict)
+    """By index, behind the base."""
+    hard: HardState = field(default_factory=HardState)
+
+    def has(self, index: int, term: int) -> bool:
+        """Whether this entry is here."""
+        return index <= self.base or self.terms.get(index) == term
+
+
+class Node(Protocol):
+    """A running controller, as far as these books look at it."""
+
+    name: str
+    own: NodeId
+    seen_commit: int
+    seen_term: int
+
+    @property
+    def raft(self) -> Raft: ...
+
+
+class RaftBooks:
+    """The books of one story."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.disks: dict[NodeId, Kept] = {}
+        """All that ever were, emptied ones too."""
+        self.leaders: dict[int, NodeId] = {}
+        """By term."""
+        self.votes: dict[tuple[int, NodeId], NodeId] = {}
+        """(term, voter): whom it voted for."""
+        self.written: dict[tuple[int, int], tuple[bytes, int]] = {}
+        """(index, term) of every entry that was ever sent or on a disk: its data, and the term before it."""
+        self.committed: dict[int, Entry] = {}
+        self.last_committed = 0
+
+    # --- disks ---
+
+    def opened(self, own: NodeId, stored: Stored) -> None:
+        """A process found this on its disk. What it had promised must be there."""
+        before = self.disks.get(own)
+        base, term, _ = stored.base
+        kept = Kept(base, {entry.index: entry.term for entry in stored.entries}, stored.hard)
+        if before is not None:
+            must(
+                stored.hard.term >= before.hard.term,
+                "the disk of %s forgot term %s",
+                own,
+                before.hard.term,
+            )
+            same_term = stored.hard.term == before.hard.term
+            must(
+                not (same_term and before.hard.vote) or stored.hard.vote == before.hard.vote,
+                "the disk of %s forgot its vote in term %s",
+                own,
+                before.hard.term,
+            )
+        self.disks[own] = kept
+        self._match(term, stored.entries)
+
+    def persisted(
+        self, own: NodeId, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[Entry]
+    ) -> None:
+        """A disk has said that it holds this."""
+        kept = self.disks.setdefault(own, Kept())
+        if hard is not None:
+            kept.hard = hard
+        if snapshot is not None:
+            kept.base = snapshot.meta.index
+            kept.terms = {}
+        if entries:
+            first = entries[0].index
+            if kept.terms and max(kept.terms) >= first:
+                kept.terms = {index: term for index, term in kept.terms.items() if index < first}
+            for entry in entries:
+                kept.terms[entry.index] = entry.term
+            self._match(self._term_before(first, kept), entries)
+
+    def _term_before(self, index: int, kept: Kept) -> int | None:
+        return kept.terms.get(index - 1)
+
+    # --- messages ---
+
+    def sent(self, message: Message) -> None:
+        """A message leaves."""
+        body = message.body
+        if isinstance(body, VoteAnswer) and body.granted and not body.pre:
+            voted = self.votes.setdefault((message.term, message.sender), message.target)
+            must(voted == message.target, "%s votes twice in term %s", message.sender, message.term)
+        elif isinstance(body, Append) and body.entries:
+            self._match(body.prev_term, body.entries)
+
+    def _match(self, previous: int | None, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if previous is not None:
+                known = self.written.setdefault((entry.index, entry.term), (entry.data, previous))
+                must(
+                    known == (entry.data, previous),
+                    "two different logs up to entry %s of term %s",
+                    entry.index,
+                    entry.term,
+                )
+            previous = entry.term
+
+    # --- nodes ---
+
+    def check(self, node: Node) -> None:
+        """What has to hold at a node that something just happened to."""
+        raft = node.raft
+        log = raft.log
+        must(log.commit >= node.seen_commit, "the commit of %s goes back", node.name)
+        if raft.role is Role.LEADER and raft.term > node.seen_term:
+            self._check_leader(node)
+        if log.commit > node.seen_commit:
+            self._check_commit(node)
+
+    def _check_leader(self, node: Node) -> None:
+        raft = node.raft
+        node.seen_term = raft.term
+        self.world.counts["controller elections"] += 1
+        self.world.say(node.name, "leads in term %s", raft.term)
+        first = self.leaders.setdefault(raft.term, raft.own)
+        must(first == raft.own, "term %s has two leaders, %s and %s", raft.term, first, raft.own)
+        for index, entry in self.committed.items():
+            there = index <= raft.log.base_index or raft.log.term(index) == entry.term
+            must(
+                there, "%s leads in term %s without entry %s, which is committed", node.name, raft.term, index
+            )
+
+    def _check_commit(self, node: Node) -> None:
+        log = node.raft.log
+        for index in range(max(node.seen_commit, log.base_index) + 1, log.commit + 1):
+            entry = log.entries[index - log.base_index - 1]
+            known = self.committed.get(index)
+            if known is None:
+                self._check_durable(node, entry)
+                self.committed[index] = known = entry
+                self.last_committed = max(self.last_committed, index)
+            must(
+                (known.term, known.data) == (entry.term, entry.data),
+                "%s commits another entry %s than others did",
+                node.name,
+                index,
+            )
+        node.seen_commit = log.commit
+
+    def _check_durable(self, node: Node, entry: Entry) -> None:
+        if entry.index == 1 and entry.kind is EntryKind.CONFIGURATION:
+            return  # a cluster's founding is committed from the start
+        voters = node.raft.configuration.voters
+        holding = sum(
+            voter in self.disks and self.disks[voter].has(entry.index, entry.term) for voter in voters
+        )
+        must(
+            holding >= majority(len(voters)),
+            "entry %s is committed, and on %s of %s disks",
+            entry.index,
+            holding,
+            len(voters),
+        )
