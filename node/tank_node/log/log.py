@@ -12,7 +12,7 @@ import contextlib
 import logging
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from tank_node.log import compaction, maintenance, mend, recovery, scrub, truncation
 from tank_node.log.append import AppendableLog, LogState
@@ -23,14 +23,14 @@ from tank_node.log.reading import stretch_from
 from tank_node.log.segment import Segment, Stretch
 from tank_node.log.settings import LogSettings
 
-__all__ = ["LogState", "PartitionLog"]
+__all__: Final = ["LogState", "PartitionLog"]
 
 logger = logging.getLogger(__name__)
 
-_DAMAGED = LogState.DAMAGED
-_CLOSED = LogState.CLOSED
+_DAMAGED: Final = LogState.DAMAGED
+_CLOSED: Final = LogState.CLOSED
 
-_CURSORS = 256
+_CURSORS: Final = 256
 """Places in one partition that are remembered, for consumers that read on from there."""
 
 
@@ -107,6 +107,13 @@ class PartitionLog(AppendableLog):
             del cursors[next(iter(cursors))]
         cursors[stretch.last + 1] = (segment, taken[1])
         return stretch
+
+    def remember_place(self, number: int, segment: Segment, i: int) -> None:
+        """A read that begins at this number finds record `i` there; for those who read in another way."""
+        cursors = self.cursors
+        if len(cursors) >= _CURSORS:
+            del cursors[next(iter(cursors))]
+        cursors[number] = (segment, i)
 
     def _check(self, segment: Segment, number: int, i: int, taken: tuple[Stretch, int] | None) -> None:
         """Nothing found is believed only when the record that says so is good."""
