@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Command(_message.Message):
-    __slots__ = ("now_ms", "register_broker", "create_topic", "alter_topic", "delete_topic", "init_producer", "commit_positions")
+    __slots__ = ("now_ms", "register_broker", "create_topic", "alter_topic", "delete_topic", "init_producer", "commit_positions", "fence_broker", "unfence_broker", "set_broker", "remove_broker", "change_in_sync", "report_failed", "elect_leader", "elect_lossy", "reassign", "finish_reassign", "cancel_reassign", "found_cluster")
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     REGISTER_BROKER_FIELD_NUMBER: _ClassVar[int]
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +16,18 @@ class Command(_message.Message):
     DELETE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     INIT_PRODUCER_FIELD_NUMBER: _ClassVar[int]
     COMMIT_POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    FENCE_BROKER_FIELD_NUMBER: _ClassVar[int]
+    UNFENCE_BROKER_FIELD_NUMBER: _ClassVar[int]
+    SET_BROKER_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_BROKER_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_IN_SYNC_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FAILED_FIELD_NUMBER: _ClassVar[int]
+    ELECT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    ELECT_LOSSY_FIELD_NUMBER: _ClassVar[int]
+    REASSIGN_FIELD_NUMBER: _ClassVar[int]
+    FINISH_REASSIGN_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_REASSIGN_FIELD_NUMBER: _ClassVar[int]
+    FOUND_CLUSTER_FIELD_NUMBER: _ClassVar[int]
     now_ms: int
     register_broker: RegisterBroker
     create_topic: CreateTopic
@@ -23,23 +35,195 @@ class Command(_message.Message):
     delete_topic: DeleteTopic
     init_producer: InitProducer
     commit_positions: CommitPositions
-    def __init__(self, now_ms: _Optional[int] = ..., register_broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducer, _Mapping]] = ..., commit_positions: _Optional[_Union[CommitPositions, _Mapping]] = ...) -> None: ...
+    fence_broker: FenceBroker
+    unfence_broker: UnfenceBroker
+    set_broker: SetBroker
+    remove_broker: RemoveBroker
+    change_in_sync: ChangeInSync
+    report_failed: ReportFailed
+    elect_leader: ElectLeader
+    elect_lossy: ElectLossy
+    reassign: Reassign
+    finish_reassign: FinishReassign
+    cancel_reassign: CancelReassign
+    found_cluster: FoundCluster
+    def __init__(self, now_ms: _Optional[int] = ..., register_broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducer, _Mapping]] = ..., commit_positions: _Optional[_Union[CommitPositions, _Mapping]] = ..., fence_broker: _Optional[_Union[FenceBroker, _Mapping]] = ..., unfence_broker: _Optional[_Union[UnfenceBroker, _Mapping]] = ..., set_broker: _Optional[_Union[SetBroker, _Mapping]] = ..., remove_broker: _Optional[_Union[RemoveBroker, _Mapping]] = ..., change_in_sync: _Optional[_Union[ChangeInSync, _Mapping]] = ..., report_failed: _Optional[_Union[ReportFailed, _Mapping]] = ..., elect_leader: _Optional[_Union[ElectLeader, _Mapping]] = ..., elect_lossy: _Optional[_Union[ElectLossy, _Mapping]] = ..., reassign: _Optional[_Union[Reassign, _Mapping]] = ..., finish_reassign: _Optional[_Union[FinishReassign, _Mapping]] = ..., cancel_reassign: _Optional[_Union[CancelReassign, _Mapping]] = ..., found_cluster: _Optional[_Union[FoundCluster, _Mapping]] = ...) -> None: ...
 
 class RegisterBroker(_message.Message):
-    __slots__ = ("broker_id", "incarnation", "disk_uuid", "tail_sure", "endpoints", "rack")
+    __slots__ = ("broker_id", "incarnation", "disk_uuid", "tail_sure", "endpoints", "rack", "damaged", "feature_level", "flush_replicated")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     DISK_UUID_FIELD_NUMBER: _ClassVar[int]
     TAIL_SURE_FIELD_NUMBER: _ClassVar[int]
     ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
     RACK_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    FLUSH_REPLICATED_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation: bytes
     disk_uuid: bytes
     tail_sure: bool
     endpoints: _containers.RepeatedCompositeFieldContainer[Endpoint]
     rack: str
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., disk_uuid: _Optional[bytes] = ..., tail_sure: bool = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ...) -> None: ...
+    damaged: _containers.RepeatedCompositeFieldContainer[PartitionRef]
+    feature_level: int
+    flush_replicated: bool
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., disk_uuid: _Optional[bytes] = ..., tail_sure: bool = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., damaged: _Optional[_Iterable[_Union[PartitionRef, _Mapping]]] = ..., feature_level: _Optional[int] = ..., flush_replicated: bool = ...) -> None: ...
+
+class FenceBroker(_message.Message):
+    __slots__ = ("broker_id", "epoch")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class UnfenceBroker(_message.Message):
+    __slots__ = ("broker_id", "epoch")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class SetBroker(_message.Message):
+    __slots__ = ("broker_id", "epoch", "draining", "shutting_down")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    SHUTTING_DOWN_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    epoch: int
+    draining: bool
+    shutting_down: bool
+    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ...) -> None: ...
+
+class RemoveBroker(_message.Message):
+    __slots__ = ("broker_id",)
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    def __init__(self, broker_id: _Optional[int] = ...) -> None: ...
+
+class PartitionRef(_message.Message):
+    __slots__ = ("topic_id", "partition")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    partition: int
+    def __init__(self, topic_id: _Optional[int] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class InSyncMember(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
+
+class InSyncSet(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch", "partition_epoch", "in_sync")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    IN_SYNC_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    in_sync: _containers.RepeatedCompositeFieldContainer[InSyncMember]
+    def __init__(self, topic_id: _Optional[int] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., in_sync: _Optional[_Iterable[_Union[InSyncMember, _Mapping]]] = ...) -> None: ...
+
+class ChangeInSync(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch", "sets")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SETS_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    sets: _containers.RepeatedCompositeFieldContainer[InSyncSet]
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., sets: _Optional[_Iterable[_Union[InSyncSet, _Mapping]]] = ...) -> None: ...
+
+class ReportFailed(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch", "partitions")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionRef]
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionRef, _Mapping]]] = ...) -> None: ...
+
+class ElectLeader(_message.Message):
+    __slots__ = ("kind", "partitions")
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        PREFERRED: _ClassVar[ElectLeader.Kind]
+        UNCLEAN: _ClassVar[ElectLeader.Kind]
+    PREFERRED: ElectLeader.Kind
+    UNCLEAN: ElectLeader.Kind
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    kind: ElectLeader.Kind
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionRef]
+    def __init__(self, kind: _Optional[_Union[ElectLeader.Kind, str]] = ..., partitions: _Optional[_Iterable[_Union[PartitionRef, _Mapping]]] = ...) -> None: ...
+
+class ReplicaEnd(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch", "epoch_at_end", "end")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_AT_END_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    epoch_at_end: int
+    end: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., epoch_at_end: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class ElectLossy(_message.Message):
+    __slots__ = ("topic_id", "partition", "ends")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ENDS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    partition: int
+    ends: _containers.RepeatedCompositeFieldContainer[ReplicaEnd]
+    def __init__(self, topic_id: _Optional[int] = ..., partition: _Optional[int] = ..., ends: _Optional[_Iterable[_Union[ReplicaEnd, _Mapping]]] = ...) -> None: ...
+
+class Placed(_message.Message):
+    __slots__ = ("topic_id", "partition", "replicas")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    partition: int
+    replicas: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[int] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Reassign(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[Placed]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[Placed, _Mapping]]] = ...) -> None: ...
+
+class FinishReassign(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionRef]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionRef, _Mapping]]] = ...) -> None: ...
+
+class CancelReassign(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionRef]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionRef, _Mapping]]] = ...) -> None: ...
+
+class FoundCluster(_message.Message):
+    __slots__ = ("peer_key",)
+    PEER_KEY_FIELD_NUMBER: _ClassVar[int]
+    peer_key: bytes
+    def __init__(self, peer_key: _Optional[bytes] = ...) -> None: ...
 
 class CreateTopic(_message.Message):
     __slots__ = ("name", "partitions", "replication_factor", "settings")
@@ -98,20 +282,30 @@ class Endpoint(_message.Message):
     def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("broker_id", "incarnation", "epoch", "endpoints", "rack", "disk_uuid")
+    __slots__ = ("broker_id", "incarnation", "epoch", "endpoints", "rack", "disk_uuid", "fenced_index", "draining", "shutting_down", "feature_level", "flush_replicated")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
     RACK_FIELD_NUMBER: _ClassVar[int]
     DISK_UUID_FIELD_NUMBER: _ClassVar[int]
+    FENCED_INDEX_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    SHUTTING_DOWN_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    FLUSH_REPLICATED_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation: bytes
     epoch: int
     endpoints: _containers.RepeatedCompositeFieldContainer[Endpoint]
     rack: str
     disk_uuid: bytes
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., disk_uuid: _Optional[bytes] = ...) -> None: ...
+    fenced_index: int
+    draining: bool
+    shutting_down: bool
+    feature_level: int
+    flush_replicated: bool
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., disk_uuid: _Optional[bytes] = ..., fenced_index: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., feature_level: _Optional[int] = ..., flush_replicated: bool = ...) -> None: ...
 
 class Setting(_message.Message):
     __slots__ = ("key", "value")
@@ -122,20 +316,40 @@ class Setting(_message.Message):
     def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class Partition(_message.Message):
-    __slots__ = ("partition", "replicas", "in_sync", "leader", "leader_epoch", "partition_epoch")
+    __slots__ = ("partition", "replicas", "in_sync", "leader", "leader_epoch", "partition_epoch", "eligible", "impaired", "adding", "removing", "lossy_elections", "lossy_epoch")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     IN_SYNC_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ELIGIBLE_FIELD_NUMBER: _ClassVar[int]
+    IMPAIRED_FIELD_NUMBER: _ClassVar[int]
+    ADDING_FIELD_NUMBER: _ClassVar[int]
+    REMOVING_FIELD_NUMBER: _ClassVar[int]
+    LOSSY_ELECTIONS_FIELD_NUMBER: _ClassVar[int]
+    LOSSY_EPOCH_FIELD_NUMBER: _ClassVar[int]
     partition: int
     replicas: _containers.RepeatedScalarFieldContainer[int]
     in_sync: _containers.RepeatedScalarFieldContainer[int]
     leader: int
     leader_epoch: int
     partition_epoch: int
-    def __init__(self, partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., in_sync: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ...) -> None: ...
+    eligible: _containers.RepeatedScalarFieldContainer[int]
+    impaired: _containers.RepeatedScalarFieldContainer[int]
+    adding: _containers.RepeatedScalarFieldContainer[int]
+    removing: _containers.RepeatedScalarFieldContainer[int]
+    lossy_elections: int
+    lossy_epoch: int
+    def __init__(self, partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., in_sync: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., eligible: _Optional[_Iterable[int]] = ..., impaired: _Optional[_Iterable[int]] = ..., adding: _Optional[_Iterable[int]] = ..., removing: _Optional[_Iterable[int]] = ..., lossy_elections: _Optional[int] = ..., lossy_epoch: _Optional[int] = ...) -> None: ...
+
+class ChangedPartitions(_message.Message):
+    __slots__ = ("topic_id", "partitions")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    partitions: _containers.RepeatedCompositeFieldContainer[Partition]
+    def __init__(self, topic_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ...) -> None: ...
 
 class Topic(_message.Message):
     __slots__ = ("topic_id", "name", "replication_factor", "settings", "partitions")
@@ -188,36 +402,44 @@ class Group(_message.Message):
     def __init__(self, name: _Optional[str] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("format", "index", "brokers", "topics", "producers", "groups")
+    __slots__ = ("format", "index", "brokers", "topics", "producers", "groups", "feature_level", "peer_key")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     PRODUCERS_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    PEER_KEY_FIELD_NUMBER: _ClassVar[int]
     format: int
     index: int
     brokers: _containers.RepeatedCompositeFieldContainer[Broker]
     topics: _containers.RepeatedCompositeFieldContainer[Topic]
     producers: _containers.RepeatedCompositeFieldContainer[Producer]
     groups: _containers.RepeatedCompositeFieldContainer[Group]
-    def __init__(self, format: _Optional[int] = ..., index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ...) -> None: ...
+    feature_level: int
+    peer_key: bytes
+    def __init__(self, format: _Optional[int] = ..., index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., feature_level: _Optional[int] = ..., peer_key: _Optional[bytes] = ...) -> None: ...
 
 class Delta(_message.Message):
-    __slots__ = ("index", "brokers", "topics", "deleted_topics", "ended_producers", "forgotten_producers")
+    __slots__ = ("index", "brokers", "topics", "deleted_topics", "ended_producers", "forgotten_producers", "removed_brokers", "changed")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     DELETED_TOPICS_FIELD_NUMBER: _ClassVar[int]
     ENDED_PRODUCERS_FIELD_NUMBER: _ClassVar[int]
     FORGOTTEN_PRODUCERS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_BROKERS_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
     index: int
     brokers: _containers.RepeatedCompositeFieldContainer[Broker]
     topics: _containers.RepeatedCompositeFieldContainer[Topic]
     deleted_topics: _containers.RepeatedScalarFieldContainer[int]
     ended_producers: _containers.RepeatedScalarFieldContainer[int]
     forgotten_producers: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topics: _Optional[_Iterable[int]] = ..., ended_producers: _Optional[_Iterable[int]] = ..., forgotten_producers: _Optional[_Iterable[int]] = ...) -> None: ...
+    removed_brokers: _containers.RepeatedScalarFieldContainer[int]
+    changed: _containers.RepeatedCompositeFieldContainer[ChangedPartitions]
+    def __init__(self, index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topics: _Optional[_Iterable[int]] = ..., ended_producers: _Optional[_Iterable[int]] = ..., forgotten_producers: _Optional[_Iterable[int]] = ..., removed_brokers: _Optional[_Iterable[int]] = ..., changed: _Optional[_Iterable[_Union[ChangedPartitions, _Mapping]]] = ...) -> None: ...
 
 class RaftNode(_message.Message):
     __slots__ = ("ordinal", "disk")
