@@ -85,9 +85,10 @@ def kernels(wanted: str = "both") -> list[Kernel]:
     names = list(Kernel) if wanted == "both" else [Kernel(wanted)]
     if Kernel.COMPILED in names and not _is_compiled():
         if wanted == Kernel.COMPILED:
-            raise SystemExit("The compiled kernel is not built: run `make kernel`, then try again.")
+            raise SystemExit("The compiled kernel is not built, or stale: run `make kernel`, then try again.")
         print(
-            "The compiled kernel is not built (`make kernel` does it): plain Python alone.", file=sys.stderr
+            "The compiled kernel is not built, or stale (`make kernel` does it): plain Python alone.",
+            file=sys.stderr,
         )
         names.remove(Kernel.COMPILED)
     return names
@@ -95,7 +96,7 @@ def kernels(wanted: str = "both") -> list[Kernel]:
 
 def _is_compiled() -> bool:
     asked = subprocess.run(
-        [sys.executable, "-c", "from tank_protos import kernel; print(kernel.NAME)"],
+        [sys.executable, "-c", "from tank_node.version import kernel_name; print(kernel_name())"],
         env={**os.environ, "TANK_KERNEL": "compiled"}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return asked.returncode == 0 and asked.stdout.strip() == Kernel.COMPILED

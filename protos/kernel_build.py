@@ -3,9 +3,12 @@
     python protos/kernel_build.py             build beside the sources what is out of date; say what is there
     python protos/kernel_build.py --check     exit with 1 when what is there was built from other sources
     python protos/kernel_build.py --out DIR   build everything into DIR, as the wheel wants it
+    ... --twins                               the same for the twins alone, without the node's modules
 
-The kernel is optional. TANK_KERNEL_BUILD=auto (the default) builds it where a C compiler works, and says why
-where none does; `off` leaves it out; `require` makes a failure fatal.
+It has two parts: the twins of hot functions over buffers, in C by way of Cython, and the node's hot modules,
+in C by way of mypyc (node/native_build.py). The kernel is optional. TANK_KERNEL_BUILD=auto (the default)
+builds it where a C compiler works, and says why where none does; `off` leaves it out; `require` makes a
+failure fatal.
 """
 
 import argparse
@@ -22,8 +25,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-# Packages with twins: their folders, and where these are found.
-ROOMS = ("protos/tank_protos/compiled", "node/tank_node/compiled")
+# The folders of twins.
+ROOMS = ("protos/tank_protos/compiled",)
 # No -march: a wheel runs on other machines than the one that made it. No debug symbols: they are most of it.
 COMPILE_ARGUMENTS = ["-O2", "-g0", "-Wno-unused-function"]
 DIRECTIVES = {"language_level": 3, "binding": True, "embedsignature": False, "annotation_typing": True}
@@ -41,10 +44,9 @@ class Twin(NamedTuple):
         return ".".join((*self.folder.parts[-2:], self.name))
 
 
-def _room() -> ModuleType:
-    """tank_protos.compiled, which knows when a twin is out of date; the package may not be installed yet."""
-    path = ROOT / ROOMS[0] / "__init__.py"
-    spec = importlib.util.spec_from_file_location("tank_compiled_room", path)
+def _loaded(path: str) -> ModuleType:
+    """A module of ours: its package may not be installed yet."""
+    spec = importlib.util.spec_from_file_location(f"kernel_build_{Path(path).stem}", ROOT / path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -52,7 +54,10 @@ def _room() -> ModuleType:
     return module
 
 
-room = _room()
+room = _loaded("protos/tank_protos/compiled/__init__.py")
+"""It knows when what was compiled is out of date."""
+native = _loaded("node/native_build.py")
+"""The node's part."""
 
 
 def twins() -> list[Twin]:
@@ -113,8 +118,8 @@ def compile_twins(chosen: list[Twin], out: Path, scratch: Path) -> None:
     command.run()
 
 
-def build_in_place() -> list[str]:
-    """Builds what is out of date beside its sources; the names of what was built."""
+def build_in_place(*, only_twins: bool) -> list[str]:
+    """Builds what is out of date where a checkout has it; the names of what was built."""
     (ROOT / "build").mkdir(exist_ok=True)
     with open(ROOT / "build/kernel.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -125,7 +130,35 @@ def build_in_place() -> list[str]:
             with tempfile.TemporaryDirectory(prefix="tank-kernel-") as scratch:
                 compile_twins([twin], Path(scratch, "out"), Path(scratch, "c"))
                 _install(twin, Path(scratch, "out"), fingerprint)
-    return [twin.module for twin in chosen]
+        names = [twin.module for twin in chosen]
+        if not only_twins and native.stale(room):
+            print(f"compiling {len(native.MODULES)} modules of the node ...", flush=True)
+            with tempfile.TemporaryDirectory(prefix="tank-kernel-") as scratch:
+                native.build_in_place(room, Path(scratch))
+            names.append(f"{len(native.MODULES)} modules of tank_node")
+    return names
+
+
+def build_into(out: Path, *, only_twins: bool) -> None:
+    """Builds everything, as a wheel has it below `out`."""
+    with tempfile.TemporaryDirectory(prefix="tank-kernel-") as scratch:
+        compile_twins(twins(), out, Path(scratch, "twins"))
+        if not only_twins:
+            native.compile_modules(out, Path(scratch, "native"), Path(scratch, "kept"))
+
+
+def check() -> None:
+    """Exits with 1 when twins are older than their sources. Of the node's modules it only says so: those are
+    not used then."""
+    if native.built() and (newer := native.stale(room)):
+        print(
+            f"the node runs plain: {len(newer)} of its sources are newer than its compiled modules; "
+            "`make kernel` compiles them",
+            file=sys.stderr,
+        )
+    old = [twin.module for twin in twins() if built_file(twin).exists() and stale(twin)]
+    if old:
+        raise SystemExit(f"compiled from older sources: {', '.join(old)}; run: make kernel")
 
 
 def _install(twin: Twin, out: Path, fingerprint: int) -> None:
@@ -148,7 +181,7 @@ def why(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     telling = [line for line in lines if "error: " in line] or lines[-1:] or ["nothing was said"]
     reason = telling[0] if len(telling[0]) < 160 else f"{telling[0][:160]}..."
-    return f"the C compiler or Cython failed ({reason})"
+    return f"the C compiler, Cython or mypyc failed ({reason})"
 
 
 def attempt(arguments: list[str]) -> str:
@@ -224,23 +257,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only say whether what is there is up to date")
     parser.add_argument("--out", type=Path, help="build everything into this folder")
+    parser.add_argument("--twins", action="store_true", help="leave the node's modules out")
     arguments = parser.parse_args()
     os.chdir(ROOT)
     if arguments.out is not None:
-        with tempfile.TemporaryDirectory(prefix="tank-kernel-") as scratch:
-            compile_twins(twins(), arguments.out, Path(scratch))
+        build_into(arguments.out.resolve(), only_twins=arguments.twins)
         return
     if arguments.check:
-        old = [twin.module for twin in twins() if built_file(twin).exists() and stale(twin)]
-        if old:
-            raise SystemExit(f"compiled from older sources: {', '.join(old)}; run: make kernel")
+        check()
         return
     try:
-        built = build_in_place()
+        built = build_in_place(only_twins=arguments.twins)
     except Exception as error:  # the tools raise what they like; a compiler has said on stderr what is wrong
         raise SystemExit(
             f"error: the compiled kernel was not built ({type(error).__name__}: {error}). It needs a C "
-            "compiler, Python's headers and Cython; without it all works, in plain Python"
+            "compiler, Python's headers, Cython and mypy; without it all works, in plain Python"
         ) from None
     print(f"compiled kernel: built {', '.join(built)}" if built else "compiled kernel: up to date")
 

@@ -6,6 +6,7 @@ the PATH, the wheel alone: `tank --help`, `tank serve`, a topic, one message in 
 """
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -40,9 +41,18 @@ def compiled_modules(wheel: Path) -> list[str]:
     return [name for name in ZipFile(wheel).namelist() if name.endswith(".so")]
 
 
-def twins() -> int:
-    """How many modules the kernel has."""
-    return len([p for room in ROOT.glob("*/tank_*/compiled") for p in room.glob("[a-z]*.py")])
+def kernel_files() -> set[str]:
+    """What the kernel consists of: the twins, the node's hot modules, and the library that holds their code."""
+    twins = {
+        f"tank_protos/compiled/{p.stem}" for p in (ROOT / "protos/tank_protos/compiled").glob("[a-z]*.py")
+    }
+    node = {f"tank_node/compiled/tank_node/{module.replace('.', '/')}" for module in native_modules()}
+    return twins | node | {"tank_node/compiled/kernel__mypyc"}
+
+
+def native_modules() -> tuple[str, ...]:
+    """The node's modules that are compiled."""
+    return tuple(runpy.run_path(str(ROOT / "node/native_build.py"))["MODULES"])
 
 
 def empty_environment(folder: Path, wheel: Path) -> Path:
@@ -123,12 +133,12 @@ def main() -> None:
         for wheel in (plain, broken):
             assert wheel.name.endswith("py3-none-any.whl"), wheel.name
             assert not compiled_modules(wheel), compiled_modules(wheel)
-        assert "goes without its compiled kernel: the C compiler or Cython failed" in said, said
+        assert "goes without its compiled kernel: the C compiler, Cython or mypyc failed" in said, said
         try_one(folder / "plain", plain, "pure")
         wheel, said = built_wheel(folder / "auto", TANK_KERNEL_BUILD="auto")
         if compiled_modules(wheel):
             assert "none-any" not in wheel.name, wheel.name
-            assert len(compiled_modules(wheel)) == twins(), compiled_modules(wheel)
+            assert {name.partition(".")[0] for name in compiled_modules(wheel)} == kernel_files()
             try_one(folder / "compiled", wheel, "compiled")
         else:
             why = [line for line in said.splitlines() if "goes without its compiled kernel" in line]

@@ -14,7 +14,7 @@ from tank_cli.figures import bytes_text, count_text
 from tank_cli.session import Session, offline_options
 from tank_node import config as node_config
 from tank_node.config import OPTIONS, ConfigError, LogFormat, NodeConfig
-from tank_protos import kernel
+from tank_node.version import kernel_name
 
 if TYPE_CHECKING:
     from tank_cli.node_process import Started
@@ -67,6 +67,8 @@ def _run(config: NodeConfig, announce: "Callable[[Started], None]") -> None:
     from tank_cli.node_process import ListenError, NodeProcess
     from tank_controller.cluster_state import SnapshotError
     from tank_controller.journal_format import JournalDamagedError, JournalError
+    from tank_controller.metadata import UnknownEntryError
+    from tank_controller.raft_replay import RaftStorageError, StorageDamagedError
     from tank_node.log.errors import DataFolderError, StorageError
     from tank_node.loop import TickLoop
 
@@ -76,13 +78,15 @@ def _run(config: NodeConfig, announce: "Callable[[Started], None]") -> None:
     try:
         with asyncio.Runner(loop_factory=TickLoop) as runner:
             runner.run(live())
-    except JournalDamagedError as error:
+    except (JournalDamagedError, StorageDamagedError) as error:
         raise CliError(f"{error}.", ExitCode.DAMAGED) from error
     except (
         DataFolderError,
         StorageError,
         JournalError,
+        RaftStorageError,
         SnapshotError,
+        UnknownEntryError,
         ListenError,
         RegistrationError,
     ) as error:
@@ -106,7 +110,7 @@ def _announce(started: "Started", as_json: bool) -> None:
             "cut_bytes": started.cut_bytes,
             "clean": started.clean,
             "problems": started.problems,
-            "kernel": kernel.NAME,
+            "kernel": kernel_name(),
             "seconds": round(started.seconds, 3),
         }
         click.echo(json.dumps(fields))
@@ -144,7 +148,7 @@ def _sentence(started: "Started") -> str:
         found += f"; {_counted(started.problems, 'damaged partition')}, see the log and /readyz"
     return (
         f"tank broker {started.broker_id} listening on {started.listen}{http}; data in {started.data}: "
-        f"{found}; {kernel.NAME} kernel; ready in {started.seconds:.2f} s"
+        f"{found}; {kernel_name()} kernel; ready in {started.seconds:.2f} s"
     )
 
 

@@ -6,8 +6,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from tank_node.health import Health
-from tank_node.version import software_version
-from tank_protos import kernel
+from tank_node.version import kernel_name, software_version
 
 
 class HealthCollector(Collector):
@@ -24,5 +23,5 @@ class HealthCollector(Collector):
         build = GaugeMetricFamily(
             "tank_build_info", "Always 1; the labels say what runs", labels=["version", "kernel"]
         )
-        build.add_metric([software_version() or "unknown", kernel.NAME], 1)
+        build.add_metric([software_version() or "unknown", kernel_name()], 1)
         yield build

@@ -3,6 +3,7 @@
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
+from tank_node import kernel as node_kernel
 from tank_protos import kernel
 
 
@@ -15,7 +16,14 @@ def software_version() -> str:
         return ""
 
 
+def kernel_name() -> str:
+    """Which kernel runs: "compiled" or "pure"; both words where the node's modules and the twins differ."""
+    if node_kernel.NAME == kernel.NAME:
+        return kernel.NAME
+    return f"{kernel.NAME} twins, {node_kernel.NAME} node"
+
+
 def version_and_kernel() -> str:
     """For people: "0.1.0 (compiled kernel)"; the kernel alone where the version is not known."""
     number = software_version()
-    return f"{number} ({kernel.NAME} kernel)" if number else f"{kernel.NAME} kernel"
+    return f"{number} ({kernel_name()} kernel)" if number else f"{kernel_name()} kernel"

@@ -12,7 +12,7 @@ from tank_cli import client_failures, reference
 from tank_cli.exit_codes import MEANINGS, CliError, ExitCode
 from tank_cli.main import COMMANDS, main
 from tank_client import errors
-from tank_protos import kernel
+from tank_node.version import kernel_name
 from tests.cli.conftest import Tank
 from tests.support.scripted_client import FakeBroker
 
@@ -58,7 +58,7 @@ def test_version(tank: Tank) -> None:
     name, version, told = shown.split(maxsplit=2)
     assert name == "tank"
     assert version[0].isdigit()
-    assert told == f"({kernel.NAME} kernel)\n"
+    assert told == f"({kernel_name()} kernel)\n"
 
 
 def test_the_servers_come_from_behind_the_command_else_from_before_it_else_from_the_environment(

@@ -22,6 +22,7 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 
+from tank_node.version import kernel_name
 from tank_protos import kernel
 from tests.fuzz import bundle_target, codec_target, flexible_target, live_target, session_target, twin_target
 
@@ -167,7 +168,7 @@ def _run_both(arguments: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "tests.fuzz.run", f"--frames={arguments.frames}"]
     command += [f"--seed={arguments.seed}", *(f"--target={target}" for target in arguments.target or ())]
     worst = 0
-    for name in ("compiled", "pure"):
+    for name in ("auto", "pure"):
         done = subprocess.run(command, env=os.environ | {"TANK_KERNEL": name}, check=False)
         worst = max(worst, abs(done.returncode))
     return worst
@@ -175,7 +176,7 @@ def _run_both(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     targets = arguments.target or list(SHARES)
-    print(f"kernel: {kernel.NAME}", flush=True)
+    print(f"kernel: {kernel_name()}", flush=True)
     if not kernel.PAIRS:
         targets = [target for target in targets if target != "twins"]
     whole = sum(SHARES[target] for target in targets)

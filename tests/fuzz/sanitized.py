@@ -42,7 +42,7 @@ def libraries() -> list[str]:
 def build(folder: Path) -> None:
     """A copy of the packages with a sanitized kernel in them. Raises SystemExit when it cannot be built."""
     done = subprocess.run(
-        [sys.executable, str(ROOT / "protos/kernel_build.py"), "--out", str(folder)],
+        [sys.executable, str(ROOT / "protos/kernel_build.py"), "--twins", "--out", str(folder)],
         cwd=ROOT,
         env=os.environ | {"CC": "gcc", "CFLAGS": _FLAGS, "LDFLAGS": f"-fsanitize={SANITIZERS}"},
         capture_output=True,
@@ -71,7 +71,8 @@ def environment(folder: Path, preload: list[str]) -> dict[str, str]:
         "PYTHONMALLOC": "malloc",
         "PYTHONPATH": os.pathsep.join((str(folder), str(ROOT))),
         "PYTHONWARNINGS": "ignore::RuntimeWarning",
-        "TANK_KERNEL": "compiled",
+        # The twins: the node's modules are not built there, C that mypyc writes reads no buffer by itself.
+        "TANK_KERNEL": "auto",
     }
 
 

@@ -8,7 +8,7 @@ from tank_node.health import MAX_PROBLEMS, Health, partition_problems, problem_c
 from tank_node.health_collector import HealthCollector
 from tank_node.log.errors import StorageError
 from tank_node.log.log import PartitionLog
-from tank_protos import kernel
+from tank_node.version import kernel_name
 from tests.support.bench_node import BenchNode
 
 
@@ -57,4 +57,4 @@ def test_metrics_say_whether_it_is_ready_and_which_version_runs() -> None:
         shown[ready] = generate_latest(registry).decode()
     assert "tank_ready 1.0" in shown[True]
     assert "tank_ready 0.0" in shown[False]
-    assert f'tank_build_info{{kernel="{kernel.NAME}",version="' in shown[True]
+    assert f'tank_build_info{{kernel="{kernel_name()}",version="' in shown[True]

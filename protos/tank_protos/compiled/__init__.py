@@ -2,11 +2,14 @@
 
 Each module here is the source of a compiled module beside it. Imported without that, it raises ImportError.
 Where it was built for a checkout, `built.json` tells by compiled file from which sources; wheels have no such
-file.
+file. The node's hot modules, which mypyc compiles from the sources that run where there is no compiler, keep
+theirs in the same way: see `tank_node.kernel`.
 """
 
 import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 BUILT = "built.json"
 
@@ -22,8 +25,9 @@ def fingerprint(folder: Path, name: str) -> int:
     return value
 
 
-def recorded(folder: Path) -> dict[str, int]:
-    """By compiled file, the fingerprint of what it was built from; empty where nothing was built in place.
+def recorded(folder: Path) -> dict[str, Any]:
+    """By compiled file, what it was built from: a twin's fingerprint, or the stamps of many sources. Empty
+    where nothing was built in place.
 
     Not by module: several Pythons may have built it, at different times."""
     try:
@@ -39,3 +43,29 @@ def outdated(file: Path) -> bool:
     """Whether the compiled module in a checkout was built from other sources than those beside it."""
     known = recorded(file.parent).get(file.name)
     return known is not None and known != fingerprint(file.parent, file.name.partition(".")[0])
+
+
+def stamps(root: Path, sources: Iterable[str]) -> dict[str, list[int]]:
+    """By source, a path below `root`: its size, when it was written (nanoseconds), and its checksum."""
+    taken = {}
+    for name in sources:
+        status = (root / name).stat()
+        taken[name] = [status.st_size, status.st_mtime_ns, zlib.crc32((root / name).read_bytes())]
+    return taken
+
+
+def changed(root: Path, known: Mapping[str, list[int]]) -> list[str]:
+    """The sources that are no longer what their stamps say. Reads those alone whose size or time differ: it
+    is asked whenever a process starts."""
+    found = []
+    for name, (size, written_ns, checksum) in known.items():
+        path = root / name
+        try:
+            status = path.stat()
+            if status.st_size != size or (
+                status.st_mtime_ns != written_ns and zlib.crc32(path.read_bytes()) != checksum
+            ):
+                found.append(name)
+        except OSError:
+            found.append(name)
+    return found
