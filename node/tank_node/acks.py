@@ -23,12 +23,11 @@ class Answerer(Protocol):
 class RunAcks:
     """Answers the requests of a `ProduceRun`: all get the same result. Many clients may share it."""
 
-    __slots__ = ("add", "parts")
+    __slots__ = ("parts",)
 
     def __init__(self) -> None:
         self.parts: list[tuple[Answerer, bytes]] = []
         """Who is answered with what, in the order in which the requests came."""
-        self.add = self.parts.append
 
     def settle(self, token: int, error: int, first: int, last: int) -> None:
         answered = 0
@@ -65,7 +64,7 @@ class PendingAcks:
             if mark < last:
                 self.waiting.extend(staged)
             else:
-                for through, first, settler, token, *_ in staged:
+                for through, first, settler, token, _, _, _ in staged:
                     settler.settle(token, 0, first, through if first else 0)
         if self.waiting:  # repeats, and those who waited for what is behind the mark by now
             self.answer(mark)

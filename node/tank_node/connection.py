@@ -7,12 +7,13 @@ import os
 import socket
 from collections import deque
 from mmap import mmap
+from typing import Final
 
 from tank_node.log.segment import Stretch
-from tank_node.sessions.output import Chunk, Output
+from tank_node.sessions.output import Output
 from tank_node.sessions.session import Session
 
-_MORE = socket.MSG_MORE
+_MORE: Final = socket.MSG_MORE
 
 
 class Connection:
@@ -44,7 +45,7 @@ class Connection:
         """A frame that is larger than one receive, under way. Its memory is touched only as bytes arrive."""
         self.large_bytes = 0
         self.large_filled = 0
-        self.unsent: deque[memoryview | Chunk] = deque()
+        self.unsent: deque[memoryview | Stretch] = deque()
         self.unsent_bytes = 0
         """Of `unsent`, without chunks: those lie in files."""
         self.held_bytes = 0
@@ -81,7 +82,7 @@ class Connection:
             if isinstance(output, Stretch):
                 self._queue_run(run)
                 run = []
-                self.unsent.append(Chunk(output))
+                self.unsent.append(output)
             else:
                 run.append(output)
         self._queue_run(run)
@@ -108,12 +109,12 @@ class Connection:
         header, stretch = out
         assert isinstance(header, bytes)
         assert isinstance(stretch, Stretch)
-        file, position, length = stretch[:3]
+        file, length = stretch.file, stretch.length
         count = sent = 0
         try:
             count = self.socket.send(header, _MORE)  # the header and its chunk shall share packets
             if count == len(header):
-                sent = os.sendfile(self.fd, file.fd, position, length if length < budget else budget)
+                sent = os.sendfile(self.fd, file.fd, stretch.position, length if length < budget else budget)
                 if sent == length:
                     file.release()
                     return count + sent
@@ -125,9 +126,8 @@ class Connection:
         if count < len(header):
             self.queue([header[count:], stretch])
         else:
-            chunk = Chunk(stretch)
-            chunk.skip(sent)
-            self.unsent.append(chunk)
+            stretch.skip(sent)
+            self.unsent.append(stretch)
         return count + sent
 
     def drain(self, budget: int) -> int:
@@ -138,7 +138,7 @@ class Connection:
         try:
             while unsent and sent < budget:
                 item = unsent[0]
-                if isinstance(item, Chunk):
+                if isinstance(item, Stretch):
                     wanted = min(item.length, budget)
                     count = os.sendfile(self.fd, item.file.fd, item.position, wanted)
                     if not count:
@@ -167,7 +167,7 @@ class Connection:
     def release(self) -> None:
         """Gives back files and buffers."""
         for item in self.unsent:
-            if isinstance(item, Chunk):
+            if isinstance(item, Stretch):
                 item.file.release()
         for output in self.session.out:
             if isinstance(output, Stretch):

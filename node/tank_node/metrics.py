@@ -5,10 +5,11 @@ at scrape time, so counting costs an addition. Times are milliseconds unless a n
 """
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from typing import Final
 
-LATENCY_BOUNDS_S = (
+LATENCY_BOUNDS_S: Final = (
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 )  # fmt: skip
 
@@ -25,11 +26,15 @@ class Histogram:
 
     def add(self, seconds: float, times: int = 1) -> None:
         """Counts the same duration `times` times: requests of one tick share theirs."""
-        self.counts[bisect_left(self.bounds, seconds)] += times
+        self.put(bisect_left(self.bounds, seconds), seconds, times)
+
+    def put(self, bucket: int, seconds: float, times: int) -> None:
+        """The same for who knows the bucket: where the duration belongs among `bounds`."""
+        self.counts[bucket] += times
         self.sum_s += seconds * times
 
 
-OK = "ok"
+OK: Final = "ok"
 """The outcome of a request that had no error."""
 
 
@@ -37,7 +42,7 @@ OK = "ok"
 class Metrics:
     """One per node; everything only grows, except what is marked as a level."""
 
-    requests: Counter[tuple[int, str]] = field(default_factory=Counter)
+    requests: defaultdict[tuple[int, str], int] = field(default_factory=lambda: defaultdict(int))
     """Requests by message id and outcome, counted when they are answered: OK, the first error in the answer,
     or why the frame could not be read. Pings have no answer and are OK."""
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -80,10 +85,11 @@ class Metrics:
     def end_tick(self, seconds: float) -> None:
         """One tick is over: its requests share its duration."""
         self.ticks += 1
-        self.tick_latency.add(seconds)
+        bucket = bisect_left(LATENCY_BOUNDS_S, seconds)
+        self.tick_latency.put(bucket, seconds, 1)
         if self.acknowledged_now:
-            self.produce_latency.add(seconds, self.acknowledged_now)
+            self.produce_latency.put(bucket, seconds, self.acknowledged_now)
             self.acknowledged_now = 0
         if self.consumed_now:
-            self.consume_latency.add(seconds, self.consumed_now)
+            self.consume_latency.put(bucket, seconds, self.consumed_now)
             self.consumed_now = 0

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from mmap import mmap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tank_node.connection import Connection
 from tank_node.limits import Limits
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_DISCARDED_RECEIVES = 16
+_DISCARDED_RECEIVES: Final = 16
 """A client that goes on sending is not waited for."""
 
 

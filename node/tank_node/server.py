@@ -11,6 +11,7 @@ import logging
 import select
 import socket
 from functools import partial
+from typing import Final
 
 from tank_node.acceptor import Acceptor
 from tank_node.broker import Broker
@@ -26,10 +27,10 @@ from tank_protos.errors import WireError
 
 logger = logging.getLogger(__name__)
 
-_IN = select.EPOLLIN
-_OUT = select.EPOLLOUT
-_TROUBLE = select.EPOLLHUP | select.EPOLLERR
-_STOP_STEP_S = 0.01
+_IN: Final = select.EPOLLIN
+_OUT: Final = select.EPOLLOUT
+_TROUBLE: Final = select.EPOLLHUP | select.EPOLLERR
+_STOP_STEP_S: Final = 0.01
 
 
 class TankServer:

@@ -6,7 +6,7 @@ the files with as few calls as can be.
 
 import os
 from enum import Enum
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from fastcrc.crc32 import iscsi as crc32c
 
@@ -28,8 +28,8 @@ from tank_node.log.settings import MAX_SEGMENT_RECORDS, LogSettings
 from tank_node.log.staged import StagedRun
 from tank_protos.produce_run import ProduceRun
 
-_pack = RECORD.pack
-_pack_head = CHECKED_HEAD.pack
+_pack: Final = RECORD.pack
+_pack_head: Final = CHECKED_HEAD.pack
 
 
 class LogState(Enum):
@@ -43,7 +43,7 @@ class LogState(Enum):
     CLOSED = "closed"
 
 
-_ACTIVE = LogState.ACTIVE
+_ACTIVE: Final = LogState.ACTIVE
 """On a hot path: before Python 3.12 looking it up in its class costs as much as a call."""
 
 

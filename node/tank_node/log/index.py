@@ -8,6 +8,7 @@ measured.
 
 from collections.abc import Callable, Iterator
 from struct import Struct
+from typing import Final
 
 from tank_node.disk import Buffer
 from tank_node.log.errors import DiskFailed, LogDamaged
@@ -23,19 +24,19 @@ from tank_node.log.record import (
     read_record,
 )
 
-BLOCK_RECORDS = 64
+BLOCK_RECORDS: Final = 64
 """One read of the index: a page of the page cache."""
-TAIL_RECORDS = 512
+TAIL_RECORDS: Final = 512
 """At least so many of the newest records are kept in memory (twice as many at most: 64 KiB)."""
-SCAN_RECORDS = 4096
+SCAN_RECORDS: Final = 4096
 """Records read at once when all are wanted."""
 
-_POSITION = f"{POSITION_AT}xI{RECORD_BYTES - POSITION_AT - 4}x"
-_block_positions = Struct("<" + BLOCK_RECORDS * _POSITION).unpack
-_numbers = Struct("<QI").unpack_from
-_U32 = Struct("<I")
-_U64 = Struct("<Q")
-_HAS_BREAK = bytes(1 if flags & BREAK else 0 for flags in range(256))
+_POSITION: Final = f"{POSITION_AT}xI{RECORD_BYTES - POSITION_AT - 4}x"
+_block_positions: Final = Struct("<" + BLOCK_RECORDS * _POSITION).unpack
+_numbers: Final = Struct("<QI").unpack_from
+_U32: Final = Struct("<I")
+_U64: Final = Struct("<Q")
+_HAS_BREAK: Final = bytes(1 if flags & BREAK else 0 for flags in range(256))
 
 
 class Index:

@@ -23,7 +23,7 @@ from tank_node.log.reading import stretch_from
 from tank_node.log.segment import Segment, Stretch
 from tank_node.log.settings import LogSettings
 
-__all__: Final = ["LogState", "PartitionLog"]
+__all__ = ["LogState", "PartitionLog"]
 
 logger = logging.getLogger(__name__)
 
@@ -102,11 +102,10 @@ class PartitionLog(AppendableLog):
             raise
         if taken is None:
             return None
-        stretch = taken[0]
         if len(cursors) >= _CURSORS:
             del cursors[next(iter(cursors))]
-        cursors[stretch.last + 1] = (segment, taken[1])
-        return stretch
+        cursors[taken.last + 1] = (segment, taken.next_record)
+        return taken
 
     def remember_place(self, number: int, segment: Segment, i: int) -> None:
         """A read that begins at this number finds record `i` there; for those who read in another way."""
@@ -115,13 +114,13 @@ class PartitionLog(AppendableLog):
             del cursors[next(iter(cursors))]
         cursors[number] = (segment, i)
 
-    def _check(self, segment: Segment, number: int, i: int, taken: tuple[Stretch, int] | None) -> None:
+    def _check(self, segment: Segment, number: int, i: int, taken: Stretch | None) -> None:
         """Nothing found is believed only when the record that says so is good."""
         try:
-            scrub.check_before_reading(segment, i, i + 1 if taken is None else taken[1], number)
+            scrub.check_before_reading(segment, i, i + 1 if taken is None else taken.next_record, number)
         except StorageError:
             if taken is not None:
-                taken[0].file.release()
+                taken.file.release()
             raise
 
     def _find(self, number: int) -> tuple[Segment, int] | None:

@@ -2,19 +2,18 @@
 
 from bisect import bisect_right
 from struct import Struct
+from typing import Final
 
 from tank_node.log.errors import LogDamaged
 from tank_node.log.record import FLAGS_AT, RECORD_BYTES, REWRITTEN, SPARSE
 from tank_node.log.segment import Segment, Stretch
 
-_head = Struct(f"<QIII{FLAGS_AT - 20}xB").unpack_from
+_head: Final = Struct(f"<QIII{FLAGS_AT - 20}xB").unpack_from
 """first, span, position, length, flags of a record."""
 
 
-def stretch_from(
-    segment: Segment, i: int, max_bytes: int, through: int, last: int
-) -> tuple[Stretch, int] | None:
-    """Whole batches from record `i` on, and the record behind them: at least one, else at most `max_bytes`.
+def stretch_from(segment: Segment, i: int, max_bytes: int, through: int, last: int) -> Stretch | None:
+    """Whole batches from record `i` on: at least one, else at most `max_bytes`.
 
     None begins above `through`; `last` is not below the last number in this segment. No chunk goes past a
     BREAK. The stretch's file is pinned. Raises StorageError.
@@ -51,4 +50,4 @@ def stretch_from(
     if not (first <= end and 0 < length <= log_bytes - position):
         raise LogDamaged(f"record {i} of {segment.index_end.file.path} points outside of its log")
     file.pin()
-    return Stretch(file, position, length, first, end, flags & SPARSE != 0), stop + 1
+    return Stretch(file, position, length, first, end, flags & SPARSE != 0, stop + 1)

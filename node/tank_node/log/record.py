@@ -1,7 +1,7 @@
 """The 64-byte record that the index holds for every batch; its layout: `tank_protos.index_record`. Pure."""
 
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from fastcrc.crc32 import iscsi as crc32c
 
@@ -10,27 +10,27 @@ from tank_protos.index_record import POSITION_AT as POSITION_AT
 from tank_protos.index_record import RECORD as RECORD
 from tank_protos.index_record import RECORD_BYTES as RECORD_BYTES
 
-CHECKED_HEAD = Struct("<QIIII")
+CHECKED_HEAD: Final = Struct("<QIIII")
 """first, span, position, length and the checksum: what differs from the bytes that the checksum is made
 of."""
-HEAD_BYTES = CHECKED_HEAD.size
+HEAD_BYTES: Final = CHECKED_HEAD.size
 
-FIRST_AT = 0
-MAX_TIMESTAMP_AT = 32
-PRODUCER_ID_AT = 40
-FLAGS_AT = 59
+FIRST_AT: Final = 0
+MAX_TIMESTAMP_AT: Final = 32
+PRODUCER_ID_AT: Final = 40
+FLAGS_AT: Final = 59
 
-TRANSACTIONAL = 1
-MARKER = 2
-SPARSE = 4
+TRANSACTIONAL: Final = 1
+MARKER: Final = 2
+SPARSE: Final = 4
 """The batch carries its own numbers."""
-BREAK = 8
+BREAK: Final = 8
 """A chunk must begin here: the batch is dense and does not follow on the one before it in the file."""
-REWRITTEN = 16
+REWRITTEN: Final = 16
 """Batches or messages were taken out of this segment: some of its records may have BREAK."""
 
-FORMAT_TANK = 0
-_BUNDLE_SPARSE = 0x40
+FORMAT_TANK: Final = 0
+_BUNDLE_SPARSE: Final = 0x40
 
 
 class Record(NamedTuple):

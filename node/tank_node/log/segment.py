@@ -4,7 +4,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final
 
 from tank_node.disk import Buffer
 from tank_node.log.errors import DiskFailed, DiskFull, LogDamaged, StorageError
@@ -12,19 +12,19 @@ from tank_node.log.index import Index
 from tank_node.log.open_files import OpenFile, OpenFiles
 from tank_node.log.record import RECORD_BYTES
 
-LOG = ".log"
-INDEX = ".index"
-PRODUCERS = ".producers"
+LOG: Final = ".log"
+INDEX: Final = ".index"
+PRODUCERS: Final = ".producers"
 
-MAX_WRITE_BYTES = 64 * 1024
+MAX_WRITE_BYTES: Final = 64 * 1024
 """One append call. Larger ones allocate cold pages on virtual machines and take two to four times as long;
 and a call that ends at a multiple of this in the file leaves the page cache whole 64 KiB pieces."""
-MAX_BUFFERS = 1024
+MAX_BUFFERS: Final = 1024
 """IOV_MAX of Linux."""
-MAX_AHEAD_BYTES = 16 * 1024 * 1024
+MAX_AHEAD_BYTES: Final = 16 * 1024 * 1024
 """Space is allocated ahead of the end in steps that grow with the file, up to this."""
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def file_name(first: int, suffix: str) -> str:
@@ -32,19 +32,39 @@ def file_name(first: int, suffix: str) -> str:
     return f"{first:020d}{suffix}"
 
 
-class Stretch(NamedTuple):
-    """Whole batches, back to back in one file, ready to be sent: bytes `position` to `position + length`."""
+class Stretch:
+    """Whole batches, back to back in one file, ready to be sent: bytes `position` to `position + length`.
+    While it is sent, what is left of it."""
 
-    file: OpenFile
-    """Pinned: `file.fd` stays open until `file.release()`, which must be called exactly once."""
-    position: int
-    length: int
-    first: int
-    """The number of the first message of the first batch; it may be lower than the number asked for."""
-    last: int
-    """The last number of the last batch; the next read goes on at last + 1."""
-    sparse_first: bool
-    """Whether the first batch carries its own numbers (flag 0xfe of a consume answer)."""
+    __slots__ = ("file", "first", "last", "length", "next_record", "position", "sparse_first")
+
+    def __init__(
+        self,
+        file: OpenFile,
+        position: int,
+        length: int,
+        first: int,
+        last: int,
+        sparse_first: bool,
+        next_record: int = 0,
+    ) -> None:
+        self.file = file
+        """Pinned: `file.fd` stays open until `file.release()`, which must be called exactly once."""
+        self.position = position
+        self.length = length
+        self.first = first
+        """The number of the first message of the first batch; it may be lower than the number asked for."""
+        self.last = last
+        """The last number of the last batch; the next read goes on at last + 1."""
+        self.sparse_first = sparse_first
+        """Whether the first batch carries its own numbers (flag 0xfe of a consume answer)."""
+        self.next_record = next_record
+        """The record of its segment that is behind the last batch; 0: not known."""
+
+    def skip(self, count: int) -> None:
+        """So many bytes went out."""
+        self.position += count
+        self.length -= count
 
 
 class Appender:

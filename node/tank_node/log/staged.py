@@ -1,13 +1,14 @@
 """What a tick has staged for one segment: batches and their records, until they are written."""
 
 from struct import Struct
+from typing import Final
 
 from tank_node.log.record import CHECKED_HEAD, MAX_TIMESTAMP_AT, RECORD_BYTES
 from tank_node.log.segment import Segment
 from tank_node.log.settings import MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, LogSettings
 from tank_protos.produce_run import ProduceRun
 
-_U64 = Struct("<Q")
+_U64: Final = Struct("<Q")
 
 
 class StagedRun:

@@ -5,7 +5,7 @@ docs/tank-compatibility.md.
 """
 
 from struct import Struct
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tank_node.limits import MIB
 from tank_node.log.segment import Stretch
@@ -25,14 +25,14 @@ ANSWER_BYTES = 128 * MIB
 """All chunks of one answer together stay below TANK's limit of a frame; who asks for more gets the rest
 next time."""
 
-_UNKNOWN_TOPIC = b"\xff\xff"
-_NO_PARTITION = 0xFFFF
+_UNKNOWN_TOPIC: Final = b"\xff\xff"
+_NO_PARTITION: Final = 0xFFFF
 """What `_UNKNOWN_TOPIC` reads as. No partition has this number, and no answer can name it."""
-_start = Struct("<BIIIB").pack
-_flag = Struct("<HB").pack
-_data = Struct("<HBQQI").pack
-_sparse = Struct("<HBQI").pack
-_bounds = Struct("<HBQQIQ").pack
+_start: Final = Struct("<BIIIB").pack
+_flag: Final = Struct("<HB").pack
+_data: Final = Struct("<HBQQI").pack
+_sparse: Final = Struct("<HBQI").pack
+_bounds: Final = Struct("<HBQQIQ").pack
 
 
 class Wanted:
@@ -139,7 +139,7 @@ def _look(topics: Topics, *, redirects: bool, at_least: int = 0) -> bool:
     return ready
 
 
-_NEW_FLAGS = (ConsumeFlag.NOT_OPENED, ConsumeFlag.NO_LEADER, ConsumeFlag.OTHER_LEADER)
+_NEW_FLAGS: Final = (ConsumeFlag.NOT_OPENED, ConsumeFlag.NO_LEADER, ConsumeFlag.OTHER_LEADER)
 
 
 def _partitions(topics: Topics) -> tuple[Partition, ...]:

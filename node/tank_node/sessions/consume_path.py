@@ -1,18 +1,19 @@
 """What the last consume of a connection looked like: the next one need not be decoded (`fetch_again`)."""
 
 from struct import Struct
+from typing import Final
 
 from tank_node.partition import Partition
 from tank_protos.generated.tank import ConsumeRequest
 
-MESSAGE_ID = 2
-_START_BYTES = 7
+MESSAGE_ID: Final = 2
+_START_BYTES: Final = 7
 """Frame header and client version: as long as the request is as long, they stay the same."""
-PREFIX_AT = 11
+PREFIX_AT: Final = 11
 """Behind the request id: what stays the same up to the number asked for."""
-_WANTED_BYTES = 12
+_WANTED_BYTES: Final = 12
 """The number and the fetch size, at the end."""
-_write_start = Struct("<BIH").pack
+_write_start: Final = Struct("<BIH").pack
 
 
 class ConsumePath:

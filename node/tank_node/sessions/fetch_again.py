@@ -1,7 +1,7 @@
 """The short way of the commonest fetch: the partition that the connection asked for the last time, from where
 a read has ended."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tank_node.log.errors import StorageError
 from tank_node.log.segment import Stretch
@@ -15,19 +15,19 @@ from tank_protos.error_codes import ConsumeFlag
 if TYPE_CHECKING:
     from tank_node.sessions.tank import TankSession
 
-_COUNTED = (MESSAGE_ID, OK)
-_DATA = ConsumeFlag.DATA.value
+_COUNTED: Final = (MESSAGE_ID, OK)
+_DATA: Final = ConsumeFlag.DATA.value
 
 
 def answer_with(
     session: "TankSession", path: ConsumePath, request_id: int, stretch: Stretch, mark: int
 ) -> None:
     """Queues a header and its chunk."""
-    _, _, length, first, _, _ = stretch
+    length = stretch.length
     header = path.header_bytes
     answer = path.answer(
         MESSAGE_ID, 4 + header + length, header, request_id,
-        1, path.name, path.partition.number, _DATA, first, mark, length,
+        1, path.name, path.partition.number, _DATA, stretch.first, mark, length,
     )  # fmt: skip
     out = session.out
     if not out:

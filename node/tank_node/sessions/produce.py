@@ -2,7 +2,7 @@
 the answer."""
 
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tank_node.metrics import OK
 from tank_node.sessions.outcome import error_name
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 PEER_VERSION = 0x100
 FORWARDED_VERSION = 0x101
 
-_HEADER = Struct("<BII")
-_ANSWER_ID = 1
-_FIRST_OWN_CODE = 0x10
-_FIRST_SHARED_CODE = 0xFC
+_HEADER: Final = Struct("<BII")
+_ANSWER_ID: Final = 1
+_FIRST_OWN_CODE: Final = 0x10
+_FIRST_SHARED_CODE: Final = 0xFC
 
 
 class NotAPeer(WireError):

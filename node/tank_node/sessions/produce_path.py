@@ -1,10 +1,12 @@
 """The short way of the commonest request: one bundle for the same partition, from the same client, as
 the last time."""
 
+from typing import Final
+
 from tank_node.partition import Partition
 from tank_protos.produce_run import BEFORE_PREFIX
 
-_PAYLOAD_PREFIX = BEFORE_PREFIX - 5
+_PAYLOAD_PREFIX: Final = BEFORE_PREFIX - 5
 
 
 class ProducePath:

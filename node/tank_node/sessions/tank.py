@@ -5,6 +5,7 @@ The server feeds received bytes to `receive`, sends what collects in `out`, and 
 
 from collections.abc import Callable
 from struct import Struct
+from typing import Final
 
 from tank_node.broker import Broker
 from tank_node.limits import Limits
@@ -22,11 +23,11 @@ from tank_protos.framing import HEADER_BYTES
 from tank_protos.produce_run import ANSWER_BYTES, failed
 from tank_protos.wire import Message
 
-_PRODUCE = 1
-_CONSUME = consume_path.MESSAGE_ID
+_PRODUCE: Final = 1
+_CONSUME: Final = consume_path.MESSAGE_ID
 
-_read_frame = Struct("<BI").unpack_from
-_write_frame = Struct("<BI").pack
+_read_frame: Final = Struct("<BI").unpack_from
+_write_frame: Final = Struct("<BI").pack
 
 
 class FrameTooLarge(WireError):
@@ -95,7 +96,7 @@ class TankSession(Session):
                     )
                     if answers:
                         self.in_flight += len(answers) // ANSWER_BYTES
-                        acks.add((self, answers))
+                        acks.parts.append((self, answers))
                         self.kept = found.kept
                         at = found.at
                         if at == end:
@@ -233,4 +234,4 @@ _HANDLERS: dict[int, Callable[[TankSession, memoryview], None]] = {
     75: extensions.await_ends,
     76: describe_broker.describe_broker,
 }
-_CARRIES_BUNDLES = frozenset((1, 5, 66))
+_CARRIES_BUNDLES: Final = frozenset((1, 5, 66))
