@@ -42,7 +42,7 @@ def compiled_modules(wheel: Path) -> list[str]:
 
 
 def kernel_files() -> set[str]:
-    """What the kernel consists of: the twins, the node's hot modules, and the library that holds their code."""
+    """What the kernel consists of: the twins, the node's hot modules, and the library with their code."""
     twins = {
         f"tank_protos/compiled/{p.stem}" for p in (ROOT / "protos/tank_protos/compiled").glob("[a-z]*.py")
     }
