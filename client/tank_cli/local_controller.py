@@ -1,65 +1,90 @@
 """The controller's link of a node that has its controller in the same process: for `tank serve`.
 
-A node asks by names, the controller's log holds ids; here one becomes the other.
+The controller is Raft with one voter: the same code as in a cluster, and nothing between it and the node.
 """
 
 import asyncio
+import random
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from tank_controller import commands
-from tank_controller.journal import Journal, Recovered
-from tank_controller.journal_driver import JournalDriver
-from tank_controller.outcome import Outcome, Rejected
+from tank_controller import queries
+from tank_controller.metadata import Metadata
+from tank_controller.outcome import Outcome
+from tank_controller.proposals import Proposals
+from tank_controller.raft.core import Raft
+from tank_controller.raft.messages import Message
+from tank_controller.raft_disk import DiskThread
+from tank_controller.raft_driver import RaftDriver
+from tank_controller.raft_replay import RaftStorageError
+from tank_controller.standalone import Standalone, open_alone
+from tank_controller.ticks import keep_ticking
 from tank_node.clock import Clock
-from tank_node.cluster_view import ClusterView, TopicChange
-from tank_node.controller_link import (
-    ChangeOutcome,
-    CommitOutcome,
-    GroupsOutcome,
-    InSyncChange,
-    NewTopic,
-    Position,
-    PositionsOutcome,
-    ProducerOutcome,
-    ReplicaEnd,
-    TopicAlteration,
-    TopicOutcome,
-)
+from tank_node.controller_link import ChangeOutcome, InSyncChange, ReplicaEnd
+from tank_node.controller_requests import Answered, Proposed, RequestingLink
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
-PRODUCER_USE_NOTED_MS = 3_600_000
-"""How exactly the log knows when a named producer was last used: asking again within this writes nothing."""
+LOG_FOLDER = "controller"
+"""In the data folder: what a controller of its own has as its folder."""
+JOURNAL_FOLDER = "metadata"
+"""Where earlier versions kept the metadata."""
+
+
+POLL_S = 0.001
+"""How often a start looks whether the first fsync has returned."""
 
 
 class RegistrationError(RuntimeError):
     """The controller doesn't take this broker; the message says why."""
 
 
-class LocalController:
+class LocalController(RequestingLink):
     """Implements `tank_node.controller_link.ControllerLink`. All calls on the event loop's thread."""
 
     def __init__(
         self,
-        journal: Journal,
+        data: Path,
         cluster_id: str,
         broker_id: int,
         clock: Clock,
         post: Callable[[Callable[[], None]], object],
     ) -> None:
-        self.view = ClusterView(cluster_id, broker_id)
-        self.broker_epoch = 0
-        self._clock = clock
-        self._listeners: list[Callable[[TopicChange], None]] = []
-        self._when_registered: list[Callable[[], None]] = []
-        self._when_brokers_change: list[Callable[[], None]] = []
-        self._driver = JournalDriver(journal, post, self._on_delta)
+        super().__init__(cluster_id, broker_id, clock)
+        self._data = data
+        self._post = post
+        self._metadata = Metadata()
+        self._failure: Exception | None = None
 
-    def open(self, *, may_be_new: bool) -> Recovered:
-        """Reads the metadata, waiting for the disk. JournalError."""
-        recovered = self._driver.open(may_be_new=may_be_new)
-        self.view.apply(self._driver.state.delta())
-        return recovered
+    def open(self, *, may_be_new: bool) -> Standalone:
+        """Reads the metadata, waiting for the disk. RaftStorageError, JournalError, SnapshotError,
+        UnknownEntryError.
+        """
+        opened = open_alone(
+            self._data / LOG_FOLDER, self._data / JOURNAL_FOLDER, self.view.cluster_id, may_be_new=may_be_new
+        )
+        stored = opened.stored
+        raft = Raft(
+            opened.own, stored.cluster_id, stored.hard, stored.snapshot, stored.entries, random.randrange,
+            base=stored.base,
+        )  # fmt: skip
+        disk = DiskThread(self._post)
+        self._driver: RaftDriver[Outcome] = RaftDriver(
+            raft, opened.storage, _Nowhere(), self._metadata, disk, self._on_fatal
+        )
+        self._proposals = Proposals(self._driver, self._metadata)
+        self._driver.start()
+        return opened
+
+    async def lead(self) -> None:
+        """Waits until the view holds everything that was ever committed. Raises what keeps it from that."""
+        self._ticking = asyncio.create_task(keep_ticking(self._driver.tick))
+        while not self._driver.ready:
+            if (problem := self._driver.failed or self._driver.full) is not None:
+                raise self._failure or RaftStorageError(problem)
+            await asyncio.sleep(POLL_S)
+        self.view.apply(self._metadata.state.delta())
+        self._metadata.on_delta = self._take_delta
 
     async def register(self, incarnation: bytes, disk_uuid: bytes, host: str, port: int, rack: str) -> None:
         """Says that this process is the broker now: what it leads, it leads in new epochs.
@@ -72,19 +97,16 @@ class LocalController:
             endpoints=[pb.Endpoint(name="tank", host=host, port=port)],
             rack=rack,
         )
-        outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._propose(pb.Command(register_broker=register), outcome.set_result)
-        if (rejection := (await outcome).rejection) is not None:
-            raise RegistrationError(rejection.message)
-        epoch = self.view.brokers[self.view.broker_id].epoch
-        if epoch != self.broker_epoch:
-            self.broker_epoch = epoch
-            for listener in self._when_registered:
-                listener()
+        outcome: asyncio.Future[pb.ProposalOutcome] = asyncio.get_running_loop().create_future()
+        self._propose(self._dated(pb.Command(register_broker=register)), outcome.set_result)
+        if (await outcome).error:
+            raise RegistrationError(outcome.result().message)
+        self._registered(self.view.brokers[self.view.broker_id].epoch)
 
     async def stop(self) -> None:
-        """Answers what waits and ends the journal in good order."""
+        """Answers what waits and ends the log in good order."""
         stopped = asyncio.Event()
+        self._ticking.cancel()
         self._driver.stop(stopped.set)
         await stopped.wait()
 
@@ -93,21 +115,11 @@ class LocalController:
         """Why nothing can be changed any more; None while all is well."""
         return self._driver.failed
 
-    # --- what the node asks ---
+    def _on_fatal(self, error: Exception) -> None:
+        """The metadata stands still from here on, and /readyz says so; messages go on."""
+        self._failure = error
 
-    def on_change(self, listener: Callable[[TopicChange], None]) -> None:
-        """Calls `listener` for every topic that is created, altered or deleted from now on."""
-        self._listeners.append(listener)
-
-    def on_brokers(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` whenever a broker registers."""
-        self._when_brokers_change.append(listener)
-
-    def on_registered(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` when this process is registered; at once when it is."""
-        self._when_registered.append(listener)
-        if self.broker_epoch:
-            listener()
+    # --- what the node asks, but for what every link does ---
 
     def on_ends_asked(self, answer: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]]) -> None:
         """Nobody asks: with one broker there is nobody to choose from."""
@@ -122,161 +134,24 @@ class LocalController:
         """Refused: nobody else could lead."""
         done(ChangeOutcome(ErrorCode.INVALID_REQUEST, _ALONE, [ErrorCode.INVALID_REQUEST] * len(partitions)))
 
-    def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
-        """Creates a topic; with `validate_only` says whether it could be."""
-        if not _is_text(topic.name, *topic.settings, *topic.settings.values()):
-            done(_NOT_TEXT)
-            return
-        create = pb.CreateTopic(
-            name=topic.name,
-            partitions=topic.partitions,
-            replication_factor=topic.replication_factor,
-            settings=[pb.Setting(key=key, value=value) for key, value in topic.settings.items()],
-        )
-        self._change_topic(pb.Command(create_topic=create), topic.validate_only, done)
-
-    def alter_topic(self, change: TopicAlteration, done: Callable[[TopicOutcome], None]) -> None:
-        """Changes settings and adds partitions; with `validate_only` says whether it could."""
-        topic = self._driver.state.topic(change.name)
-        if topic is None:
-            done(_unknown_topic(change.name))
-            return
-        given = {key: value for key, value in change.settings.items() if value is not None}
-        if not _is_text(*change.settings, *given.values()):
-            done(_NOT_TEXT)
-            return
-        alter = pb.AlterTopic(
-            topic_id=topic.topic_id,
-            partitions=change.partitions,
-            set=[pb.Setting(key=key, value=value) for key, value in given.items()],
-            unset=[key for key, value in change.settings.items() if value is None],
-        )
-        self._change_topic(pb.Command(alter_topic=alter), change.validate_only, done)
-
-    def delete_topic(self, name: str, done: Callable[[TopicOutcome], None]) -> None:
-        """Deletes a topic, its data and the positions in it."""
-        topic = self._driver.state.topic(name)
-        if topic is None:
-            done(_unknown_topic(name))
-            return
-        command = pb.Command(delete_topic=pb.DeleteTopic(topic_id=topic.topic_id))
-        self._change_topic(command, False, done)
-
-    def init_producer(self, name: str, generation: int, done: Callable[[ProducerOutcome], None]) -> None:
-        """A producer id; its epochs begin at 0."""
-        if not _is_text(name):
-            done(ProducerOutcome(ErrorCode.INVALID_NAME, "a producer's name is UTF-8 text"))
-            return
-        known = commands.known_producer(self._driver.state, name, generation)
-        if known is not None and self._clock.now_ms() - known.used_ms < PRODUCER_USE_NOTED_MS:
-            done(ProducerOutcome(ErrorCode.NONE, producer_id=known.producer_id))
-            return
-
-        def answer(outcome: Outcome) -> None:
-            error, message = _error(outcome.rejection)
-            done(ProducerOutcome(error, message, producer_id=outcome.producer_id))
-
-        self._propose(pb.Command(init_producer=pb.InitProducer(name=name, generation=generation)), answer)
-
-    def commit_positions(
-        self, group: str, positions: Sequence[Position], done: Callable[[CommitOutcome], None]
-    ) -> None:
-        """Keeps positions under the ids that the topics have now."""
-        if not _is_text(group):
-            done(CommitOutcome(ErrorCode.INVALID_NAME, "a group's name is UTF-8 text"))
-            return
-        topic_ids = self._driver.state.topic_ids
-        commit = pb.CommitPositions(
-            group=group,
-            positions=[
-                pb.Position(
-                    topic_id=topic_ids.get(position.topic, 0),
-                    partition=position.partition,
-                    sequence_number=position.sequence_number,
-                    metadata=position.metadata.encode("utf-8", "surrogateescape"),
-                )
-                for position in positions
-            ],
-        )
-
-        def answer(outcome: Outcome) -> None:
-            error, message = _error(outcome.rejection)
-            done(CommitOutcome(error, message, outcome.results))
-
-        self._propose(pb.Command(commit_positions=commit), answer)
-
-    def fetch_positions(
-        self, group: str, topics: Sequence[str], done: Callable[[PositionsOutcome], None]
-    ) -> None:
-        """A group's positions, by the topics' names and partitions."""
-        state = self._driver.state
-        held = state.groups.get(group)
-        if held is None:
-            done(PositionsOutcome(ErrorCode.UNKNOWN_GROUP, "the group has no positions yet"))
-            return
-        wanted = {state.topic_ids.get(name, 0) for name in topics} if topics else held.keys()
-        found = [
-            Position(
-                topic=state.topics[topic_id].name,
-                partition=partition,
-                sequence_number=position.sequence_number,
-                metadata=position.metadata.decode("utf-8", "surrogateescape"),
-                committed_ms=position.committed_ms,
-            )
-            for topic_id in held.keys() & wanted
-            for partition, position in held[topic_id].items()
-        ]
-        found.sort(key=lambda position: (position.topic, position.partition))
-        done(PositionsOutcome(ErrorCode.NONE, positions=found))
-
-    def list_groups(self, done: Callable[[GroupsOutcome], None]) -> None:
-        """The groups that have positions."""
-        done(GroupsOutcome(ErrorCode.NONE, groups=sorted(self._driver.state.groups)))
-
-    # --- inside ---
-
-    def _change_topic(
-        self, command: pb.Command, validate_only: bool, done: Callable[[TopicOutcome], None]
-    ) -> None:
-        def answer(outcome: Outcome) -> None:
-            error, message = _error(outcome.rejection)
-            done(TopicOutcome(error, message, outcome.topic_id))
-
+    def _propose(self, command: pb.Command, done: Proposed, *, validate_only: bool = False) -> None:
         if validate_only:
-            done(TopicOutcome(*_error(commands.check(self._driver.state, command))))
+            done(self._proposals.judge(command).as_message())
         else:
-            self._propose(command, answer)
+            self._proposals.propose(command, lambda outcome: done(outcome.as_message()))
 
-    def _propose(self, command: pb.Command, done: Callable[[Outcome], None]) -> None:
-        command.now_ms = self._clock.now_ms()
-        self._driver.propose(command, done)
-
-    def _on_delta(self, delta: pb.Delta) -> None:
-        for change in self.view.apply(delta):
-            for listener in self._listeners:
-                listener(change)
-        if delta.brokers:
-            for told in self._when_brokers_change:
-                told()
+    def _query(self, query: pb.BrokerQuery, done: Answered) -> None:
+        whole = pb.QueryAnswer()
+        for part in queries.answers(self._metadata.state, query):
+            whole.MergeFrom(part)
+        done(whole)
 
 
 _ALONE = "this broker is alone: nobody else holds a replica"
-_NOT_TEXT = TopicOutcome(ErrorCode.INVALID_REQUEST, "names and settings are UTF-8 text")
 
 
-def _is_text(*strings: str) -> bool:
-    """Whether it is UTF-8: what came off the wire may hold bytes that are not, as lone surrogates."""
-    try:
-        for string in strings:
-            string.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+class _Nowhere:
+    """The way to no other controllers."""
 
-
-def _unknown_topic(name: str) -> TopicOutcome:
-    return TopicOutcome(ErrorCode.UNKNOWN_TOPIC, f"there is no topic {name}")
-
-
-def _error(rejection: Rejected | None) -> tuple[ErrorCode, str]:
-    return (ErrorCode.NONE, "") if rejection is None else (rejection.error, rejection.message)
+    def send(self, messages: Sequence[Message]) -> None:
+        assert not messages

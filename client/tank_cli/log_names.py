@@ -2,38 +2,55 @@
 
 from pathlib import Path
 
-from tank_controller import commands, journal_format
+from tank_controller import commands, journal_format, journal_reader, raft_records
 from tank_controller.cluster_state import ClusterState, SnapshotError
+from tank_controller.files import OsFiles
 from tank_controller.journal_format import JournalError
-from tank_protos.generated import control_pb2 as pb
+from tank_controller.metadata import UnknownEntryError, read_command
+from tank_controller.raft.messages import EntryKind
+from tank_controller.raft_replay import Replay
 
-METADATA = "metadata"
+LOG_FOLDER = "controller"
+JOURNAL_FOLDER = "metadata"
+"""Where earlier versions kept the metadata."""
 
 
 def topic_names(data: Path) -> dict[int, str]:
     """Empty where the metadata is missing or can't be read: then topics are shown by their ids."""
     try:
-        state = read_state(data / METADATA)
-    except (OSError, ValueError, JournalError, SnapshotError):
+        state = read_state(data)
+    except (OSError, ValueError, JournalError, SnapshotError, UnknownEntryError):
         return {}
     return {topic_id: topic.name for topic_id, topic in state.topics.items()}
 
 
-def read_state(folder: Path) -> ClusterState:
-    """The newest snapshot that is whole, with the entries behind it."""
+def read_state(data: Path) -> ClusterState:
+    """What the newest snapshot and the committed entries behind it add up to."""
+    if any((data / LOG_FOLDER).glob("*.raft")):
+        return _read_raft(data / LOG_FOLDER)
+    (data / JOURNAL_FOLDER).stat()
+    journal = journal_reader.read(data / JOURNAL_FOLDER, None, OsFiles())
+    return ClusterState() if journal is None else journal.state()
+
+
+def _read_raft(folder: Path) -> ClusterState:
     state = ClusterState()
+    index = 0
     for path in sorted(folder.glob("*.snapshot"), reverse=True):
         try:
-            _, _, content = journal_format.read_snapshot_file(path.read_bytes())
-            state = ClusterState.load(content)
+            _, snapshot, _ = raft_records.decode_snapshot(path.read_bytes())
+            state, index = ClusterState.load(snapshot.data), snapshot.meta.index
         except (JournalError, SnapshotError):
             continue
         break
-    for path in sorted(folder.glob("*.journal")):
-        data = path.read_bytes()
-        found = journal_format.scan(data, journal_format.read_journal_header(data))
-        for frame in found.frames:
-            for index, entry in enumerate(frame.entries, frame.first):
-                if index == state.index + 1:
-                    commands.apply(state, index, pb.Command.FromString(entry))
+    replay = Replay()
+    for path in sorted(folder.glob("*.raft")):
+        content = path.read_bytes()
+        for frame in journal_format.scan(content, journal_format.read_journal_header(content)).frames:
+            for record in frame.entries:
+                replay.take(raft_records.decode(record))
+    for entry in replay.entries:
+        # A single voter's entries are committed as soon as they are on the disk.
+        if entry.index > index and entry.kind is EntryKind.COMMAND:
+            commands.apply(state, entry.index, read_command(entry.index, entry.data))
     return state

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from tank_cli.local_controller import LocalController
-from tank_controller.journal import Journal, Recovered
+from tank_controller.standalone import Standalone
 from tank_node.broker import Broker
 from tank_node.clock import SystemClock
 from tank_node.config import Address, NodeConfig
@@ -36,7 +36,7 @@ WANTED_FILES = 65_536
 MOST_LOG_FILES = 2048
 """Open files of logs: each partition in use has two; more are opened and closed as needed."""
 OTHER_FILES = 128
-"""Kept free of logs and clients: for the journal, folders, libraries, scrapes."""
+"""Kept free of logs and clients: for the controller, folders, libraries, scrapes."""
 
 _log = getLogger("tank")
 
@@ -84,7 +84,7 @@ class NodeProcess:
     async def run(self, announce: Callable[[Started], None]) -> None:
         """Starts, says so, and stops in order at SIGTERM or SIGINT.
 
-        Raises what keeps it from starting: JournalError, ListenError, and whatever the logs raise.
+        Raises what keeps it from starting: RaftStorageError, JournalError, ListenError, what the logs raise.
         """
         self._loop = asyncio.get_running_loop()
         self._watch_signals()
@@ -154,7 +154,7 @@ class NodeProcess:
         meta = self.data_folder.meta
         folder = Path(self.data_folder.path)
         self._controller = controller = LocalController(
-            Journal(folder / "metadata", meta.cluster_id),
+            folder,
             meta.cluster_id,
             meta.broker_id,
             self.clock,
@@ -163,8 +163,8 @@ class NodeProcess:
         topics = folder / "topics"
         # The logs' checkpoint is never written before there is metadata, and knows of topics without files.
         was_used = any(topics.iterdir()) or (folder / "checkpoint").exists()
-        recovered = controller.open(may_be_new=not was_used)
-        _tell_of(recovered)
+        _tell_of(controller.open(may_be_new=not was_used))
+        await controller.lead()
         # A crash may have come between the word that a topic is deleted and its files' end.
         for path in topics.iterdir():
             if path.name.isdigit() and controller.view.was_deleted(int(path.name)):
@@ -242,13 +242,13 @@ class NodeProcess:
         return Health(ready, problems, self.data_folder.recovered.damaged[:MAX_PROBLEMS], facts)
 
 
-def _tell_of(recovered: Recovered) -> None:
-    for warning in recovered.warnings:
+def _tell_of(opened: Standalone) -> None:
+    for warning in opened.warnings:
         _log.warning("%s", warning)
-    if recovered.cut_bytes:
+    if opened.cut_bytes:
         _log.warning(
             "%d bytes of metadata, whose writing a crash interrupted, were cut; nobody was told of them",
-            recovered.cut_bytes,
+            opened.cut_bytes,
         )
 
 

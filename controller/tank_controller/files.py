@@ -1,6 +1,7 @@
-"""The disk, as the journal sees it: few calls, so that tests can put one there that fails."""
+"""The disk, as the controller's log sees it: few calls, so that tests can put one there that fails."""
 
 import ctypes
+import errno
 import os
 from pathlib import Path
 from typing import Protocol
@@ -117,6 +118,11 @@ class OsFiles:
     def open_append(self, path: Path) -> AppendFile:
         return _OsAppendFile(path)
 
+    def rename(self, path: Path, to: Path) -> None:
+        """Gives a file or folder another name beside the old one; durable when this returns."""
+        os.rename(path, to)
+        self._sync_folder(to.parent)
+
     @staticmethod
     def _write_durably(path: Path, content: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
@@ -133,6 +139,26 @@ class OsFiles:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def append_durably(file: AppendFile, data: bytes, end: int) -> None:
+    """Writes at the file's end, `end`: all of it is on the disk when this returns.
+
+    OSError: nothing of it counts. EIO: what is there is not known any more. No error of fsync may be tried
+    again, whatever its number: the pages may be gone.
+    """
+    try:
+        file.write(data)
+    except OSError as error:
+        try:
+            file.truncate(end)
+        except OSError as worse:
+            raise OSError(errno.EIO, f"a write failed ({error}) and can't be taken back") from worse
+        raise
+    try:
+        file.sync()
+    except OSError as error:
+        raise OSError(errno.EIO, f"fsync failed: {error}") from error
 
 
 def _write_all(fd: int, data: bytes) -> None:

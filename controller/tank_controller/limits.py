@@ -29,5 +29,8 @@ MAX_POSITION_METADATA_BYTES = 4096
 MAX_METADATA_BYTES = 64 * 1024 * 1024
 """Of all positions' notes together."""
 
+MAX_WAITING_PROPOSALS = 16_384
+"""Commands that wait for their outcome on one controller; their bytes have a bound of their own
+(raft.settings). More are refused: whoever asks gets OVERLOADED, and asks again later."""
 MAX_COMMAND_BYTES = 1024 * 1024
 """A log entry stays well below what a gRPC message may hold."""

@@ -26,3 +26,15 @@ class Outcome:
     producer_id: int = 0
     results: list[ErrorCode] = field(default_factory=list)
     """Of committed positions, one by one."""
+
+    def as_message(self, request_id: int = 0) -> pb.ProposalOutcome:
+        """For a broker."""
+        if self.rejection is not None:
+            error, message = self.rejection.error, self.rejection.message
+            return pb.ProposalOutcome(request_id=request_id, error=error, message=message)
+        return pb.ProposalOutcome(
+            request_id=request_id,
+            topic_id=self.topic_id,
+            producer_id=self.producer_id,
+            results=self.results,
+        )

@@ -127,11 +127,28 @@ class RaftDriver(Generic[Result]):
         self._stopped = False
 
     def start(self) -> None:
-        """Brings the state machine to what is known to be committed, and begins."""
+        """Brings the state machine to what is known to be committed, and begins: a voter who is alone leads
+        at once. Raises what `restore` raises.
+        """
         if self.raft.snapshot is not None:
             self._machine.restore(self.raft.snapshot.data)
             self.applied = self.raft.snapshot.meta.index
+        self.raft.campaign_alone()
         self._go_on()
+
+    @property
+    def idle(self) -> bool:
+        """Everything in the log is applied: what the state says now, it says of the next entry, too."""
+        return self.applied == self.raft.log.last_index
+
+    @property
+    def ready(self) -> bool:
+        """It leads, and its state holds all that was ever committed."""
+        return self.raft.role is Role.LEADER and self.raft.own_term_applied
+
+    @property
+    def proposals_waiting(self) -> int:
+        return len(self._waiting.proposals)
 
     # --- What others ask for ---
 
@@ -199,6 +216,10 @@ class RaftDriver(Generic[Result]):
         """Ends the log in good order, then calls `done`. Takes nothing any more."""
         assert self._when_stopped is None, "stopped twice"
         self._when_stopped = done
+        if self.failed is not None:
+            self._disk.close()
+            done()
+            return
         self._go_on()
 
     def _must_run(self) -> None:
@@ -256,6 +277,7 @@ class RaftDriver(Generic[Result]):
             _log.error("%s", error)
         self.full = str(error)
         self._retry = again
+        self._give_up(self.full)  # what waits is written when there is room, but nobody knows when
         if self._when_stopped is not None:
             self._retry = None
             self._close()
@@ -267,7 +289,8 @@ class RaftDriver(Generic[Result]):
             self._machine.restore(ready.snapshot.data)
             self.applied = ready.snapshot.meta.index
         for entry in ready.committed:
-            self._apply(entry)
+            if self.failed is None:
+                self._apply(entry)
         for read in ready.reads:
             self._take_read(read)
         self._answer_reads()
@@ -276,7 +299,11 @@ class RaftDriver(Generic[Result]):
         assert entry.index == self.applied + 1, "entries are applied in order, each once"
         result: Result | Exception | None = None
         if entry.kind is EntryKind.COMMAND:
-            result = self._machine.apply(entry.index, entry.data)
+            try:
+                result = self._machine.apply(entry.index, entry.data)
+            except Exception as error:
+                self._fail(error)  # to go on would be to make another state than the others
+                return
         self.applied = entry.index
         term, done = self._waiting.proposals.pop(entry.index, (0, None))
         if done is None:
@@ -348,6 +375,8 @@ class RaftDriver(Generic[Result]):
         _log.critical("the controller has to end: %s", error)
         self._give_up(self.failed)
         self._on_fatal(error)
+        if self._when_stopped is not None:
+            self._when_stopped()
 
     def _give_up(self, why: str) -> None:
         waiting, self._waiting = self._waiting, _Waiting()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tank_controller import journal_format as fmt
 from tank_controller import raft_records as records
-from tank_controller.files import AppendFile, Files, OsFiles
+from tank_controller.files import AppendFile, Files, OsFiles, append_durably
 from tank_controller.journal_format import JournalDamagedError
 from tank_controller.raft.messages import Configuration, Entry, EntryKind, HardState, Snapshot
 from tank_controller.raft_records import Base
@@ -102,17 +102,31 @@ class RaftStorage:
         if not numbers:
             if self.cluster_id:
                 raise StorageDamagedError(self._put_back("the log's segments are missing"))
+            self._remove([], list(self._snapshots))  # of a beginning that a crash interrupted
             return None
         return self._read(numbers)
 
-    def begin(self, cluster_id: str, hard: HardState, entries: Sequence[Entry]) -> None:
-        """This empty disk becomes part of a cluster: founded with these entries, or without any to be added.
+    def begin(
+        self,
+        cluster_id: str,
+        hard: HardState,
+        entries: Sequence[Entry],
+        snapshot: Snapshot | None = None,
+    ) -> None:
+        """This empty disk becomes part of a cluster: founded with these entries, or without any to be added;
+        behind a snapshot, where the state is older than the log.
 
-        The segment is there, whole, before the identity says so: after a crash in between it counts.
+        Snapshot, segment, identity, in this order: a snapshot without a segment doesn't count after a crash,
+        a segment without the identity does.
         """
         assert not self._segments
         self.cluster_id = cluster_id
-        self._guarded(lambda: self._begin_segment(Base(), hard, entries))
+        base = Base()
+        if snapshot is not None:
+            taken = snapshot
+            base = Base(taken.meta.index, taken.meta.term, taken.meta.configuration)
+            self._guarded(lambda: self._write_snapshot(taken, installed=False))
+        self._guarded(lambda: self._begin_segment(base, hard, entries))
         self._guarded(self._write_identity)
 
     def _read_identity(self) -> None:
@@ -305,7 +319,7 @@ class RaftStorage:
         try:
             work()
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise StorageFullError(
                     f"{self._folder}: {error.strerror}; make room, nothing is lost"
                 ) from error
@@ -316,25 +330,9 @@ class RaftStorage:
         assert self._file is not None, "open first"
         encoded = [records.encode(record) for record in written]
         frame = fmt.frame(encoded, self._segments[-1].number, self._nonce, self._end)
-        try:
-            self._file.write(frame)
-        except OSError as error:
-            try:
-                self._file.truncate(self._end)
-            except OSError as worse:
-                raise OSError(errno.EIO, f"a write failed ({error}) and can't be taken back") from worse
-            raise
-        self._sync()
+        append_durably(self._file, frame, self._end)
         self._end += len(frame)
         self._since_snapshot += len(frame)
-
-    def _sync(self) -> None:
-        """No error of fsync may be tried again, whatever its number: the pages may be gone."""
-        assert self._file is not None
-        try:
-            self._file.sync()
-        except OSError as error:
-            raise OSError(errno.EIO, f"fsync failed: {error}") from error
 
     def _begin_segment(self, base: Base, hard: HardState, entries: Sequence[Entry]) -> None:
         """A new segment, there whole or not at all."""

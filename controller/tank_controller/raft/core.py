@@ -101,6 +101,11 @@ class Raft(RaftState):
             self.heartbeat_elapsed = 0
             reads.send_heartbeats(self)
 
+    def campaign_alone(self) -> None:
+        """For the start: the only voter waits for nobody."""
+        if self.configuration.voters == (self.own,) and self.role is Role.FOLLOWER:
+            election.campaign(self, pre=False)
+
     def propose(self, data: bytes) -> tuple[int, int]:
         """Appends a command; (index, term) name it. It is committed when that entry comes in a Ready.
 

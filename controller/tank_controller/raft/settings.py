@@ -25,6 +25,8 @@ class Settings:
     """A leader without a quorum refuses proposals beyond this, instead of growing."""
     ready_bytes: int = 4 * 1024 * 1024
     """Applied at one stroke: the event loop is not held for longer than that takes."""
+    outbox_messages: int = 8192
+    """Those that wait for the disk: while it stalls, the oldest are lost. In one tick there are far fewer."""
     pending_reads: int = 4096
     max_snapshot_bytes: int = 1024 * 1024 * 1024
     """A million partitions take some tens of megabytes."""

@@ -109,6 +109,11 @@ class RaftState:
         return self.log.term(self.log.commit) == self.term
 
     @property
+    def own_term_applied(self) -> bool:
+        """Whether that entry was given to the state machine, too."""
+        return self.log.term(self.log.applied) == self.term
+
+    @property
     def in_lease(self) -> bool:
         """A leader was heard so lately that a majority cannot have given it up."""
         return self.leader is not None and self.election_elapsed < self.settings.election_ticks
@@ -116,6 +121,8 @@ class RaftState:
     def send(self, target: NodeId, body: Body, term: int | None = None) -> None:
         """Puts a message into the next Ready."""
         message = Message(self.cluster_id, self.own, target, self.term if term is None else term, body)
+        if len(self.outbox) >= self.settings.outbox_messages:
+            del self.outbox[0]  # as if it were lost on its way
         self.outbox.append(message)
 
     def become_follower(self, term: int, leader: NodeId | None) -> None:

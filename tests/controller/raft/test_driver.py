@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tank_controller import commands
-from tank_controller.cluster_state import ClusterState
 from tank_controller.files import OsFiles
+from tank_controller.metadata import Metadata, UnknownEntryError
 from tank_controller.outcome import Outcome
 from tank_controller.raft.birth import Birth
 from tank_controller.raft.core import Raft
@@ -23,23 +22,6 @@ from tank_controller.raft_storage import RaftStorage
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import create, register
 from tests.controller.failing_files import FailingFiles
-
-
-class Metadata:
-    """The replicated state machine, as the driver wants it."""
-
-    def __init__(self) -> None:
-        self.state = ClusterState()
-
-    def apply(self, index: int, data: bytes) -> Outcome:
-        self.state.index = index - 1  # entries of Raft's own lie between those of commands
-        return commands.apply(self.state, index, pb.Command.FromString(data))
-
-    def snapshot(self) -> bytes:
-        return self.state.snapshot()
-
-    def restore(self, data: bytes) -> None:
-        self.state = ClusterState.load(data)
 
 
 class Nowhere:
@@ -182,15 +164,15 @@ def test_on_a_full_disk_it_waits_and_goes_on_when_there_is_room(tmp_path: Path) 
     files.room_bytes = 10
     driven.driver.propose(register().SerializeToString(), driven.outcomes.append)
     driven.run_until(lambda: driven.driver.full)
-    assert driven.outcomes == []
+    assert isinstance(driven.outcomes.pop(), OutcomeUnknownError), "nobody knows when there is room"
     driven.driver.propose(create("t").SerializeToString(), driven.outcomes.append)
     assert "make room" in str(driven.outcomes.pop())
     driven.driver.tick()
     driven.run_until(lambda: driven.driver._retry)
     files.room_bytes = None
     driven.driver.tick()
-    driven.run_until(lambda: driven.outcomes)
-    assert driven.driver.full is None
+    driven.run_until(lambda: driven.driver.full is None and driven.driver.idle)
+    assert driven.machine.state.brokers, "what was proposed before came to be"
     assert driven.fatal == []
     driven.propose(create("t"))
     driven.stop()
@@ -220,3 +202,25 @@ def test_members_change_and_strangers_messages_are_counted(tmp_path: Path) -> No
     driven.stop()
     driven.driver.propose(b"", driven.outcomes.append)
     assert "stopping" in str(driven.outcomes[0])
+
+
+def test_an_entry_of_a_newer_version_ends_the_controller(tmp_path: Path) -> None:
+    driven = Driven(tmp_path).lead()
+    driven.propose(register())
+    outcome = driven.propose(pb.Command(now_ms=1))[0]
+    assert isinstance(outcome, OutcomeUnknownError)
+    assert [type(error) for error in driven.fatal] == [UnknownEntryError]
+    assert driven.driver.applied == 3, "the state stands still before it"
+    again = Driven(tmp_path)
+    again.run_until(lambda: again.fatal)
+    assert "newer version" in str(again.fatal[0])
+    stopped: list[bool] = []
+    again.driver.stop(lambda: stopped.append(True))
+    assert stopped
+
+
+def test_the_only_voter_leads_at_once(tmp_path: Path) -> None:
+    driven = Driven(tmp_path)
+    assert driven.driver.raft.role is Role.LEADER
+    driven.run_until(lambda: driven.driver.ready)
+    driven.stop()

@@ -1,0 +1,68 @@
+"""The replicated state machine as Raft's driver wants it: entries in, outcomes and deltas out. No I/O."""
+
+from collections.abc import Callable
+
+from tank_controller import commands
+from tank_controller.cluster_state import ClusterState
+from tank_controller.outcome import Outcome
+from tank_protos.generated import control_pb2 as pb
+
+
+class UnknownEntryError(Exception):
+    """An entry that this version can't apply. To skip it would be to make another state."""
+
+
+class Metadata:
+    """The cluster's state on one controller. Changed by the driver alone."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        self.on_delta: Callable[[pb.Delta], None] = _nobody
+        """Told of every entry that changed something, after the state has it."""
+        self.on_restored: Callable[[], None] = _nobody_either
+        """Told when the whole state was replaced by a snapshot."""
+
+    def apply(self, index: int, data: bytes) -> Outcome:
+        """One committed command. UnknownEntryError."""
+        outcome = commands.apply(self.state, index, read_command(index, data))
+        if changes_something(outcome.delta):
+            self.on_delta(outcome.delta)
+        return outcome
+
+    def snapshot(self) -> bytes:
+        """All of it."""
+        return self.state.snapshot()
+
+    def restore(self, data: bytes) -> None:
+        """What `snapshot` gave, here or on another controller. SnapshotError."""
+        self.state = ClusterState.load(data)
+        self.on_restored()
+
+
+def read_command(index: int, data: bytes) -> pb.Command:
+    """The command of the entry `index`. UnknownEntryError."""
+    try:
+        command = pb.Command.FromString(data)
+    except Exception as error:  # the runtimes of protobuf raise different types
+        raise UnknownEntryError(
+            f"entry {index} of the metadata is no command: put the whole data folder back from a backup"
+        ) from error
+    if command.WhichOneof("command") is None:
+        raise UnknownEntryError(
+            f"entry {index} of the metadata was written by a newer version: start that one, or put the "
+            "whole data folder back from a backup made before it ran"
+        )
+    return command
+
+
+def changes_something(delta: pb.Delta) -> bool:
+    """Whether brokers have to know of it: more than its index is there."""
+    return len(delta.ListFields()) > 1
+
+
+def _nobody(delta: pb.Delta) -> None:
+    """Before anybody listens."""
+
+
+def _nobody_either() -> None:
+    """Before anybody listens."""
