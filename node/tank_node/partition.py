@@ -6,43 +6,36 @@ I/O but through the log.
 
 from collections import deque
 from collections.abc import Callable
-from enum import Enum
 
 from tank_node.acks import PendingAcks, RunAcks
 from tank_node.limits import Limits
 from tank_node.log.errors import DiskFull, StorageError, TooManyOpenFiles
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome
-from tank_node.log.segment import Stretch
 from tank_node.metrics import Metrics
-from tank_node.numbering import END, FIRST_AVAILABLE, numbered
+from tank_node.numbering import numbered
+from tank_node.readable import Reach, ReadablePartition
+from tank_node.replication.role import FollowerRole, LeaderRole, Role
 from tank_node.waiting import Producer, Settler, Tick, Waiter
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import InvalidBundle, OutOfRange
 from tank_protos.produce_run import ProduceRun
 
-
-class Reach(Enum):
-    """What a fetch found when it was no data."""
-
-    WAIT = "nothing yet: the number is the next one"
-    OUT_OF_BOUNDS = "below the first available number or beyond the end"
-    UNREADABLE = "the partition can't be read here"
+__all__ = ["Partition", "Reach"]
 
 
-class Partition:
-    """A partition in the role of its leader. Single-threaded, like its log.
+class Partition(ReadablePartition):
+    """A replica of a partition; as its leader it takes appends. Single-threaded, like its log.
 
-    Invariant: `high_water_mark` never falls and is at most `log.written`; what it passed while `flush_disk`
-    held was synced before.
+    Invariant: what the mark passed while `flush_disk` held was synced before, by every replica in sync.
     """
 
     __slots__ = (
-        "acks", "active_segment", "flush_disk", "flush_messages", "flush_ms", "found", "found_acks",
-        "found_timeout_ms", "high_water_mark", "in_sync", "leader_epoch", "limits", "log", "metrics",
-        "number", "on_failure", "refusal", "staged_batches", "staged_bytes", "staged_messages",
-        "sync_asked_ms", "tick", "topic_name", "touched", "uncommitted", "unreadable", "waiters",
+        "acks", "active_segment", "flush_disk", "flush_messages", "flush_ms", "follower", "found",
+        "found_acks", "found_timeout_ms", "in_sync", "leader_epoch", "leadership", "limits", "metrics",
+        "on_failure", "refusal", "role", "staged_batches", "staged_bytes", "staged_messages", "sync_asked_ms",
+        "tick", "touched", "uncommitted", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -56,9 +49,12 @@ class Partition:
         metrics: Metrics,
         on_failure: "Callable[[Partition, StorageError], None]",
     ) -> None:
-        self.topic_name = topic_name
-        self.number = number
-        self.log = log
+        super().__init__(topic_name, number, log)
+        self.role = Role.LEADER
+        self.leadership: LeaderRole | None = None
+        """What it does for its followers; None: it has none, or doesn't lead."""
+        self.follower: FollowerRole | None = None
+        """Who takes the leader's pushes."""
         self.flush_disk = True
         self.flush_messages = 0
         self.flush_ms = 0
@@ -67,15 +63,17 @@ class Partition:
         self.in_sync = True
         """Whether as many replicas are in sync as the topic demands."""
         self.leader_epoch = 0
-        self.high_water_mark = log.synced
+        """The highest that this node knows: orders of lower ones are refused."""
         self.tick = tick
         self.limits = limits
         self.metrics = metrics
         self.on_failure = on_failure
         self.refusal: ErrorCode = ErrorCode.NONE
         """Why appends are refused now; NONE: they are taken."""
-        self.unreadable = False
         self.acks = PendingAcks(tick, metrics)
+        self.uncommitted: deque[tuple[int, int]] = deque()
+        """(last number, bytes) of each write that the mark has not passed."""
+        self.waiters: dict[Waiter, None] = {}
         self.found = ProduceRun()
         """Requests of this tick that came by the short way, before they are numbered: see `expect`."""
         self.found_acks: RunAcks | None = None
@@ -87,9 +85,6 @@ class Partition:
         self.staged_batches = 0
         self.staged_bytes = 0
         self.staged_messages = 0
-        self.uncommitted: deque[tuple[int, int]] = deque()
-        """(last number, bytes) of each write that the mark has not passed."""
-        self.waiters: dict[Waiter, None] = {}
         self.active_segment = log.segments[-1] if log.segments else None
         """The segment that was written last: another one means that the log has rolled."""
         self.note_state()
@@ -238,6 +233,9 @@ class Partition:
         self.metrics.refused[reason] += 1
         settler.settle(token, error, 0, 0)
 
+    def end(self) -> int:
+        return self.log.last + self.found.messages
+
     # --- the end of a tick -----------------------------------------------------------------------
 
     def write(self) -> bool:
@@ -290,6 +288,10 @@ class Partition:
         if self.waiters:
             for waiter in tuple(self.waiters):
                 waiter.advanced(self, appended)
+        if not self.settled and mark >= self.settles_at:
+            self.settled = True
+            for waiter in tuple(self.waiters):
+                waiter.settled(self)
 
     def acknowledge(self) -> None:
         """At the end of a tick: answers the producers that the high-water mark has passed; others wait on."""
@@ -297,46 +299,13 @@ class Partition:
         if self.acks.waiting and self.log.state is not LogState.ACTIVE:
             self.note_state()  # it failed behind the append: nobody will come back to these
 
-    # --- reads -----------------------------------------------------------------------------------
-
-    def fetch(self, number: int, max_bytes: int) -> "Stretch | Reach":
-        """The stored batches from `number` on, up to the high-water mark; or what stands in the way.
-
-        Release the stretch's file when it is sent. OUT_OF_BOUNDS is for numbers below the first available
-        one and beyond the log's end + 1: between the mark and the end one waits.
-        """
-        if self.unreadable:
-            return Reach.UNREADABLE
-        mark = self.high_water_mark
-        if number == END:
-            number = mark + 1
-        elif number == FIRST_AVAILABLE:
-            number = self.log.first_available or 1
-        if number > mark:
-            end = self.log.last + self.found.messages
-            return Reach.WAIT if number <= end + 1 else Reach.OUT_OF_BOUNDS
-        if number < self.log.first_available:
-            return Reach.OUT_OF_BOUNDS
-        try:
-            stretch = self.log.read(number, max_bytes, mark)
-        except StorageError as error:
-            self.note_error(error)
-            return Reach.UNREADABLE
-        return Reach.WAIT if stretch is None else stretch
-
-    def next_number(self, number: int) -> int:
-        """The number that a consumer which found nothing waits for."""
-        if number == END:
-            return self.high_water_mark + 1
-        return (self.log.first_available or 1) if number == FIRST_AVAILABLE else number
-
     # --- settings and trouble --------------------------------------------------------------------
 
     def set_flush_disk(self, flush_disk: bool) -> None:
         """Whether an append must be fsynced before it counts. When it need not any more, those who wait
         are answered."""
         self.flush_disk = flush_disk
-        if not flush_disk and not self.refusal:
+        if not flush_disk and not self.refusal and self.leadership is None:
             self.advance(self.log.written)
             self.acks.answer(self.high_water_mark)
 
@@ -356,7 +325,9 @@ class Partition:
     def note_state(self) -> None:
         """Takes over the log's state: a failed one takes no appends, a damaged one isn't read either."""
         state = self.log.state
-        if state is LogState.ACTIVE:
+        if self.role is not Role.LEADER:
+            self._stop(ErrorCode.NO_LEADER, unreadable=True)
+        elif state is LogState.ACTIVE:
             self.refusal = ErrorCode.NONE if self.in_sync else ErrorCode.NOT_ENOUGH_REPLICAS
             self.unreadable = False
         elif state is LogState.FAILED:
@@ -364,8 +335,46 @@ class Partition:
         else:
             self._stop(ErrorCode.DAMAGED, unreadable=True)
 
+    # --- roles -----------------------------------------------------------------------------------
+
+    def lead(self, leader_epoch: int, leadership: LeaderRole | None) -> None:
+        """From now on this replica leads, in this epoch; `leadership` when it has followers."""
+        if self.leadership is not None:
+            self.leadership.end()
+        self.role = Role.LEADER
+        self.leader_epoch = leader_epoch
+        self.leadership = leadership
+        if leadership is not None:
+            self.settle_at(leadership.start_end)
+        self.note_state()
+
+    def follow(self, role: Role, leader_epoch: int) -> None:
+        """From now on another replica leads, or nobody. What was staged is not stored; what was written may
+        still be committed, by whoever leads next, and its producers are told so."""
+        if leader_epoch > self.leader_epoch:
+            self.leader_epoch = leader_epoch
+        if self.role is Role.LEADER:
+            self.role = role
+            if self.leadership is not None:
+                self.leadership.end()
+                self.leadership = None
+            self.log.drop_staged()
+            self._drop_staged(ErrorCode.NO_LEADER)
+            self.acks.drop_waiting(ErrorCode.NOT_ACKNOWLEDGED_IN_TIME)
+            self.uncommitted.clear()
+        self.role = role
+        self.note_state()
+
+    def believe(self, leader_epoch: int) -> None:
+        """A push of this epoch came, which is above all that this node knew."""
+        assert leader_epoch > self.leader_epoch, "an epoch that is not news"
+        self.follow(Role.FOLLOWER, leader_epoch)
+
     def remove(self) -> None:
         """The topic was deleted: everybody who waits is told."""
+        if self.leadership is not None:
+            self.leadership.end()
+            self.leadership = None
         self._stop(ErrorCode.UNKNOWN_PARTITION, unreadable=True)
         self._drop_staged(ErrorCode.UNKNOWN_PARTITION)
 

@@ -31,6 +31,9 @@ class Waiter:
         """The high-water mark of one of them moved, over that many bytes."""
         raise NotImplementedError
 
+    def settled(self, partition: "Partition") -> None:
+        """A new leader's mark has reached what an earlier one may have shown: the end may be told."""
+
     def lost(self, partition: "Partition") -> None:
         """One of them can no longer be read here: deleted, damaged or led by another node."""
         raise NotImplementedError

@@ -1,0 +1,83 @@
+"""The reading side of a partition: the high-water mark, and what may be seen of the log."""
+
+from enum import Enum
+
+from tank_node.log.errors import StorageError
+from tank_node.log.log import PartitionLog
+from tank_node.log.segment import Stretch
+from tank_node.numbering import END, FIRST_AVAILABLE
+
+
+class Reach(Enum):
+    """What a fetch found when it was no data."""
+
+    WAIT = "nothing yet: the number is the next one"
+    OUT_OF_BOUNDS = "below the first available number or beyond the end"
+    UNREADABLE = "the partition can't be read here"
+
+
+class ReadablePartition:
+    """What `partition.Partition` is made of, without appends and roles.
+
+    Invariant: `high_water_mark` never falls and is at most `log.written`.
+    """
+
+    __slots__ = (
+        "high_water_mark", "log", "number", "settled", "settles_at", "topic_name", "unreadable",
+    )  # fmt: skip
+
+    def __init__(self, topic_name: str, number: int, log: PartitionLog) -> None:
+        self.topic_name = topic_name
+        self.number = number
+        self.log = log
+        self.high_water_mark = log.synced
+        self.unreadable = False
+        self.settled = True
+        """Whether the mark has reached `settles_at`. Before that a new leader may have more that is committed
+        than it knows, and what would show the end waits."""
+        self.settles_at = 0
+        """The log's end when the present leader's epoch began."""
+
+    def end(self) -> int:
+        """The last number that was given out, in this tick too."""
+        return self.log.last
+
+    def note_error(self, error: StorageError) -> None:
+        """Counts and reports an error of the log, and takes over the state that it left behind."""
+        raise NotImplementedError
+
+    def settle_at(self, end: int) -> None:
+        """A leader's epoch begins, with a log that ends there."""
+        self.settles_at = end
+        self.settled = self.high_water_mark >= end
+
+    def fetch(self, number: int, max_bytes: int) -> "Stretch | Reach":
+        """The stored batches from `number` on, up to the high-water mark; or what stands in the way.
+
+        Release the stretch's file when it is sent. OUT_OF_BOUNDS is for numbers below the first available
+        one and beyond the log's end + 1: between the mark and the end one waits, and above the mark of a new
+        leader in any case, until it is `settled`.
+        """
+        if self.unreadable:
+            return Reach.UNREADABLE
+        mark = self.high_water_mark
+        if number == END:
+            number = mark + 1
+        elif number == FIRST_AVAILABLE:
+            number = self.log.first_available or 1
+        if number > mark:
+            return Reach.WAIT if number <= self.end() + 1 or not self.settled else Reach.OUT_OF_BOUNDS
+        if number < self.log.first_available:
+            return Reach.OUT_OF_BOUNDS
+        try:
+            stretch = self.log.read(number, max_bytes, mark)
+        except StorageError as error:
+            self.note_error(error)
+            return Reach.UNREADABLE
+        return Reach.WAIT if stretch is None else stretch
+
+    def next_number(self, number: int) -> int:
+        """The number that a consumer which found nothing waits for."""
+        if number == END:
+            return max(self.high_water_mark, self.settles_at) + 1
+        return (self.log.first_available or 1) if number == FIRST_AVAILABLE else number

@@ -1,0 +1,95 @@
+"""The bytes of a push: one frame with stretches of many partitions (docs/protocol/peers.md). Pure.
+
+Written by hand, beside the generated codec, because a long stretch's batches stay in their file until they
+are sent.
+"""
+
+from struct import Struct
+from typing import Final, TypeAlias
+
+from tank_node.log.pushing import Piece
+from tank_node.log.segment import Stretch
+from tank_protos import varint
+from tank_protos.generated.tank import ProduceWithBaseSeqNumRequest
+from tank_protos.index_record import RECORD_BYTES
+from tank_protos.stretch import HEAD_BYTES, PUSH_VERSION
+
+Part: TypeAlias = bytes | Stretch
+"""Of a frame: bytes, or batches in their file."""
+
+_MOST_NAMES: Final = 255
+_frame_head = Struct("<BIHIBBIB").pack
+"""Message id, length; client version, request id, no client id, no acks, no timeout, number of topics."""
+_HEAD_BYTES: Final = 9
+"""Of the payload, before its topics."""
+_number = Struct("<H").pack
+_entry = Struct("<QQIIQQI").pack
+"""Base number; a stretch's head: topic id, leader epoch, previous epoch, mark, log start, batches."""
+
+
+class PushFrame:
+    """A push while it is put together."""
+
+    __slots__ = ("_counts", "_topics", "size")
+
+    def __init__(self) -> None:
+        self._topics: dict[bytes, list[Part]] = {}
+        self._counts: dict[bytes, int] = {}
+        self.size = _HEAD_BYTES + 4
+        """Of the payload, in bytes."""
+
+    def has_room(self, topic_name: bytes) -> bool:
+        """Whether one more partition of this topic can be named."""
+        count = self._counts.get(topic_name)
+        return len(self._counts) < _MOST_NAMES if count is None else count < _MOST_NAMES
+
+    def add(
+        self,
+        topic_name: bytes,
+        number: int,
+        start: int,
+        head: tuple[int, int, int, int, int],
+        piece: Piece | None,
+    ) -> None:
+        """Adds the stretch of a partition that begins at `start`; no piece: without batches.
+
+        head: topic id, leader epoch, epoch before the stretch, high-water mark, log start.
+        """
+        parts = self._topics.get(topic_name)
+        if parts is None:
+            parts = self._topics[topic_name] = []
+            self._counts[topic_name] = 0
+            self.size += 2 + len(topic_name)
+        self._counts[topic_name] += 1
+        if piece is None:
+            length, count, records = HEAD_BYTES, 0, b""
+        else:
+            records = piece.records
+            length = HEAD_BYTES + len(records) + piece.batch_bytes
+            count = len(records) // RECORD_BYTES
+        encoded = varint.encode(length)
+        parts.append(b"".join((_number(number), encoded, _entry(start, *head, count), records)))
+        if piece is not None:
+            parts.append(piece.batches)
+        self.size += 2 + len(encoded) + 8 + length
+
+    def finish(self, request_id: int) -> list[Part]:
+        """The whole frame: neighbouring bytes in one piece."""
+        topics = self._topics
+        head = _frame_head(
+            ProduceWithBaseSeqNumRequest.ID, self.size, PUSH_VERSION, request_id, 0, 0, 0, len(topics)
+        )
+        out: list[Part] = []
+        run = [head]
+        for name, parts in topics.items():
+            run.append(b"%c%b%c" % (len(name), name, self._counts[name]))
+            for part in parts:
+                if isinstance(part, Stretch):
+                    out.append(b"".join(run))
+                    out.append(part)
+                    run = []
+                else:
+                    run.append(part)
+        if run:
+            out.append(b"".join(run))
+        return out

@@ -1,0 +1,169 @@
+"""The leader's end of a peer connection, as a conversation: it opens, is recognized, and pushes. No I/O.
+
+It is dialed with the opening queued. Nothing is pushed before the follower has answered with the same message
+(ReplicaId, 4), which tells that it is the broker that was meant, in this cluster, with this process.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from tank_node.log.segment import Stretch
+from tank_node.replication.push import PushLine
+from tank_node.sessions.session import Session
+from tank_protos.errors import WireError
+from tank_protos.framing import HEADER_BYTES
+from tank_protos.generated.tank import PushAnswer, ReplicaIdRequest
+
+_PING: Final = 3
+_frame_head = Struct("<BI")
+_MOST_ANSWER_BYTES: Final = 4 * 1024 * 1024
+"""An answer to the most partitions that one push can name (65,025, of 39 bytes each) is shorter."""
+_MOST_FRAMES: Final = 64
+"""Of one call; the window bounds it too."""
+
+
+class WrongPeer(WireError):
+    """Somebody else than the follower that was meant answers at its address."""
+
+    reason = "wrong_peer"
+
+
+class UnexpectedFrame(WireError):
+    """A frame that no follower sends."""
+
+    reason = "unexpected_frame"
+
+
+@dataclass(slots=True, frozen=True)
+class PeerIdentity:
+    """What both ends of a peer connection must agree on, as the leader's view has it."""
+
+    cluster_id: str
+    key: bytes
+    own_id: int
+    own_epoch: int
+    follower: int
+    follower_epoch: int
+    """Of its present process."""
+    purpose: int
+    """0: live pushes; 1: catching up."""
+
+
+class PushSession(Session):
+    """One outgoing connection to a follower."""
+
+    __slots__ = ("_ended", "_opened", "identity", "is_open", "line", "now_ms")
+
+    def __init__(
+        self,
+        identity: PeerIdentity,
+        line: PushLine,
+        *,
+        now_ms: Callable[[], int],
+        opened: "Callable[[PushSession], None]",
+        ended: "Callable[[PushSession], None]",
+    ) -> None:
+        """now_ms: the monotonic time of the tick. opened: called when the follower is recognized. ended: when
+        the connection is, or never came to be."""
+        super().__init__()
+        self.identity = identity
+        self.line = line
+        self.now_ms = now_ms
+        self.is_open = False
+        self._opened = opened
+        self._ended = ended
+        opening = ReplicaIdRequest(
+            identity.own_id,
+            identity.cluster_id,
+            identity.own_epoch,
+            identity.follower,
+            identity.purpose,
+            identity.key,
+        ).encode()
+        head = _frame_head.pack(ReplicaIdRequest.ID, sum(map(len, opening)))
+        self.send(b"".join((head, *opening)))
+
+    def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
+        while end - at >= HEADER_BYTES:
+            message_id, length = _frame_head.unpack_from(buffer, at)
+            if length > _MOST_ANSWER_BYTES:
+                raise UnexpectedFrame(f"{length} bytes from a follower")
+            stop = at + HEADER_BYTES + length
+            if stop > end:
+                break
+            self.frame(message_id, view[at + HEADER_BYTES : stop])
+            at = stop
+        self.kept = at
+        self.pump()
+        return at
+
+    def frame(self, message_id: int, payload: memoryview) -> None:
+        if message_id == PushAnswer.ID and self.is_open:
+            self.line.answered(PushAnswer.decode(payload), self.now_ms())
+        elif message_id == ReplicaIdRequest.ID and not self.is_open:
+            self._recognize(ReplicaIdRequest.decode(payload))
+        elif message_id != _PING:
+            raise UnexpectedFrame(f"message {message_id} from a follower")
+
+    def _recognize(self, answer: ReplicaIdRequest) -> None:
+        """Raises WrongPeer unless it is the one that was meant."""
+        wanted = self.identity
+        told = (answer.cluster_id, bytes(answer.key), answer.replica_id, answer.broker_epoch, answer.purpose)
+        if told != (wanted.cluster_id, wanted.key, wanted.follower, wanted.follower_epoch, wanted.purpose):
+            raise WrongPeer(
+                f"broker {wanted.follower} (epoch {wanted.follower_epoch}) was meant; "
+                f"broker {answer.replica_id} (epoch {answer.broker_epoch}) of cluster {answer.cluster_id} "
+                "is there"
+            )
+        if answer.meant_broker != wanted.own_id:
+            raise WrongPeer(f"broker {answer.replica_id} takes us for broker {answer.meant_broker}")
+        self.is_open = True
+        self._opened(self)
+
+    def pump(self) -> None:
+        """Queues the pushes that may leave now."""
+        if not self.is_open:
+            return
+        line, now_ms = self.line, self.now_ms()
+        for _ in range(_MOST_FRAMES):
+            if not line.news:
+                return
+            frame = line.next_frame(now_ms)
+            if not frame:
+                return
+            self._queue(frame)
+
+    def beat(self) -> None:
+        """What is due by time: marks, followers to ask again, a heartbeat."""
+        if self.is_open:
+            now_ms = self.now_ms()
+            self.line.beat(now_ms)
+            self.pump()
+            if heartbeat := self.line.heartbeat(now_ms):
+                self._queue(heartbeat)
+
+    def _queue(self, parts: list[bytes | Stretch]) -> None:
+        if not self.out:
+            self.ready()
+        for part in parts:
+            self.out.append(part)
+            if isinstance(part, Stretch):
+                self.has_chunks = True
+            else:
+                self.out_bytes += len(part)
+
+    def ping(self) -> None:
+        """Pushes are the heartbeat here."""
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        self.is_open = False
+        for part in self.out:
+            if isinstance(part, Stretch):
+                part.file.release()
+        self.out = []
+        self._ended(self)
