@@ -22,7 +22,7 @@ from tank_node.log.errors import (
 )
 from tank_node.log.open_files import OpenFiles
 from tank_node.log.producers import ProducedBatch, Producers, ProducerState, ProducerVerdict
-from tank_node.log.record import CHECKED_HEAD, HEAD_BYTES, RECORD, SPARSE, is_sparse_bundle
+from tank_node.log.record import CHECKED_HEAD, HEAD_BYTES, RECORD, SPARSE, Record, is_sparse_bundle
 from tank_node.log.segment import PRODUCERS, Segment, storage_error
 from tank_node.log.settings import MAX_SEGMENT_RECORDS, LogSettings
 from tank_node.log.staged import StagedRun
@@ -71,6 +71,9 @@ class AppendableLog:
         """Last number known to survive a power failure (log and index fsynced)."""
         self.recovery_point = 0
         """Of a damaged log: what the checkpoint promised."""
+        self.refilling = False
+        """It was damaged, was dropped, and is being copied from its leader. The checkpoint says damaged until
+        that is through: after a crash the copy begins again."""
         self.log_start = 0
         """Nothing below is served, though a segment may still hold it."""
         self.high_water_mark = 0
@@ -330,6 +333,13 @@ class AppendableLog:
         self._producer_undo.clear()
         self.last, self._append_ms, self._max_timestamp_ms, epochs = self._before
         del self.epochs[epochs:]
+
+    def took_over(self, newest: Record) -> None:
+        """Batches up to this one were written as their leader has them."""
+        self.last = self.written = newest.last
+        self._append_ms, self._max_timestamp_ms = newest.append_ms, newest.max_timestamp_ms
+        self._tail_loaded = True
+        self.changed = True
 
     def fail(self, reason: str) -> None:
         """Stops taking writes, for good: after a failed fsync the page cache lies.

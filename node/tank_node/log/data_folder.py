@@ -17,55 +17,29 @@ import random
 import threading
 import uuid
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
 
 from tank_node.clock import Clock
 from tank_node.disk import Disk, read_file, replace_file
 from tank_node.log import checkpoint, recovery
-from tank_node.log.checkpoint import Checkpoint, Entry
+from tank_node.log.checkpoint import Checkpoint
+from tank_node.log.claims import Claims, Recovered, entry_of
 from tank_node.log.errors import DataFolderError, DataFolderInUse, StorageError
 from tank_node.log.flush_work import TOGETHER_FROM, run_together
 from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.meta import Meta, MetaFile, open_meta
+from tank_node.log.meta import Meta, MetaFile, machine_boot_id, open_meta
 from tank_node.log.open_files import OpenFiles
-from tank_node.log.settings import LogSettings
+from tank_node.log.replica import ReplicaLog
+from tank_node.log.settings import UNKNOWN_FACTOR, LogSettings
 
 logger = logging.getLogger(__name__)
 
 OPEN_FILES = 2048
 """Files of the log that stay open, unless told otherwise: 1,024 partitions in use at once."""
 
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _CHECKPOINT = "checkpoint"
 _PREVIOUS = "checkpoint.previous"
 _STRAY = ".stray-"
-
-
-def machine_boot_id() -> str:
-    """Changes with every start of the machine; empty where the system does not tell."""
-    try:
-        with open(_BOOT_ID) as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
-@dataclass(slots=True)
-class Recovered:
-    """What opening the logs found, for the line that the node prints at its start."""
-
-    clean: bool = True
-    """The last process stopped in order: nothing had to be read."""
-    tail_sure: bool = True
-    """Nothing that was written can have been lost: a clean stop, or the machine was not restarted since."""
-    partitions: int = 0
-    messages_checked: int = 0
-    bytes_checked: int = 0
-    bytes_cut: int = 0
-    """Bytes at the ends that belonged to no whole batch; nobody was ever told that they were stored."""
-    damaged: list[str] = field(default_factory=list)
-    """One sentence for each partition that is damaged, or was and had to be mended with loss."""
 
 
 class DataFolder:
@@ -94,6 +68,8 @@ class DataFolder:
         self._write_lock = threading.Lock()
         """Holds the files and `_written_serial` together."""
         self._random = random.Random(meta_file.meta.disk_uuid)
+        self._unreadable: set[tuple[int, int]] = set()
+        """Logs that `open_found` could not open."""
         self._found_boot_id = ""
         """What `meta.json` said when this process took the folder."""
 
@@ -186,10 +162,12 @@ class DataFolder:
         key = (topic_id, partition)
         log = self.logs.get(key)
         if log is not None:
+            log.apply_settings(settings)
             return log
         log = PartitionLog(self.files, self.folder_of(topic_id, partition), topic_id, partition, settings)
         log.jitter_ms = self._random.randint(0, settings.roll_jitter_ms) if settings.roll_jitter_ms else 0
         log.before_truncation = self._lower_recovery_point
+        log.before_refill = self._note_damage
         entry = self._checkpoint.entries.get(key)
         found = recovery.open_files_of(log, entry, self._checkpoint.clean, self.clock.now_ms())
         self.recovered.partitions += 1
@@ -202,6 +180,28 @@ class DataFolder:
             self.recovered.damaged.append(f"{name}: {found.sentence}")
         self.logs[key] = log
         return log
+
+    def open_found(self) -> None:
+        """Opens every log that the disk has, or the checkpoint knows, before the cluster says what they are:
+        registration has to say which are damaged. None is mended here. Raises OSError."""
+        topics = os.path.join(self.path, "topics")
+        keys = set(self._checkpoint.entries)
+        for topic in self.disk.entries(topics):
+            if topic.is_folder and topic.name.isdigit():
+                inner = self.disk.entries(os.path.join(topics, topic.name))
+                keys |= {(int(topic.name), int(one.name)) for one in inner if one.name.isdigit()}
+        for key in sorted(keys):
+            try:
+                self.open_log(*key, LogSettings(replication_factor=UNKNOWN_FACTOR))
+            except StorageError as error:
+                logger.error("topic %d partition %d cannot be opened: %s", *key, error)
+                self._unreadable.add(key)
+
+    def claims(self) -> Claims:
+        """What to say at registration. Call `open_found` before."""
+        impaired = {key for key, log in self.logs.items() if log.is_impaired}
+        damaged = tuple(sorted(impaired | self._unreadable))
+        return Claims(self.meta.disk_uuid, self.recovered.tail_sure, damaged)
 
     def delete_topic(self, topic_id: int) -> None:
         """Deletes all of a topic's data. Only for topics that the cluster says are gone."""
@@ -224,6 +224,11 @@ class DataFolder:
 
         Never deletes: only the cluster's word that a topic was deleted does that.
         """
+        for key in [key for key in self.logs if key[0] not in known]:
+            self.logs.pop(key).abandon()
+        for key in [key for key in self._checkpoint.entries if key[0] not in known]:
+            del self._checkpoint.entries[key]
+            self._checkpoint_changed = True
         topics = os.path.join(self.path, "topics")
         strays = []
         for entry in self.disk.entries(topics):
@@ -295,7 +300,7 @@ class DataFolder:
 
         flusher.run(write, done)
 
-    def _lower_recovery_point(self, log: PartitionLog, last: int) -> None:
+    def _lower_recovery_point(self, log: ReplicaLog, last: int) -> None:
         """Before a truncation: neither the checkpoint nor its previous one may promise what is about to
         go."""
         entry = self._checkpoint.entries.get((log.topic_id, log.partition))
@@ -303,6 +308,13 @@ class DataFolder:
             log.changed = True
             self.write_checkpoint()
             self.write_checkpoint()
+
+    def _note_damage(self, log: ReplicaLog) -> None:
+        """Before a damaged log is dropped: a start in the middle of its refill must find it damaged, in
+        either checkpoint. Raises StorageError."""
+        log.changed = True
+        self.write_checkpoint()
+        self.write_checkpoint()
 
     def _replace(self, content: bytes, serial: int) -> None:
         """In any thread. An older checkpoint never replaces a newer one: it may promise what was truncated
@@ -362,26 +374,6 @@ class DataFolder:
             run_together(self.disk, [work for work in works if work.error is None])
             for work in works:
                 work.log.end_flush(work)
-
-
-def entry_of(log: PartitionLog, known: Entry | None) -> Entry:
-    """What the checkpoint remembers of a log; `known`: what it said before."""
-    if log.state is LogState.DAMAGED:  # what was known before is what the damage is judged by
-        known = known or Entry(log.topic_id, log.partition)
-        return replace(known, recovery_point=max(known.recovery_point, log.recovery_point), damaged=True)
-    active = log.segments[-1] if log.segments else None
-    return Entry(
-        log.topic_id,
-        log.partition,
-        min(log.high_water_mark, log.synced),
-        log.synced,
-        log.log_start,
-        log.compacted_through,
-        active.base if active else 0,
-        active.size_bytes if active else 0,
-        active.count if active else 0,
-        epochs=tuple(log.epochs),
-    )
 
 
 def _make_durable_folder(disk: Disk, path: str) -> None:

@@ -47,6 +47,12 @@ class LogDamaged(StorageError):
     reason = "log_damaged"
 
 
+class LogDiverged(StorageError):
+    """A replica holds something else than its leader where both must be the same: it takes no more writes."""
+
+    reason = "log_diverged"
+
+
 class LogClosed(StorageError):
     """The log was closed or deleted."""
 

@@ -15,11 +15,12 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from tank_node.log import compaction, maintenance, mend, recovery, scrub, truncation
-from tank_node.log.append import AppendableLog, LogState
-from tank_node.log.errors import DiskFailed, LogDamaged, LogFailed, StorageError
+from tank_node.log.append import LogState
+from tank_node.log.errors import LogDamaged, LogFailed, StorageError
 from tank_node.log.flush_work import FlushWork
 from tank_node.log.open_files import OpenFiles
 from tank_node.log.reading import stretch_from
+from tank_node.log.replica import ReplicaLog
 from tank_node.log.segment import Segment, Stretch
 from tank_node.log.settings import LogSettings
 
@@ -42,25 +43,16 @@ class Background(Protocol):
     ) -> None: ...
 
 
-class PartitionLog(AppendableLog):
+class PartitionLog(ReplicaLog):
     """The batches of one partition on one replica. Made by `DataFolder.open_log`."""
 
     def __init__(
         self, files: OpenFiles, folder: str, topic_id: int, partition: int, settings: LogSettings
     ) -> None:
         super().__init__(files, folder, topic_id, partition, settings)
-        self.flushing: FlushWork | None = None
-        """The fsync round that is under way; `next` leads to those that the same thread began behind it."""
-        self.planned: FlushWork | None = None
-        """What comes after them, and grows until it begins. The flusher's, under its lock."""
-        self.compaction: compaction.CompactionWork | None = None
-        """The compaction that is under way."""
         self.compact_after_ms = 0
         """No compaction begins before."""
         self.scrub_place = scrub.ScrubPlace()
-        self.before_truncation: Callable[[PartitionLog, int], None] = _nothing
-        """Called with the new end before anything is cut: the checkpoint must not promise more. The
-        folder's."""
 
     # ---- reading ----
 
@@ -213,42 +205,19 @@ class PartitionLog(AppendableLog):
 
     # ---- changing what is there ----
 
-    def roll(self) -> None:
-        """Seals the active segment: the next batch begins a new one, whose empty files exist from now on."""
-        self.write_staged()
-        if self.segments and self.segments[-1].count:
-            snapshot = self.load_producers().snapshot()
-            self.begin_segment(self.written + 1, snapshot)
-
-    def truncate_to(self, last: int) -> None:
-        """Drops every batch that ends above `last`; the log's last number is afterwards `last` or below it.
-
-        Index first (fsynced), then log; the producers' memory and the epochs go back too. Raises
-        StorageError.
-        """
-        self._cancel_compaction()
-        truncation.truncate(self, last)
-
-    def _cancel_compaction(self) -> None:
-        """Before segments change under it. Raises StorageError."""
-        if self.compaction is not None:
-            try:
-                self.compaction.cancel(self.disk)
-            except OSError as error:
-                raise DiskFailed(
-                    f"cannot remove a compaction from {self.folder}: {error.strerror}"
-                ) from error
-
     def apply_settings(self, settings: LogSettings) -> None:
         """Takes new settings; they hold from the next batch, and the next `maintain`, on."""
         self.settings = settings
 
     # ---- from time to time ----
 
-    def maintain(self, now_ms: int, high_water_mark: int, flusher: Background | None = None) -> None:
+    def maintain(
+        self, now_ms: int, high_water_mark: int, flusher: Background | None = None, *, retain: bool = True
+    ) -> None:
         """Rolling by age, retention, compaction (in the flusher's thread; here when there is none), mending.
 
-        For the broker's timer, every few seconds. Nothing above `high_water_mark` goes. Raises StorageError.
+        For the broker's timer, every few seconds. Nothing above `high_water_mark` goes. `retain`: whether
+        this replica leads; a follower cuts where its leader did (`retain_from`). Raises StorageError.
         """
         self.high_water_mark = max(self.high_water_mark, high_water_mark)
         if self.state is LogState.DAMAGED and self.settings.replication_factor == 1:
@@ -256,7 +225,8 @@ class PartitionLog(AppendableLog):
         if self.state is not LogState.ACTIVE:
             return
         maintenance.roll_by_age(self, now_ms)
-        maintenance.apply_retention(self, now_ms, high_water_mark)
+        if retain:
+            maintenance.apply_retention(self, now_ms, high_water_mark)
         if self.settings.compact and self.compaction is None and now_ms >= self.compact_after_ms:
             work = compaction.plan(self, min(high_water_mark, self.synced))
             if work is not None:
@@ -336,29 +306,7 @@ class PartitionLog(AppendableLog):
         epoch = self.epochs[-1][0] if self.epochs else 0
         return mend.mend(self, self.recovery_point, max(epoch, leader_epoch or 0), now_ms)
 
-    def drop_files(self) -> None:
-        """Forgets all segments (not their files): they are about to be read anew."""
-        self.drop_staged()
-        for segment in self.segments:
-            for file in segment.files():
-                self.files.forget(file)
-        self.segments = []
-        self.size_bytes = 0
-        self.forget()
-
-    def add_segment(self, segment: Segment) -> None:
-        self.segments.append(segment)
-        self.size_bytes += segment.size_bytes
-
-    def begin_at(self, number: int) -> None:
-        """Begins an empty segment: the next batch gets this number. Raises StorageError."""
-        self.begin_segment(number, b"")
-
     def take_over(self, last: int) -> None:
         """The log goes on behind `last`, after its files were mended and synced. Raises StorageError."""
         recovery.take_over(self, last, None)
         self.state, self.reason = LogState.ACTIVE, ""
-
-
-def _nothing(log: PartitionLog, last: int) -> None:
-    """For a log without a data folder."""

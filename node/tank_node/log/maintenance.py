@@ -11,6 +11,7 @@ from tank_node.log.truncation import remove_segment
 
 if TYPE_CHECKING:
     from tank_node.log.log import PartitionLog
+    from tank_node.log.replica import ReplicaLog
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ def apply_retention(log: "PartitionLog", now_ms: int, high_water_mark: int) -> i
     return gone
 
 
-def drop_segments(log: "PartitionLog", count: int) -> None:
+def drop_segments(log: "ReplicaLog", count: int) -> None:
     """Removes the oldest segments, after what they say of producers is safe elsewhere. Raises
     StorageError."""
     kept = log.segments[count]
@@ -67,7 +68,8 @@ def drop_segments(log: "PartitionLog", count: int) -> None:
     log.log_start = max(log.log_start, kept.base)
     for segment in log.segments[:count]:
         remove_segment(log, segment)
-    held = [epoch for epoch in log.epochs if epoch[1] <= log.log_start]
+    # The epoch of the number before the first one stays: followers are asked whether they agree on it.
+    held = [epoch for epoch in log.epochs if epoch[1] < log.log_start]
     del log.epochs[: max(len(held) - 1, 0)]
     log.changed = True
 

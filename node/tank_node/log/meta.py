@@ -11,6 +11,8 @@ from tank_node.log.errors import DataFolderError, NewerFormat
 FORMAT = 1
 """The newest layout of a data folder that this version reads and writes."""
 
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
 
 @dataclass(slots=True, frozen=True)
 class Meta:
@@ -76,6 +78,15 @@ class MetaFile:
         meta = replace(self.meta, **changes)  # type: ignore[arg-type]
         replace_file(self._disk, self.path, encode_meta(meta))
         self.meta = meta
+
+
+def machine_boot_id() -> str:
+    """Changes with every start of the machine; empty where the system does not tell."""
+    try:
+        with open(_BOOT_ID) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def open_meta(

@@ -10,6 +10,9 @@ MAX_SEGMENT_RECORDS = 16 * 1024 * 1024
 MAX_SEGMENT_BYTES = 2**32 - 1
 """Positions in an index record are 32 bits: whatever the topic's setting, a segment ends before."""
 
+UNKNOWN_FACTOR = 0
+"""A replication factor that nobody has said yet: nothing is mended, as if there were others."""
+
 
 @dataclass(slots=True, frozen=True)
 class LogSettings:

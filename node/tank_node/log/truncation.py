@@ -13,10 +13,10 @@ from tank_node.log.segment import LOG, PRODUCERS, Segment
 
 if TYPE_CHECKING:
     from tank_node.log.append import AppendableLog
-    from tank_node.log.log import PartitionLog
+    from tank_node.log.replica import ReplicaLog
 
 
-def truncate(log: "PartitionLog", last: int) -> None:
+def truncate(log: "ReplicaLog", last: int) -> None:
     """See `PartitionLog.truncate_to`."""
     log.drop_staged()
     if last >= log.written:
@@ -47,21 +47,26 @@ def truncate(log: "PartitionLog", last: int) -> None:
         log.begin_at(end + 1)  # or the numbers would begin again after a restart
 
 
-def _after(log: "PartitionLog", end: int) -> None:
+def _after(log: "ReplicaLog", end: int) -> None:
     """Brings what is in memory down to the log's new end."""
     log.last = log.written = end
     log.synced = min(log.synced, end)
     log.high_water_mark = min(log.high_water_mark, end)
     log.compacted_through = min(log.compacted_through, end)
-    for work in log.planned, log.flushing:
-        while work is not None:
-            work.through = min(work.through, end)
-            work = work.next
+    lower_flushes(log, end)
     while log.epochs and log.epochs[-1][1] > end:
         log.epochs.pop()
     log.forget()
     drop_snapshots(log, end)
     log.changed = True
+
+
+def lower_flushes(log: "ReplicaLog", end: int) -> None:
+    """What is being synced makes nothing durable that is behind the log's new end."""
+    for work in log.planned, log.flushing:
+        while work is not None:
+            work.through = min(work.through, end)
+            work = work.next
 
 
 def drop_snapshots(log: "AppendableLog", last: int) -> None:

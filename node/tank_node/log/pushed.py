@@ -1,0 +1,188 @@
+"""A follower's end of a log: batches that its leader pushed, stored byte for byte as they came.
+
+Whether what comes before a stretch agrees is judged before (`replication.follow`); here the stretch is
+checked, compared with what the log has, and written.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from tank_node.log.errors import DiskFull, LogDiverged, StorageError, TooManyOpenFiles
+from tank_node.log.record import RECORD_BYTES, REWRITTEN, Record, names_producers, read_record
+from tank_node.log.settings import MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS
+from tank_protos.record_run import placed
+from tank_protos.wire import Buffer
+
+if TYPE_CHECKING:
+    from tank_node.log.replica import ReplicaLog
+
+
+class Pushed(NamedTuple):
+    """A stretch of the leader's log."""
+
+    start: int
+    """The end of the leader's log before it + 1, whatever its first batch's number."""
+    previous_epoch: int
+    """Of the number before it, in the leader's log; 0: there is none."""
+    leader_epoch: int
+    """The leader's: no record has a higher one."""
+    records: Buffer
+    """Packed, with the leader's positions."""
+    batches: Buffer
+    """Valid until the call ends: they are written in it."""
+
+
+def last_of(pushed: Pushed) -> int:
+    """The last number of a stretch; start - 1 when it is empty."""
+    size = len(pushed.records)
+    return read_record(pushed.records, size - RECORD_BYTES).last if size else pushed.start - 1
+
+
+def append_stretch(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> None:
+    """See `PartitionLog.append_stretch`."""
+    records, batches = memoryview(pushed.records), memoryview(pushed.batches)
+    last, epoch, differs_at = pushed.start - 1, pushed.previous_epoch, 0
+    if len(records) and pushed.start <= log.last:
+        had, differs_at = _compare(log, pushed)
+        for record in _each(records[: had * RECORD_BYTES]):
+            batches = batches[record.length :]
+            last, epoch = record.last, record.leader_epoch
+        records = records[had * RECORD_BYTES :]
+    if not len(records):
+        return
+    position = log.segments[-1].size_bytes if log.segments and not differs_at else 0
+    if position + len(batches) > MAX_SEGMENT_BYTES:
+        position = 0
+    # Before anything is cut: bytes that were spoiled on their way are no reason for it.
+    stored = placed(records, batches, position, last, epoch, pushed.leader_epoch, log.settings.format)
+    if differs_at:
+        _cut(log, differs_at, pushed.leader_epoch, keep_through)
+    while stored:
+        stored, batches = _append(log, stored, batches)
+
+
+def _each(packed: Buffer) -> Iterator[Record]:
+    for at in range(0, len(packed), RECORD_BYTES):
+        yield read_record(packed, at)
+
+
+# --- what the log has already ----------------------------------------------------------------------
+
+
+def _compare(log: "ReplicaLog", pushed: Pushed) -> tuple[int, int]:
+    """How many of the pushed records the log has, and the number of its own batch that differs from the
+    next one; 0: it has none there."""
+    epoch = pushed.previous_epoch
+    own = _own_records(log, pushed.start)
+    mine = next(own, None)
+    had = 0
+    for record in _each(pushed.records):
+        while mine is not None and _was_compacted_away(mine, record, epoch):
+            mine = next(own, None)
+        if mine is None:
+            return had, 0
+        if _is_same(mine, record):
+            mine = next(own, None)
+        elif not (record.last < mine.first and record.last <= log.compacted_through):
+            return had, mine.first  # else compaction left nothing of what was here
+        epoch = record.leader_epoch
+        had += 1
+    return had, 0
+
+
+def _own_records(log: "ReplicaLog", start: int) -> Iterator[Record]:
+    for segment in log.segments:
+        if segment.count and segment.last >= start:
+            yield from segment.index.records(segment.index.containing(start))
+
+
+def _is_same(mine: Record, pushed: Record) -> bool:
+    """Whether two records are of one batch. What one side has compacted has other bytes; but in one epoch a
+    number was given once."""
+    if (mine.first, mine.span, mine.leader_epoch) != (pushed.first, pushed.span, pushed.leader_epoch):
+        return False
+    return mine.crc == pushed.crc or bool((mine.flags | pushed.flags) & REWRITTEN)
+
+
+def _was_compacted_away(mine: Record, pushed: Record, epoch: int) -> bool:
+    """Whether the leader had this batch before the one that it pushed, and compacted it away. `epoch`: of
+    what came before both."""
+    gone = bool(pushed.flags & REWRITTEN) and mine.last < pushed.first
+    return gone and mine.leader_epoch in (epoch, pushed.leader_epoch)
+
+
+def _cut(log: "ReplicaLog", differs_at: int, leader_epoch: int, keep_through: int) -> None:
+    """Truncates where the log differs; at or below the high-water mark that must never be."""
+    if differs_at <= keep_through:
+        reason = (
+            f"the batch at {differs_at} is not the leader's of epoch {leader_epoch}, though both must be the "
+            f"same up to the high-water mark {keep_through}"
+        )
+        log.fail(reason)
+        raise LogDiverged(f"{log.folder}: {reason}")
+    log.truncate_to(differs_at - 1)
+
+
+# --- what is new -----------------------------------------------------------------------------------
+
+
+def _append(log: "ReplicaLog", stored: bytes, batches: memoryview) -> tuple[bytes, memoryview]:
+    """Writes as much as one segment takes, and takes over what the records say; returns the rest."""
+    count, fresh = _fitting(log, stored)
+    records, rest = stored[: count * RECORD_BYTES], stored[count * RECORD_BYTES :]
+    first = read_record(records, 0)
+    newest = read_record(records, len(records) - RECORD_BYTES)
+    size = newest.end - first.position
+    position = 0 if fresh else log.segments[-1].size_bytes
+    if position != first.position:
+        moved = position - first.position
+        records = b"".join(r._replace(position=r.position + moved).pack() for r in _each(records))
+    named = names_producers(records)
+    try:
+        # Before anything changes: it may fail.
+        producers = log.load_producers() if named or fresh else log.producers_if_loaded
+        if fresh:
+            snapshot = producers.snapshot() if producers is not None and log.segments else b""
+            log.begin_segment(first.first, snapshot)
+        log.segments[-1].append((batches[:size],), size, records)
+    except StorageError as error:
+        if not isinstance(error, DiskFull | TooManyOpenFiles):
+            log.fail(str(error))
+        raise
+    log.size_bytes += size
+    for record in _each(records):
+        if not log.epochs or log.epochs[-1][0] != record.leader_epoch:
+            log.epochs.append((record.leader_epoch, record.first))
+    if producers is not None:
+        if named:
+            producers.replay(_each(records))
+        producers.pass_over(newest.append_ms)
+    log.took_over(newest)
+    return rest, batches[size:]
+
+
+def _fitting(log: "ReplicaLog", stored: bytes) -> tuple[int, bool]:
+    """How many of these records go into one segment, at least one, and whether that is a new one."""
+    settings, first = log.settings, read_record(stored, 0)
+    newest = read_record(stored, len(stored) - RECORD_BYTES)
+    active = log.segments[-1] if log.segments else None
+    position, held, ends_ms = 0, 0, first.append_ms + log.roll_ms()
+    fresh = active is None
+    if active is not None and active.count:
+        position, held, ends_ms = active.size_bytes, active.count, active.first_append_ms + log.roll_ms()
+        full = position + first.length > settings.segment_bytes or held >= MAX_SEGMENT_RECORDS
+        if full or first.append_ms >= ends_ms:
+            position, held, ends_ms, fresh = 0, 0, first.append_ms + log.roll_ms(), True
+    count = len(stored) // RECORD_BYTES
+    room = settings.segment_bytes - position
+    if (
+        newest.end - first.position <= room
+        and held + count <= MAX_SEGMENT_RECORDS
+        and newest.append_ms < ends_ms
+    ):
+        return count, fresh
+    for at, record in enumerate(_each(stored)):
+        full = record.end - first.position > room or held + at >= MAX_SEGMENT_RECORDS
+        if at and (full or record.append_ms >= ends_ms):
+            return at, fresh
+    return count, fresh

@@ -1,0 +1,58 @@
+"""Dropping what a replica has, to copy everything from its leader: the one way back for a log with a bad
+batch, a lost index, an emptied disk, or an end before its leader's log start. And the cut at the log start
+that the leader pushes.
+
+A log that was damaged stays it until the copy is whole: a crash in the middle finds it damaged, and the copy
+begins again.
+"""
+
+import os
+from typing import TYPE_CHECKING
+
+from tank_node.log import swap
+from tank_node.log.errors import DiskFailed
+from tank_node.log.maintenance import drop_segments
+from tank_node.log.segment import INDEX, LOG, PRODUCERS
+
+if TYPE_CHECKING:
+    from tank_node.log.replica import ReplicaLog
+
+
+def begin_anew(log: "ReplicaLog", number: int, previous_epoch: int) -> None:
+    """See `PartitionLog.begin_anew`."""
+    log.drop_files()
+    try:
+        _remove_all(log)
+        # Before a new name is there: what comes back after a power failure must not lie before it.
+        log.disk.sync_folder(log.folder)
+    except FileNotFoundError:
+        pass  # there never was a folder
+    except OSError as error:
+        raise DiskFailed(f"cannot empty {log.folder}: {error.strerror}") from error
+    log.emptied(number, previous_epoch)
+    log.begin_segment(number, b"")
+
+
+def _remove_all(log: "ReplicaLog") -> None:
+    """Removes every segment, whole or not, the newest first, and what is known of producers. Raises
+    OSError."""
+    names = [entry.name for entry in log.disk.entries(log.folder)]
+    bases = {int(name[:20]) for name in names if name[:20].isdigit() and name[20:] in (LOG, INDEX)}
+    for base in sorted(bases, reverse=True):
+        swap.remove(log.disk, log.folder, base)
+    for name in names:
+        if name.endswith(PRODUCERS) and int(name[:20]) not in bases:
+            log.disk.remove(os.path.join(log.folder, name))
+
+
+def retain_from(log: "ReplicaLog", number: int) -> None:
+    """See `PartitionLog.retain_from`."""
+    if number <= log.log_start or not log.segments:
+        return
+    if number > log.written and log.segments[-1].count:
+        log.roll()
+    gone = sum(following.base <= number for following in log.segments[1:])
+    if gone:
+        drop_segments(log, gone)
+    log.log_start = max(log.log_start, min(number, log.written + 1))
+    log.changed = True
