@@ -24,7 +24,10 @@ def main(arguments: list[str]) -> int:
         "--processes", type=int, default=os.cpu_count() or 1, metavar="N", help="default: one a processor"
     )
     parser.add_argument("--lines", type=int, default=400, metavar="N", help="of one seed's trace, at the end")
+    parser.add_argument("--until-failure", action="store_true", help="end with the first seed that fails")
     options = parser.parse_args(arguments)
+    if options.until_failure:
+        return 1 if runner.until_failure(options.first, options.seeds) else 0
     if options.seed is None:
         return 1 if runner.run(options.first, options.seeds, options.processes) else 0
     told = tell(options.seed, -options.lines)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tank_controller import commands, raft_wire
-from tank_controller.cluster_state import ClusterState
+from tank_controller import raft_wire
+from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome
 from tank_controller.raft.birth import (
     Answer,
@@ -31,7 +31,6 @@ from tank_controller.raft.state import Role
 from tank_controller.raft_driver import RaftDriver
 from tank_controller.raft_replay import RaftStorageError, StorageDamagedError
 from tank_controller.raft_storage import RaftStorage
-from tank_protos.generated import control_pb2 as pb
 from tests.simulation.disks import SimulatedDisk, SimulatedFiles, SimulatedThread
 from tests.simulation.metadata_books import MetadataBooks
 from tests.simulation.network import Network
@@ -42,15 +41,18 @@ FOLDER = Path("/metadata")
 TICK_US = 50 * MS
 SEGMENT_BYTES = 3000
 SNAPSHOT_AFTER_BYTES = 6000
-SETTINGS = Settings(
-    max_append_bytes=2000,
-    chunk_bytes=700,
-    in_flight_appends=4,
-    in_flight_bytes=4000,
-    uncommitted_bytes=40_000,
-    trailing_entries=5,
-)
-"""Small, so that every bound is met."""
+
+
+def small_settings(world: World) -> Settings:
+    """So small that every bound is met."""
+    return Settings(
+        max_append_bytes=world.random.choice((100, 300, 2000)),
+        chunk_bytes=700,
+        in_flight_appends=world.random.choice((1, 4)),
+        in_flight_bytes=4000,
+        uncommitted_bytes=40_000,
+        trailing_entries=5,
+    )
 
 
 @dataclass(slots=True, frozen=True)
@@ -77,34 +79,29 @@ class BookedStorage(RaftStorage):
     ordinal: int
 
 
-class Metadata:
+class BookedMetadata(Metadata):
     """The replicated state machine; the books hear of every entry that it takes."""
 
     def __init__(self, name: str, books: MetadataBooks) -> None:
-        self.state = ClusterState()
-        self.listeners: list[Callable[[Outcome], None]] = []
-        """Of what an entry came to, after it is in the state."""
+        super().__init__()
         self._name = name
         self._books = books
 
     def apply(self, index: int, data: bytes) -> Outcome:
-        """One committed command."""
-        self.state.index = index - 1  # entries of Raft's own lie between those of commands
-        outcome = commands.apply(self.state, index, pb.Command.FromString(data))
+        """As the real one."""
+        outcome = super().apply(index, data)
         self._books.applied(self._name, self.state, index, data, outcome)
-        for listener in self.listeners:
-            listener(outcome)
         return outcome
 
     def snapshot(self) -> bytes:
-        """All of it."""
-        data = self.state.snapshot()
+        """As the real one."""
+        data = super().snapshot()
         self._books.snapshot_made(self._name, self.state.index, data)
         return data
 
     def restore(self, data: bytes) -> None:
-        """Begins with this."""
-        self.state = ClusterState.load(data)
+        """As the real one."""
+        super().restore(data)
         self._books.snapshot_made(self._name, self.state.index, self.state.snapshot())
 
 
@@ -114,6 +111,7 @@ class Cluster:
     def __init__(self, world: World, network: Network, count: int) -> None:
         self.world = world
         self.network = network
+        self.settings = small_settings(world)
         self.raft_books = RaftBooks(world)
         self.metadata_books = MetadataBooks(world)
         self.founded: set[str] = set()
@@ -161,7 +159,7 @@ class Controller:
         self.life: Life | None = None
         self.own = NodeId(ordinal, b"")
         self.driver: RaftDriver[Outcome] | None = None
-        self.machine: Metadata | None = None
+        self.machine: BookedMetadata | None = None
         self.seen_commit = 0
         self.seen_term = 0
         self.services: list[Callable[[], None]] = []
@@ -241,9 +239,9 @@ class Controller:
         must(len(self.cluster.founded) == 1, "clusters were founded twice")
         raft = Raft(
             self.own, stored.cluster_id, stored.hard, stored.snapshot, stored.entries,
-            self.world.random.randrange, SETTINGS, stored.base,
+            self.world.random.randrange, self.cluster.settings, stored.base,
         )  # fmt: skip
-        self.machine = Metadata(self.name, self.cluster.metadata_books)
+        self.machine = BookedMetadata(self.name, self.cluster.metadata_books)
         self.seen_commit = self.seen_term = 0
         thread = SimulatedThread(self.world, self.life, 4 * MS)
         self.driver = RaftDriver(raft, storage, self, self.machine, thread, self._fatal)
@@ -262,7 +260,9 @@ class Controller:
             return
         if self._is_missing(self.own):
             self._tell_all(Join(self.own))
-        if self.raft.role is Role.LEADER and self._wants:
+        if self.raft.role is Role.LEADER:
+            if self._is_missing(self.own):
+                self._wants[self.ordinal] = self.own
             self._add_one()
         for service in self.services:
             service()

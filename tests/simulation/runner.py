@@ -66,6 +66,16 @@ def run(first: int, count: int, processes: int, out: TextIO = sys.stdout) -> int
     return len(failed)
 
 
+def until_failure(first: int, count: int, out: TextIO = sys.stdout) -> bool:
+    """Runs the seeds one after another; ends with the first one that fails, and says which and why."""
+    for seed in range(first, first + count):
+        told = tell(seed)
+        if told.failure:
+            print(f"{seed - first + 1} {told.failure}", file=out)
+            return True
+    return False
+
+
 def _report(told: Told, out: TextIO) -> None:
     print(f"\nseed {told.seed} failed after {told.events:,} events: {told.failure}", file=out)
     print("what led there:", file=out)

@@ -42,6 +42,8 @@ class ControllerStory:
             loss=chance.choice((0.0, 0.0, 0.02, 0.2)),
             doubled=chance.choice((0.0, 0.05, 0.2)),
             slow=chance.choice((0.0, 0.05, 0.3)),
+            slow_us=chance.choice((300, 2000)) * MS,
+            usual_us=chance.choice((1, 1, 20, 150)) * MS,
         )
         self.network = Network(world, weather)
         self.cluster = Cluster(world, self.network, chance.choice((1, 3, 3, 3, 3, 5)))
@@ -51,7 +53,7 @@ class ControllerStory:
             Operator(self.cluster, f"o{n}", operators.any_command, chance.choice((20, 100, 400)) * MS)
             for n in range(1, chance.choice((2, 4, 6)))
         ]
-        self.length_us = chance.choice((5, 15, 30)) * SECOND
+        self.length_us = chance.choice((5, 10, 20)) * SECOND
 
     def run(self) -> None:
         """From birth to peace."""

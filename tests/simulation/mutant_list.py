@@ -1,0 +1,125 @@
+"""What is broken on purpose: file, the text that is there once, and what it becomes."""
+
+from dataclasses import dataclass
+
+RAFT = "controller/tank_controller/raft/"
+CONTROLLER = "controller/tank_controller/"
+
+
+@dataclass(slots=True, frozen=True)
+class Mutant:
+    """One line that does the wrong thing."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    seeds: int = 100
+    """Within so many it must be caught."""
+
+
+MUTANTS = (
+    Mutant(
+        "forgets its vote",
+        RAFT + "state.py",
+        "self.vote: NodeId | None = hard.vote",
+        "self.vote: NodeId | None = None",
+    ),
+    Mutant(
+        "counts stale votes",
+        RAFT + "core.py",
+        "elif message.term < self.term:",
+        "elif message.term < self.term and not isinstance(message.body, VoteAnswer):",
+    ),
+    Mutant(
+        "commits entries of old terms",
+        RAFT + "replication.py",
+        "if log.term(index) != raft.term or index <= log.commit:",
+        "if index <= log.commit:",
+    ),
+    Mutant("half a quorum", RAFT + "quorum.py", "return voters // 2 + 1", "return max(voters // 2, 1)"),
+    Mutant(
+        "a leader acknowledges to itself before its fsync",
+        RAFT + "replication.py",
+        "return raft.log.stable",
+        "return raft.log.last_index",
+    ),
+    Mutant(
+        "a follower acknowledges before its fsync",
+        RAFT + "messages.py",
+        "SAY_SOMETHING_DURABLE = (VoteRequest, VoteAnswer, AppendAnswer)",
+        "SAY_SOMETHING_DURABLE = (VoteRequest, VoteAnswer)",
+    ),
+    Mutant(
+        "a vote leaves before it is on the disk",
+        RAFT + "core.py",
+        "            return []  # nobody may hear",
+        "            pass  # nobody may hear",
+    ),
+    Mutant(
+        "truncates on stale messages",
+        RAFT + "log.py",
+        "if self.term(entry.index) == entry.term:",
+        "if entry.index <= self.commit:",
+    ),
+    Mutant(
+        "serves reads before its own term has committed",
+        RAFT + "reads.py",
+        "if not raft.reads or raft.reads[0].round or not raft.own_term_committed:",
+        "if not raft.reads or raft.reads[0].round:",
+    ),
+    Mutant(
+        "serves reads that nobody confirmed",
+        RAFT + "reads.py",
+        "confirmed = reached_by_majority([_acked(raft, voter) for voter in raft.configuration.voters])",
+        "confirmed = raft.read_round",
+    ),
+    Mutant(
+        "an empty controller founds a cluster though others are silent",
+        RAFT + "birth.py",
+        "if empty.keys() != self.ordinals:",
+        "if not empty:",
+    ),
+    Mutant(
+        "an emptied disk rejoins as a voter",
+        RAFT + "messages.py",
+        "    disk: bytes\n\n    def __str__",
+        "    disk: bytes = field(compare=False)\n\n    def __str__",
+    ),
+    Mutant(
+        "votes for a shorter log",
+        RAFT + "election.py",
+        "granted = free and up_to_date and log.last_index > 0",
+        "granted = free and log.last_index > 0",
+    ),
+    Mutant(
+        "a controller without a log votes",
+        RAFT + "election.py",
+        "granted = free and up_to_date and log.last_index > 0",
+        "granted = free and up_to_date",
+    ),
+    Mutant(
+        "a snapshot claims entries that it doesn't hold",
+        RAFT + "core.py",
+        "        index = self.log.applied\n",
+        "        index = self.log.commit\n",
+    ),
+    Mutant(
+        "chunks of two snapshots are mixed",
+        RAFT + "snapshots.py",
+        "if raft.incoming is None or raft.incoming.meta != meta:",
+        "if raft.incoming is None:",
+    ),
+    Mutant(
+        "a second membership change before the first is committed",
+        RAFT + "membership.py",
+        "    if log.configuration_index > log.commit:\n        raise",
+        "    if False:\n        raise",
+    ),
+    Mutant(
+        "an acknowledged write is not fsynced",
+        CONTROLLER + "files.py",
+        "        file.sync()\n",
+        "        pass\n",
+    ),
+)

@@ -1,0 +1,121 @@
+"""Breaks the code on purpose, one line each, and has the simulator find out: so the finder is tested, too.
+
+Each mutation is made in a copy of the tree. One that is not caught within its number of seeds survives, and
+that is a failure; so is one whose text is no longer found exactly once.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.simulation.mutant_list import MUTANTS, Mutant
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("node", "controller", "protos", "client")
+COPIED = (
+    "node/tank_node",
+    "controller/tank_controller",
+    "protos/tank_protos",
+    "tests/simulation",
+    "tests/support",
+)
+
+
+@dataclass(slots=True, frozen=True)
+class Fate:
+    """What became of a mutant."""
+
+    mutant: Mutant
+    seeds: int
+    """Until it was caught; 0: it survived."""
+    seen: str
+    """What the simulator said."""
+
+
+def problems() -> list[str]:
+    """Mutations that don't fit the code any more."""
+    found = []
+    for mutant in MUTANTS:
+        path = ROOT / mutant.file
+        times = path.read_text().count(mutant.old) if path.exists() else 0
+        if times != 1:
+            found.append(f"{mutant.name}: its text is {times} times in {mutant.file}, and should be once")
+    return found
+
+
+def copy_tree(folder: Path) -> None:
+    """The code that the simulator runs, without anything compiled."""
+    ignored = shutil.ignore_patterns("*.so", "*.c", "__pycache__")
+    for name in COPIED:
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    (folder / "tests" / "__init__.py").touch()
+
+
+def try_one(mutant: Mutant) -> Fate:
+    """In a copy of its own."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as temporary:
+        folder = Path(temporary)
+        copy_tree(folder)
+        path = folder / mutant.file
+        path.write_text(path.read_text().replace(mutant.old, mutant.new))
+        done = _simulate(folder, mutant.seeds)
+    if done.returncode == 0:
+        return Fate(mutant, 0, "")
+    number, _, seen = done.stdout.strip().rpartition("\n")[2].partition(" ")
+    if done.returncode != 1 or not number.isdigit():
+        raise RuntimeError(f"{mutant.name}: the simulator itself ended badly:\n{done.stdout}{done.stderr}")
+    return Fate(mutant, int(number), seen)
+
+
+def _simulate(folder: Path, seeds: int) -> subprocess.CompletedProcess[str]:
+    paths = [str(folder), *(str(folder / room) for room in ROOMS)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TANK_KERNEL": "pure"}
+    command = [sys.executable, "-m", "tests.simulation", "--until-failure", "--seeds", str(seeds)]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def fates(mutants: Sequence[Mutant], processes: int) -> Iterator[Fate]:
+    """Of all of them, in their order."""
+    with ThreadPoolExecutor(processes) as pool:
+        yield from pool.map(try_one, mutants)
+
+
+def main(arguments: list[str]) -> int:
+    """0 when none survived."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", help="those whose names contain one of these; all when none is said"
+    )
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N")
+    parser.add_argument("--list", action="store_true", help="name them, and run nothing")
+    options = parser.parse_args(arguments)
+    if wrong := problems():
+        print("\n".join(wrong), file=sys.stderr)
+        return 2
+    chosen = [m for m in MUTANTS if not options.names or any(name in m.name for name in options.names)]
+    if options.list:
+        for mutant in chosen:
+            print(f"{mutant.name}  ({mutant.file})")
+        return 0
+    survived = 0
+    for number, fate in enumerate(fates(chosen, options.processes), 1):
+        survived += not fate.seeds
+        said = (
+            f"caught at seed {fate.seeds:3}: {fate.seen}"
+            if fate.seeds
+            else f"SURVIVED {fate.mutant.seeds} seeds"
+        )
+        print(f"[{number}/{len(chosen)}] {fate.mutant.name}: {said}", flush=True)
+    print(f"{len(chosen) - survived} of {len(chosen)} mutants caught")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
