@@ -1,5 +1,7 @@
 """Sequence numbers that mean more than themselves, and those that a client chose for its messages. Pure."""
 
+from typing import ClassVar
+
 from tank_node.limits import RENUMBERED_BYTES, RENUMBERED_MESSAGES
 from tank_protos import bundle, varint
 from tank_protos.errors import InvalidBundle, OutOfRange
@@ -14,7 +16,7 @@ class TooLargeToRenumber(InvalidBundle):
     """A dense bundle behind a gap in the numbers that would cost too much to write anew: send it sparse, or
     in smaller ones."""
 
-    reason = "too_large_to_renumber"
+    reason: ClassVar[str] = "too_large_to_renumber"
 
 
 def numbered(

@@ -1,5 +1,7 @@
 """What codecs raise when bytes from a peer, a client or a disk are not what they should be."""
 
+from typing import ClassVar
+
 
 class WireError(ValueError):
     """Bytes that do not follow the format they claim to be in.
@@ -7,7 +9,7 @@ class WireError(ValueError):
     `reason` is a short word for counters (a label of `tank_refused_total`): never data of the sender.
     """
 
-    reason = "malformed"
+    reason: ClassVar[str] = "malformed"
 
 
 class Truncated(WireError):

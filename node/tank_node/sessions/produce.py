@@ -2,7 +2,7 @@
 the answer."""
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from tank_node.metrics import OK
 from tank_node.sessions.outcome import error_name
@@ -26,7 +26,7 @@ _FIRST_SHARED_CODE: Final = 0xFC
 class NotAPeer(WireError):
     """A replica's push on a connection that did not open as one."""
 
-    reason = "not_a_peer"
+    reason: ClassVar[str] = "not_a_peer"
 
 
 def tank_error(error: int) -> int:

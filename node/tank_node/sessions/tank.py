@@ -5,7 +5,7 @@ The server feeds received bytes to `receive`, sends what collects in `out`, and 
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Final
+from typing import ClassVar, Final
 
 from tank_node.broker import Broker
 from tank_node.limits import Limits
@@ -33,13 +33,13 @@ _write_frame: Final = Struct("<BI").pack
 class FrameTooLarge(WireError):
     """A frame that is longer than we take."""
 
-    reason = "frame_too_large"
+    reason: ClassVar[str] = "frame_too_large"
 
 
 class UnknownMessage(WireError):
     """A frame with an id that means nothing here."""
 
-    reason = "unknown_message"
+    reason: ClassVar[str] = "unknown_message"
 
 
 class TankSession(Session):
