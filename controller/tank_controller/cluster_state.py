@@ -8,74 +8,51 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from tank_controller import state_messages
+from tank_controller.partition_keys import KeySet, key_of, partition_of, topic_of
+from tank_controller.placement import Spread
+from tank_controller.state_messages import SnapshotError, Stored
+from tank_controller.state_parts import (
+    NOBODY,
+    BrokerState,
+    PartitionState,
+    PositionState,
+    ProducerState,
+    TopicState,
+)
 from tank_protos.generated import control_pb2 as pb
 
-SNAPSHOT_FORMAT = 1
-
-
-class SnapshotError(ValueError):
-    """A snapshot that this version can't read."""
-
-
-@dataclass(slots=True)
-class BrokerState:
-    """A broker, and the process that was its last to register."""
-
-    broker_id: int
-    incarnation: bytes
-    epoch: int
-    """The index of the entry that registered this incarnation; only grows."""
-    endpoints: tuple[tuple[str, str, int], ...]
-    """(name, host, port)."""
-    rack: str
-    disk_uuid: bytes
+__all__ = [
+    "NOBODY",
+    "BrokerState",
+    "ClusterState",
+    "PartitionState",
+    "PositionState",
+    "ProducerState",
+    "SnapshotError",
+    "TopicState",
+]
 
 
 @dataclass(slots=True)
-class PartitionState:
-    """Who holds a partition, and who leads it."""
+class Derived:
+    """What follows from the rest of the state, kept at hand. Never in a snapshot."""
 
-    replicas: tuple[int, ...]
-    """In the order of preference."""
-    in_sync: tuple[int, ...]
-    leader: int
-    """0: nobody."""
-    leader_epoch: int
-    """Only grows; in one epoch there is one leader, and one process of it."""
-    partition_epoch: int
-    """Grows with every change of this partition."""
-
-
-@dataclass(slots=True)
-class TopicState:
-    """A topic. Its id is the index of the entry that created it: a topic made again gets another."""
-
-    topic_id: int
-    name: str
-    replication_factor: int
-    settings: dict[str, str]
-    """What somebody set; sorted by key."""
-    partitions: list[PartitionState]
-
-
-@dataclass(slots=True)
-class ProducerState:
-    """The present id of a named producer."""
-
-    generation: int
-    producer_id: int
-    ended: tuple[int, ...]
-    """Ids of earlier generations, oldest first; bounded."""
-    used_ms: int
-
-
-@dataclass(slots=True)
-class PositionState:
-    """How far a group has read a partition."""
-
-    sequence_number: int
-    metadata: bytes
-    committed_ms: int
+    topic_ids: dict[str, int] = field(default_factory=dict)
+    held: dict[int, KeySet] = field(default_factory=dict)
+    """The partitions that each broker is a replica of; none is empty."""
+    led: Counter[int] = field(default_factory=Counter)
+    """How many partitions each broker leads; 0: how many nobody leads."""
+    preferred: Counter[int] = field(default_factory=Counter)
+    """How many partitions each broker is the first replica of."""
+    leaderless: set[int] = field(default_factory=set)
+    """Partitions (keys) that nobody leads."""
+    displaced: set[int] = field(default_factory=set)
+    """Partitions that another leads than the first replica."""
+    moving: set[int] = field(default_factory=set)
+    partition_count: int = 0
+    position_count: int = 0
+    metadata_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -84,174 +61,185 @@ class ClusterState:
 
     index: int = 0
     """The last entry that is in here."""
+    peer_key: bytes = b""
+    """What brokers know each other by; empty until the first leader has proposed one."""
+    feature_level: int = 0
+    """What all registered brokers know; only grows."""
     brokers: dict[int, BrokerState] = field(default_factory=dict)
     topics: dict[int, TopicState] = field(default_factory=dict)
     producers: dict[str, ProducerState] = field(default_factory=dict)
     """By name, in the order of last use."""
     groups: dict[str, dict[int, dict[int, PositionState]]] = field(default_factory=dict)
     """Group, in the order of the last commit; topic id; partition. No group and no topic in it is empty."""
+    derived: Derived = field(default_factory=Derived)
+    spread: Spread = field(default_factory=Spread, compare=False)
+    """Of replicas over brokers and racks; brought up to date when somebody places."""
 
-    topic_ids: dict[str, int] = field(default_factory=dict)
-    """Derived, as is all below: not in the snapshot."""
-    held: Counter[int] = field(default_factory=Counter)
-    """How many replicas each broker holds."""
-    led: Counter[int] = field(default_factory=Counter)
-    """How many partitions each broker leads."""
-    partition_count: int = 0
-    position_count: int = 0
-    metadata_bytes: int = 0
+    @property
+    def topic_ids(self) -> dict[str, int]:
+        """Topic ids by name."""
+        return self.derived.topic_ids
+
+    @property
+    def partition_count(self) -> int:
+        """Of all topics together."""
+        return self.derived.partition_count
+
+    @property
+    def position_count(self) -> int:
+        """Committed positions of all groups."""
+        return self.derived.position_count
+
+    @property
+    def metadata_bytes(self) -> int:
+        """Of all positions' notes."""
+        return self.derived.metadata_bytes
 
     def topic(self, name: str) -> TopicState | None:
         """The topic of this name."""
-        topic_id = self.topic_ids.get(name)
+        topic_id = self.derived.topic_ids.get(name)
         return None if topic_id is None else self.topics[topic_id]
 
-    def count_in(self, partition: PartitionState, sign: int = 1) -> None:
-        """Adds a partition to the counts; `sign` -1: takes it out. Call it around every change of one."""
-        self.partition_count += sign
-        self.led[partition.leader] += sign
-        for broker_id in partition.replicas:
-            self.held[broker_id] += sign
+    def partition(self, topic_id: int, number: int) -> PartitionState | None:
+        """A partition; None where there is none."""
+        topic = self.topics.get(topic_id)
+        return topic.partitions[number] if topic is not None and number < len(topic.partitions) else None
+
+    def find(self, key: int) -> tuple[TopicState, PartitionState]:
+        """The partition with this key, which must be there, and its topic."""
+        topic = self.topics[topic_of(key)]
+        return topic, topic.partitions[partition_of(key)]
+
+    def held_by(self, broker_id: int) -> KeySet:
+        """The partitions that a broker is a replica of. Not to be changed."""
+        return self.derived.held.get(broker_id) or KeySet()
+
+    def candidates(self) -> Spread:
+        """The brokers that take new replicas: not fenced, not about to leave."""
+        self.spread.refresh(self._seat)
+        return self.spread
+
+    def _seat(self, broker_id: int) -> tuple[str, int] | None:
+        broker = self.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker.leaves:
+            return None
+        return broker.rack, len(self.held_by(broker_id))
+
+    # --- for commands: what is derived follows every change ---
+
+    def count_in(self, key: int, partition: PartitionState) -> None:
+        """A partition that is new here."""
+        self.derived.partition_count += 1
+        self.hold(key, partition.replicas)
+        self.count_leader(key, partition)
+
+    def count_out(self, key: int, partition: PartitionState) -> None:
+        """A partition that is to go."""
+        self.derived.partition_count -= 1
+        self.release(key, partition.replicas)
+        self.uncount_leader(key, partition)
+
+    def hold(self, key: int, replicas: tuple[int, ...]) -> None:
+        """These brokers are replicas of the partition."""
+        held = self.derived.held
+        for broker_id in replicas:
+            keys = held.get(broker_id)
+            if keys is None:
+                keys = held[broker_id] = KeySet()
+            keys.add(key)
+        self.spread.touch(replicas)
+
+    def release(self, key: int, replicas: tuple[int, ...]) -> None:
+        """These brokers are no replicas of the partition any more."""
+        for broker_id in replicas:
+            keys = self.derived.held[broker_id]
+            keys.remove(key)
+            if not keys:
+                del self.derived.held[broker_id]
+        self.spread.touch(replicas)
+
+    def count_leader(self, key: int, partition: PartitionState) -> None:
+        """Who leads it and who should, and what there is to do about it."""
+        derived, leader = self.derived, partition.leader
+        first = partition.replicas[0]
+        derived.led[leader] += 1
+        derived.preferred[first] += 1
+        if leader == NOBODY:
+            derived.leaderless.add(key)
+        elif leader != first:
+            derived.displaced.add(key)
+        if partition.adding or partition.removing:
+            derived.moving.add(key)
+
+    def uncount_leader(self, key: int, partition: PartitionState) -> None:
+        """The reverse of `count_leader`, before the partition changes."""
+        derived = self.derived
+        derived.led[partition.leader] -= 1
+        derived.preferred[partition.replicas[0]] -= 1
+        derived.leaderless.discard(key)
+        derived.displaced.discard(key)
+        derived.moving.discard(key)
+
+    # --- in and out ---
 
     def snapshot(self) -> bytes:
         """All of it, as `load` reads it."""
-        snapshot = pb.Snapshot(
-            format=SNAPSHOT_FORMAT,
-            index=self.index,
-            brokers=[broker_message(self.brokers[broker_id]) for broker_id in sorted(self.brokers)],
-            topics=[topic_message(self.topics[topic_id]) for topic_id in sorted(self.topics)],
-            producers=[_producer_message(name, producer) for name, producer in self.producers.items()],
-            groups=[pb.Group(name=name, positions=positions(topics)) for name, topics in self.groups.items()],
-        )
-        return snapshot.SerializeToString(deterministic=True)
+        return state_messages.encode(self._stored())
 
     def delta(self) -> pb.Delta:
         """All that brokers need to know, for one that knows nothing yet."""
-        return pb.Delta(
-            index=self.index,
-            brokers=[broker_message(broker) for broker in self.brokers.values()],
-            topics=[topic_message(topic) for topic in self.topics.values()],
-            ended_producers=[number for producer in self.producers.values() for number in producer.ended],
-        )
+        delta = pb.Delta()
+        for part in self.delta_parts(0):
+            delta.MergeFrom(part)
+        return delta
+
+    def delta_parts(self, max_partitions: int) -> Iterator[pb.Delta]:
+        """The same in parts, so that none has many more partitions than this (0: in one): the parts are one
+        delta when the last has come. A topic is never in two."""
+        part, count = pb.Delta(index=self.index), 0
+        part.brokers.extend(state_messages.broker_message(broker) for broker in self.brokers.values())
+        for producer in self.producers.values():
+            part.ended_producers.extend(producer.ended)
+        for topic in self.topics.values():
+            if max_partitions and count and count + len(topic.partitions) > max_partitions:
+                yield part
+                part, count = pb.Delta(index=self.index), 0
+            part.topics.append(state_messages.topic_message(topic))
+            count += len(topic.partitions)
+        yield part
 
     @staticmethod
     def load(data: bytes) -> "ClusterState":
         """The state that gave this snapshot. SnapshotError when it is none, or from a newer version."""
-        try:
-            snapshot = pb.Snapshot.FromString(data)
-        except Exception as error:  # the runtimes of protobuf raise different types
-            raise SnapshotError(
-                "the metadata's snapshot is none: put the data folder back from a backup"
-            ) from error
-        if snapshot.format != SNAPSHOT_FORMAT:
-            raise SnapshotError(
-                f"the metadata's snapshot has format {snapshot.format}, and this version reads "
-                f"{SNAPSHOT_FORMAT}: start the newer version that wrote it"
-            )
-        state = ClusterState(index=snapshot.index)
-        for broker in snapshot.brokers:
-            state.brokers[broker.broker_id] = _broker_state(broker)
-        for topic in snapshot.topics:
-            state.topics[topic.topic_id] = _topic_state(topic)
-            state.topic_ids[topic.name] = topic.topic_id
-            for partition in state.topics[topic.topic_id].partitions:
-                state.count_in(partition)
-        for producer in snapshot.producers:
-            state.producers[producer.name] = ProducerState(
-                producer.generation, producer.producer_id, tuple(producer.ended), producer.used_ms
-            )
-        for group in snapshot.groups:
-            topics = state.groups.setdefault(group.name, {})
-            for position in group.positions:
-                topics.setdefault(position.topic_id, {})[position.partition] = PositionState(
-                    position.sequence_number, position.metadata, position.committed_ms
-                )
-                state.position_count += 1
-                state.metadata_bytes += len(position.metadata)
+        stored = state_messages.decode(data)
+        state = ClusterState(
+            stored.index,
+            stored.peer_key,
+            stored.feature_level,
+            stored.brokers,
+            stored.topics,
+            stored.producers,
+            stored.groups,
+        )
+        derived = state.derived
+        state.spread.touch(stored.brokers)
+        for topic_id, topic in stored.topics.items():
+            derived.topic_ids[topic.name] = topic_id
+            for number, partition in enumerate(topic.partitions):
+                state.count_in(key_of(topic_id, number), partition)
+        for topics in stored.groups.values():
+            for partitions in topics.values():
+                derived.position_count += len(partitions)
+                derived.metadata_bytes += sum(len(position.metadata) for position in partitions.values())
         return state
 
-
-def positions(topics: dict[int, dict[int, PositionState]]) -> Iterator[pb.Position]:
-    """A group's positions by topic id and partition."""
-    for topic_id in sorted(topics):
-        for partition, position in sorted(topics[topic_id].items()):
-            yield pb.Position(
-                topic_id=topic_id,
-                partition=partition,
-                sequence_number=position.sequence_number,
-                metadata=position.metadata,
-                committed_ms=position.committed_ms,
-            )
-
-
-def broker_message(broker: BrokerState) -> pb.Broker:
-    """A broker as snapshots and deltas hold it."""
-    return pb.Broker(
-        broker_id=broker.broker_id,
-        incarnation=broker.incarnation,
-        epoch=broker.epoch,
-        endpoints=[pb.Endpoint(name=name, host=host, port=port) for name, host, port in broker.endpoints],
-        rack=broker.rack,
-        disk_uuid=broker.disk_uuid,
-    )
-
-
-def topic_message(topic: TopicState) -> pb.Topic:
-    """A topic as snapshots and deltas hold it."""
-    return pb.Topic(
-        topic_id=topic.topic_id,
-        name=topic.name,
-        replication_factor=topic.replication_factor,
-        settings=[pb.Setting(key=key, value=value) for key, value in topic.settings.items()],
-        partitions=[
-            pb.Partition(
-                partition=number,
-                replicas=partition.replicas,
-                in_sync=partition.in_sync,
-                leader=partition.leader,
-                leader_epoch=partition.leader_epoch,
-                partition_epoch=partition.partition_epoch,
-            )
-            for number, partition in enumerate(topic.partitions)
-        ],
-    )
-
-
-def _producer_message(name: str, producer: ProducerState) -> pb.Producer:
-    return pb.Producer(
-        name=name,
-        generation=producer.generation,
-        producer_id=producer.producer_id,
-        ended=producer.ended,
-        used_ms=producer.used_ms,
-    )
-
-
-def _broker_state(broker: pb.Broker) -> BrokerState:
-    return BrokerState(
-        broker_id=broker.broker_id,
-        incarnation=broker.incarnation,
-        epoch=broker.epoch,
-        endpoints=tuple((endpoint.name, endpoint.host, endpoint.port) for endpoint in broker.endpoints),
-        rack=broker.rack,
-        disk_uuid=broker.disk_uuid,
-    )
-
-
-def _topic_state(topic: pb.Topic) -> TopicState:
-    return TopicState(
-        topic_id=topic.topic_id,
-        name=topic.name,
-        replication_factor=topic.replication_factor,
-        settings={setting.key: setting.value for setting in topic.settings},
-        partitions=[
-            PartitionState(
-                replicas=tuple(partition.replicas),
-                in_sync=tuple(partition.in_sync),
-                leader=partition.leader,
-                leader_epoch=partition.leader_epoch,
-                partition_epoch=partition.partition_epoch,
-            )
-            for partition in topic.partitions
-        ],
-    )
+    def _stored(self) -> Stored:
+        return Stored(
+            self.index,
+            self.peer_key,
+            self.feature_level,
+            self.brokers,
+            self.topics,
+            self.producers,
+            self.groups,
+        )

@@ -1,8 +1,9 @@
 """Consumer groups: what committing their positions does to the cluster's state. Pure."""
 
 from tank_controller import limits
-from tank_controller.cluster_state import ClusterState, PositionState
+from tank_controller.cluster_state import ClusterState
 from tank_controller.outcome import Outcome, Rejected
+from tank_controller.state_parts import PositionState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.names import group_name_problem
@@ -42,10 +43,10 @@ def commit_positions(state: ClusterState, command: pb.Command, outcome: Outcome)
         partitions = group.setdefault(position.topic_id, {})
         before = partitions.get(position.partition)
         if before is None:
-            state.position_count += 1
+            state.derived.position_count += 1
         else:
-            state.metadata_bytes -= len(before.metadata)
-        state.metadata_bytes += len(position.metadata)
+            state.derived.metadata_bytes -= len(before.metadata)
+        state.derived.metadata_bytes += len(position.metadata)
         partitions[position.partition] = PositionState(
             position.sequence_number, position.metadata, command.now_ms
         )
@@ -74,8 +75,8 @@ def _is_unused(state: ClusterState, group: str, now_ms: int) -> bool:
 def forget_positions(state: ClusterState, topics: dict[int, dict[int, PositionState]]) -> None:
     """Takes positions that were removed out of the counts."""
     for positions in topics.values():
-        state.position_count -= len(positions)
-        state.metadata_bytes -= sum(len(position.metadata) for position in positions.values())
+        state.derived.position_count -= len(positions)
+        state.derived.metadata_bytes -= sum(len(position.metadata) for position in positions.values())
 
 
 def _new_positions(state: ClusterState, commit: pb.CommitPositions) -> int:

@@ -12,6 +12,12 @@ DEFAULT_REPLICATION_FACTOR = 3
 MAX_BROKER_ID = 0xFFFE
 """A u16 on the wire, where 0xffff stands for nobody; 0 is nobody in here."""
 
+MAX_BROKERS = 10_000
+MAX_REPLICAS_PER_BROKER = 100_000
+"""On the average: fencing a broker changes all that it is in sync with in one command, some 5 µs each."""
+MAX_PARTITIONS_PER_COMMAND = 1_000
+"""Of elections, moves and in-sync changes: a command stays a matter of milliseconds."""
+
 MAX_NAMED_PRODUCERS = 100_000
 PRODUCER_NAME_KEPT_MS = 7 * 86_400_000
 """A full table forgets names unused for so long: brokers' memory of what a producer wrote is as long."""

@@ -4,7 +4,7 @@ It changes by deltas alone, in the order of the controller's log. Sessions and b
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from tank_protos import topic_settings
@@ -25,6 +25,11 @@ class BrokerView:
     host: str
     port: int
     rack: str
+    fenced: bool = False
+    """It may lead nothing, and be in sync nowhere."""
+    draining: bool = False
+    """What it has is to go elsewhere."""
+    shutting_down: bool = False
 
 
 @dataclass(slots=True)
@@ -36,7 +41,19 @@ class PartitionView:
     leader_epoch: int
     partition_epoch: int
     replicas: tuple[int, ...]
+    """In the order of preference; during a move those that are to go come last."""
     in_sync: tuple[int, ...]
+    """In the order of `replicas`."""
+    eligible: tuple[int, ...] = ()
+    """Out of sync, but nothing was acknowledged without them: they may be elected."""
+    impaired: tuple[int, ...] = ()
+    """Eligible ones that may have lost something: a lossy election alone makes one of them lead."""
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    lossy_elections: int = 0
+    lossy_epoch: int = 0
+    """The leader epoch that began with the last lossy or unclean election: before it, acknowledged messages
+    may have been lost."""
 
 
 @dataclass(slots=True)
@@ -68,6 +85,8 @@ class TopicChange:
     kind: ChangeKind
     topic: TopicView
     """As it is now; of a deleted one, as it was."""
+    partitions: tuple[int, ...] = ()
+    """Of an altered topic: those that are new or changed. Of a created one: all."""
 
 
 @dataclass(slots=True)
@@ -107,22 +126,57 @@ class ClusterView:
         """Takes in what a log entry changed. One that is here already changes nothing."""
         if delta.index <= self.index:
             return []
-        changes = []
+        for broker_id in delta.removed_brokers:
+            self.brokers.pop(broker_id, None)
         for broker in delta.brokers:
             self.brokers[broker.broker_id] = _broker(broker)
-        for topic_id in delta.deleted_topics:
-            if (old := self._by_id.pop(topic_id, None)) is not None:
-                del self._by_name[old.name]
-                changes.append(TopicChange(ChangeKind.DELETED, old))
-        for topic in delta.topics:
-            view = _topic(topic)
-            kind = ChangeKind.ALTERED if view.topic_id in self._by_id else ChangeKind.CREATED
-            self._by_id[view.topic_id] = self._by_name[view.name] = view
-            changes.append(TopicChange(kind, view))
+        changes = [change for topic_id in delta.deleted_topics for change in self._delete(topic_id)]
+        changes += [self._put(_topic(topic)) for topic in delta.topics]
+        for changed in delta.changed:
+            if (topic_view := self._by_id.get(changed.topic_id)) is not None:
+                changes.append(self._put(_with_partitions(topic_view, changed.partitions)))
         self._ended_producers.update(delta.ended_producers)
         self._ended_producers.difference_update(delta.forgotten_producers)
         self.index = delta.index
         return changes
+
+    def replace(self, whole: pb.Delta) -> list[TopicChange]:
+        """Takes in the whole state: what isn't in it is gone. One of before what is here changes nothing."""
+        if whole.index < self.index:
+            return []
+        present = {topic.topic_id for topic in whole.topics}
+        changes = [change for topic_id in self._by_id.keys() - present for change in self._delete(topic_id)]
+        changes.sort(key=lambda change: change.topic.topic_id)
+        self.brokers = {broker.broker_id: _broker(broker) for broker in whole.brokers}
+        for topic in whole.topics:
+            view = _topic(topic)
+            before = self._by_id.get(view.topic_id)
+            change = self._put(view)
+            if before != view:
+                changes.append(change)
+        self._ended_producers = set(whole.ended_producers)
+        self.index = whole.index
+        return changes
+
+    def _put(self, view: TopicView) -> TopicChange:
+        before = self._by_id.get(view.topic_id)
+        self._by_id[view.topic_id] = self._by_name[view.name] = view
+        if before is None:
+            return TopicChange(ChangeKind.CREATED, view, tuple(range(len(view.partitions))))
+        known = before.partitions
+        changed = [
+            partition.partition
+            for partition in view.partitions
+            if partition.partition >= len(known) or partition != known[partition.partition]
+        ]
+        return TopicChange(ChangeKind.ALTERED, view, tuple(changed))
+
+    def _delete(self, topic_id: int) -> list[TopicChange]:
+        old = self._by_id.pop(topic_id, None)
+        if old is None:
+            return []
+        del self._by_name[old.name]
+        return [TopicChange(ChangeKind.DELETED, old)]
 
 
 def _broker(broker: pb.Broker) -> BrokerView:
@@ -130,7 +184,16 @@ def _broker(broker: pb.Broker) -> BrokerView:
     for endpoint in broker.endpoints:
         if endpoint.name == "tank":
             host, port = endpoint.host, endpoint.port
-    return BrokerView(broker.broker_id, broker.epoch, host, port, broker.rack)
+    return BrokerView(
+        broker.broker_id,
+        broker.epoch,
+        host,
+        port,
+        broker.rack,
+        broker.fenced_index != 0,
+        broker.draining,
+        broker.shutting_down,
+    )
 
 
 def _topic(topic: pb.Topic) -> TopicView:
@@ -153,7 +216,22 @@ def _partition(partition: pb.Partition) -> PartitionView:
         partition_epoch=partition.partition_epoch,
         replicas=tuple(partition.replicas),
         in_sync=tuple(partition.in_sync),
+        eligible=tuple(partition.eligible),
+        impaired=tuple(partition.impaired),
+        adding=tuple(partition.adding),
+        removing=tuple(partition.removing),
+        lossy_elections=partition.lossy_elections,
+        lossy_epoch=partition.lossy_epoch,
     )
+
+
+def _with_partitions(topic: TopicView, changed: Iterable[pb.Partition]) -> TopicView:
+    """The topic with other partitions; what did not change is shared."""
+    partitions = list(topic.partitions)
+    for partition in changed:
+        if partition.partition < len(partitions):
+            partitions[partition.partition] = _partition(partition)
+    return replace(topic, partitions=partitions)
 
 
 def _settings(pairs: dict[str, str]) -> TopicSettings:

@@ -79,6 +79,12 @@ class ErrorCode(IntEnum):
     TIMED_OUT = 0x1C
     OVERLOADED = 0x1D
     DAMAGED = 0x1E
+    STALE_EPOCH = 0x1F
+    FENCED = 0x20
+    NOT_ELECTABLE = 0x21
+    UNKNOWN_BROKER = 0x22
+    IN_USE = 0x23
+    INELIGIBLE_REPLICA = 0x24
     OTHER_LEADER = 0xFC
     NO_LEADER = 0xFD
     READ_ONLY = 0xFE

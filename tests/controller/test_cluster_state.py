@@ -48,6 +48,7 @@ def test_a_command_applied_twice_is_applied_once(history: list[pb.Command]) -> N
         outcome = apply(state, command)
         assert not outcome.delta.topics
         assert not outcome.delta.brokers
+        assert not outcome.delta.changed
         once.index = state.index
         assert state == once
 
@@ -107,8 +108,8 @@ def test_bytes_that_are_no_snapshot_are_refused(data: bytes) -> None:
 
 
 def test_a_snapshot_of_a_newer_format_is_refused() -> None:
-    with pytest.raises(SnapshotError, match="format 2"):
-        ClusterState.load(pb.Snapshot(format=2).SerializeToString())
+    with pytest.raises(SnapshotError, match="format 3"):
+        ClusterState.load(pb.Snapshot(format=3).SerializeToString())
 
 
 def test_a_snapshot_holds_everything() -> None:

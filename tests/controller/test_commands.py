@@ -35,7 +35,7 @@ def test_a_new_process_of_the_leader_leads_in_a_new_epoch() -> None:
     state = applied(register(), create("t", 2))
     delta = apply(state, register(incarnation=OTHER)).delta
     assert [p.leader_epoch for p in state.topics[2].partitions] == [2, 2]
-    assert [p.partition_epoch for p in delta.topics[0].partitions] == [2, 2]
+    assert [p.partition_epoch for p in delta.changed[0].partitions] == [2, 2]
     assert state.brokers[1].epoch == 3
     apply(state, register(incarnation=OTHER, port=5))
     assert state.topics[2].partitions[0].leader_epoch == 2, "the same process, at another address"

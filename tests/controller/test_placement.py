@@ -5,11 +5,15 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tank_controller.placement import Candidate, place
+from tank_controller.placement import Spread, spread_of
 
 
-def empty(racks: dict[int, str]) -> dict[int, Candidate]:
-    return {broker_id: Candidate(broker_id, rack) for broker_id, rack in racks.items()}
+def empty(racks: dict[int, str]) -> Spread:
+    return spread_of([(broker_id, rack, 0) for broker_id, rack in racks.items()])
+
+
+def place(spread: Spread, count: int, replication_factor: int) -> list[tuple[int, ...]]:
+    return spread.place(count, replication_factor, {})
 
 
 @st.composite
@@ -48,5 +52,5 @@ def test_replicas_and_leaders_are_even_where_all_racks_are_alike(brokers: int, c
 
 
 def test_a_new_broker_takes_what_comes_next() -> None:
-    brokers = {1: Candidate(1, "", 3, 1), 2: Candidate(2, "", 2, 1), 3: Candidate(3, "")}
+    brokers = spread_of([(1, "", 3), (2, "", 2), (3, "", 0)])
     assert [replicas[0] for replicas in place(brokers, 2, 1)] == [3, 3]

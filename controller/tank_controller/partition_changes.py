@@ -1,0 +1,42 @@
+"""What one command changes in partitions: collected, counted once, told to brokers. Pure."""
+
+from collections.abc import Iterable
+
+from tank_controller.cluster_state import ClusterState
+from tank_controller.partition_keys import partition_of, topic_of
+from tank_controller.state_messages import partition_message
+from tank_controller.state_parts import PartitionState
+from tank_protos.generated import control_pb2 as pb
+
+
+class PartitionChanges:
+    """Partitions that a command changes. `touch` one before changing it; `finish` when all is done."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._touched: dict[int, tuple[PartitionState, tuple[int, ...]]] = {}
+        """By key: the partition, and its replicas as they were."""
+
+    def touch(self, key: int, partition: PartitionState) -> None:
+        """The partition is about to change. Its epoch rises once for all that the command does to it."""
+        if key not in self._touched:
+            self._touched[key] = partition, partition.replicas
+            self._state.uncount_leader(key, partition)
+            partition.partition_epoch += 1
+
+    def finish(self, delta: pb.Delta) -> None:
+        """Counts what changed, and tells it."""
+        topics: dict[int, list[pb.Partition]] = {}
+        for key, (partition, replicas) in self._touched.items():
+            if partition.replicas != replicas:
+                self._move(key, replicas, partition.replicas)
+            self._state.count_leader(key, partition)
+            topics.setdefault(topic_of(key), []).append(partition_message(partition_of(key), partition))
+        self._touched.clear()
+        for topic_id, partitions in topics.items():
+            delta.changed.add(topic_id=topic_id, partitions=partitions)
+
+    def _move(self, key: int, before: Iterable[int], after: Iterable[int]) -> None:
+        old, new = set(before), set(after)
+        self._state.release(key, tuple(sorted(old - new)))
+        self._state.hold(key, tuple(sorted(new - old)))

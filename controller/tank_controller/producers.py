@@ -1,0 +1,61 @@
+"""Producer ids: given, and ended by a higher generation of their name. Pure."""
+
+from tank_controller import limits
+from tank_controller.cluster_state import ClusterState
+from tank_controller.outcome import Outcome, Rejected
+from tank_controller.state_parts import ProducerState
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import control_pb2 as pb
+from tank_protos.names import MAX_PRODUCER_NAME_BYTES
+
+
+def known_producer(state: ClusterState, name: str, generation: int) -> ProducerState | None:
+    """The producer, when this is its name's present generation."""
+    producer = state.producers.get(name)
+    return producer if producer is not None and producer.generation == generation else None
+
+
+def check_init_producer(state: ClusterState, command: pb.Command) -> None:
+    """Raises Rejected."""
+    init = command.init_producer
+    if not init.name:
+        return
+    if len(init.name.encode()) > MAX_PRODUCER_NAME_BYTES:
+        message = f"a producer's name has at most {MAX_PRODUCER_NAME_BYTES} bytes"
+        raise Rejected(ErrorCode.INVALID_NAME, message)
+    producer = state.producers.get(init.name)
+    if producer is not None and init.generation < producer.generation:
+        message = (
+            f"generation {init.generation} of this producer was ended by generation {producer.generation}"
+        )
+        raise Rejected(ErrorCode.STALE_PRODUCER_EPOCH, message)
+    if producer is None and len(state.producers) >= limits.MAX_NAMED_PRODUCERS:
+        oldest = next(iter(state.producers.values()))
+        if command.now_ms - oldest.used_ms < limits.PRODUCER_NAME_KEPT_MS:
+            message = (
+                f"{limits.MAX_NAMED_PRODUCERS} producer names are in use: use fewer, or ids without a name"
+            )
+            raise Rejected(ErrorCode.OVERLOADED, message)
+
+
+def init_producer(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
+    """A fresh id; or, for a name, the one of its generation."""
+    init = command.init_producer
+    outcome.producer_id = state.index
+    if not init.name:
+        return
+    producer = state.producers.pop(init.name, None)
+    if producer is None:
+        producer = ProducerState(init.generation, state.index, (), 0)
+        if len(state.producers) >= limits.MAX_NAMED_PRODUCERS:
+            forgotten = state.producers.pop(next(iter(state.producers)))
+            outcome.delta.forgotten_producers.extend(forgotten.ended)
+    elif init.generation > producer.generation:
+        outcome.delta.ended_producers.append(producer.producer_id)
+        ended = (*producer.ended, producer.producer_id)
+        kept = ended[-limits.MAX_ENDED_IDS_PER_NAME :]
+        outcome.delta.forgotten_producers.extend(ended[: -len(kept)])
+        producer = ProducerState(init.generation, state.index, kept, producer.used_ms)
+    producer.used_ms = max(producer.used_ms, command.now_ms)
+    state.producers[init.name] = producer
+    outcome.producer_id = producer.producer_id

@@ -1,0 +1,225 @@
+"""The cluster's state as bytes: snapshots, and what deltas tell brokers. Pure.
+
+The same state is the same bytes: everything is written in one order.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from tank_controller.state_parts import (
+    BrokerState,
+    PartitionState,
+    PositionState,
+    ProducerState,
+    TopicState,
+)
+from tank_protos.generated import control_pb2 as pb
+from tank_protos.topic_settings import SettingError
+
+SNAPSHOT_FORMAT = 2
+"""1: of before there was replication; the same but for what came later."""
+
+_PUT_BACK = "put the data folder back from a backup"
+
+
+class SnapshotError(ValueError):
+    """A snapshot that this version can't read."""
+
+
+@dataclass(slots=True)
+class Stored:
+    """What a snapshot holds: ClusterState's fields of the same names say what they are."""
+
+    index: int
+    peer_key: bytes = b""
+    feature_level: int = 0
+    brokers: dict[int, BrokerState] = field(default_factory=dict)
+    topics: dict[int, TopicState] = field(default_factory=dict)
+    producers: dict[str, ProducerState] = field(default_factory=dict)
+    groups: dict[str, dict[int, dict[int, PositionState]]] = field(default_factory=dict)
+
+
+def encode(stored: Stored) -> bytes:
+    """A snapshot's bytes."""
+    # Messages back to back are one message: the whole is never held as objects.
+    return b"".join(part.SerializeToString(deterministic=True) for part in _parts(stored))
+
+
+def _parts(stored: Stored) -> Iterator[pb.Snapshot]:
+    yield pb.Snapshot(
+        format=SNAPSHOT_FORMAT,
+        index=stored.index,
+        brokers=[broker_message(stored.brokers[broker_id]) for broker_id in sorted(stored.brokers)],
+    )
+    for topic_id in sorted(stored.topics):
+        yield pb.Snapshot(topics=[topic_message(stored.topics[topic_id])])
+    yield pb.Snapshot(producers=[_producer_message(*item) for item in stored.producers.items()])
+    for name, topics in stored.groups.items():
+        yield pb.Snapshot(groups=[pb.Group(name=name, positions=positions(topics))])
+    yield pb.Snapshot(feature_level=stored.feature_level, peer_key=stored.peer_key)
+
+
+def decode(data: bytes) -> Stored:
+    """What a snapshot holds. SnapshotError when it is none, or from a newer version."""
+    try:
+        snapshot = pb.Snapshot.FromString(data)
+    except Exception as error:  # the runtimes of protobuf raise different types
+        raise SnapshotError(f"the metadata's snapshot is none: {_PUT_BACK}") from error
+    if not 1 <= snapshot.format <= SNAPSHOT_FORMAT:
+        raise SnapshotError(
+            f"the metadata's snapshot has format {snapshot.format}, and this version reads up to "
+            f"{SNAPSHOT_FORMAT}: start the newer version that wrote it"
+        )
+    stored = Stored(snapshot.index, snapshot.peer_key, snapshot.feature_level)
+    ids = _Ids()
+    try:
+        for broker in snapshot.brokers:
+            stored.brokers[broker.broker_id] = _broker_state(broker)
+        for topic in snapshot.topics:
+            stored.topics[topic.topic_id] = _topic_state(topic, ids)
+    except (SettingError, IndexError) as error:
+        raise SnapshotError(f"the metadata's snapshot holds what can't be: {error}; {_PUT_BACK}") from error
+    for producer in snapshot.producers:
+        stored.producers[producer.name] = ProducerState(
+            producer.generation, producer.producer_id, tuple(producer.ended), producer.used_ms
+        )
+    for group in snapshot.groups:
+        topics = stored.groups.setdefault(group.name, {})
+        for position in group.positions:
+            topics.setdefault(position.topic_id, {})[position.partition] = PositionState(
+                position.sequence_number, position.metadata, position.committed_ms
+            )
+    return stored
+
+
+# --- out ---
+
+
+def positions(topics: dict[int, dict[int, PositionState]]) -> Iterator[pb.Position]:
+    """A group's positions by topic id and partition."""
+    for topic_id in sorted(topics):
+        for partition, position in sorted(topics[topic_id].items()):
+            yield pb.Position(
+                topic_id=topic_id,
+                partition=partition,
+                sequence_number=position.sequence_number,
+                metadata=position.metadata,
+                committed_ms=position.committed_ms,
+            )
+
+
+def broker_message(broker: BrokerState) -> pb.Broker:
+    """A broker as snapshots and deltas hold it."""
+    return pb.Broker(
+        broker_id=broker.broker_id,
+        incarnation=broker.incarnation,
+        epoch=broker.epoch,
+        endpoints=[pb.Endpoint(name=name, host=host, port=port) for name, host, port in broker.endpoints],
+        rack=broker.rack,
+        disk_uuid=broker.disk_uuid,
+        fenced_index=broker.fenced_index,
+        draining=broker.draining,
+        shutting_down=broker.shutting_down,
+        feature_level=broker.feature_level,
+        flush_replicated=broker.flush_replicated,
+    )
+
+
+def topic_message(topic: TopicState) -> pb.Topic:
+    """A topic as snapshots and deltas hold it."""
+    return pb.Topic(
+        topic_id=topic.topic_id,
+        name=topic.name,
+        replication_factor=topic.replication_factor,
+        settings=[pb.Setting(key=key, value=value) for key, value in topic.settings.items()],
+        partitions=[partition_message(*item) for item in enumerate(topic.partitions)],
+    )
+
+
+def partition_message(number: int, partition: PartitionState) -> pb.Partition:
+    """A partition as snapshots and deltas hold it."""
+    message = pb.Partition(
+        partition=number,
+        replicas=partition.replicas,
+        in_sync=partition.in_sync,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+    )
+    # Hardly any partition has these.
+    if partition.eligible:
+        message.eligible.extend(partition.eligible)
+        message.impaired.extend(partition.impaired)
+    if partition.moves:
+        message.adding.extend(partition.adding)
+        message.removing.extend(partition.removing)
+    if partition.lossy_elections:
+        message.lossy_elections = partition.lossy_elections
+        message.lossy_epoch = partition.lossy_epoch
+    return message
+
+
+def _producer_message(name: str, producer: ProducerState) -> pb.Producer:
+    return pb.Producer(
+        name=name,
+        generation=producer.generation,
+        producer_id=producer.producer_id,
+        ended=producer.ended,
+        used_ms=producer.used_ms,
+    )
+
+
+# --- in ---
+
+
+class _Ids(dict[int, int]):
+    """One object for each broker's id: a million partitions name the same thousand."""
+
+    def tuple(self, ids: Iterable[int]) -> tuple[int, ...]:
+        return tuple([self.setdefault(broker_id, broker_id) for broker_id in ids])
+
+
+def _broker_state(broker: pb.Broker) -> BrokerState:
+    return BrokerState(
+        broker_id=broker.broker_id,
+        incarnation=broker.incarnation,
+        epoch=broker.epoch,
+        endpoints=tuple((endpoint.name, endpoint.host, endpoint.port) for endpoint in broker.endpoints),
+        rack=broker.rack,
+        disk_uuid=broker.disk_uuid,
+        fenced_index=broker.fenced_index,
+        draining=broker.draining,
+        shutting_down=broker.shutting_down,
+        feature_level=broker.feature_level,
+        flush_replicated=broker.flush_replicated,
+    )
+
+
+def _topic_state(topic: pb.Topic, ids: _Ids) -> TopicState:
+    return TopicState(
+        topic_id=topic.topic_id,
+        name=topic.name,
+        replication_factor=topic.replication_factor,
+        settings={setting.key: setting.value for setting in topic.settings},
+        partitions=[_partition_state(partition, ids) for partition in topic.partitions],
+    )
+
+
+def _partition_state(message: pb.Partition, ids: _Ids) -> PartitionState:
+    replicas = ids.tuple(message.replicas)
+    in_sync = set(message.in_sync)
+    leader = message.leader
+    partition = PartitionState(
+        replicas, replicas, ids.get(leader, leader), message.leader_epoch, message.partition_epoch
+    )
+    partition.in_sync = partition.in_order(in_sync)  # format 1 had another order
+    if message.eligible:
+        partition.eligible = ids.tuple(message.eligible)
+        partition.impaired = ids.tuple(message.impaired)
+    if message.adding or message.removing:
+        partition.adding = ids.tuple(message.adding)
+        partition.removing = ids.tuple(message.removing)
+    if message.lossy_elections:
+        partition.lossy_elections = message.lossy_elections
+        partition.lossy_epoch = message.lossy_epoch
+    return partition
