@@ -5,14 +5,13 @@ was appended to is written once, high-water marks move, long polls wake, and pro
 Single-threaded; no I/O but through the log.
 """
 
-import heapq
-import itertools
 import logging
 from collections.abc import Iterator
 
 from tank_node.clock import Clock
-from tank_node.cluster_view import ChangeKind, TopicChange, TopicView
+from tank_node.cluster_view import ChangeKind, PartitionView, TopicChange, TopicView
 from tank_node.controller_link import ControllerLink
+from tank_node.following import Followers
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.errors import StorageError
@@ -22,7 +21,9 @@ from tank_node.log.settings import LogSettings
 from tank_node.log.usage import FolderUsage, measure_strays, usage_of
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition
-from tank_node.waiting import Tick, Waiter
+from tank_node.replication.role import Role
+from tank_node.roles import Roles
+from tank_node.wait_list import WaitList
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import FlushPolicy
 
@@ -48,7 +49,7 @@ class Topic:
         return ErrorCode.NO_LEADER if number < len(self.view.partitions) else ErrorCode.UNKNOWN_PARTITION
 
 
-class Broker:
+class Broker(WaitList):
     """All partitions of this node. Built by the composition root, before the server."""
 
     def __init__(
@@ -61,24 +62,21 @@ class Broker:
         metrics: Metrics,
         default_flush: FlushPolicy = FlushPolicy.DISK,
     ) -> None:
+        super().__init__(metrics)
         self.data_folder = data_folder
         self.link = link
         self.flusher = flusher
         self.clock = clock
         self.limits = limits
-        self.metrics = metrics
         self.default_flush = default_flush
-        self.tick = Tick()
+        self.roles = Roles(link, limits)
+        self.followers = Followers(link, flusher, self.partition_by_id)
         self.topics: dict[str, Topic] = {}
         self.started_ms = clock.now_ms()
         self.started_monotonic_ms = clock.monotonic_ms()
         self.opening_ms = 0
         self._strays: dict[str, int] = {}
         self._by_log: dict[PartitionLog, Partition] = {}
-        self._deadlines: list[tuple[int, int, Waiter]] = []
-        self._order = itertools.count()
-        self.wait_entries = 0
-        """Of all waiters together."""
         self.rolled: list[Partition] = []
         """Partitions that began a segment: retention looks at them as soon as the answers are out."""
         self._maintenance: Iterator[Partition] = iter(())
@@ -86,6 +84,7 @@ class Broker:
         self._scrubbing: Iterator[Partition] = iter(())
         flusher.listener = self.on_synced
         flusher.observe = metrics.fsync_latency.add
+        data_folder.files.close_deleted = flusher.close_file
 
     def open(self) -> None:
         """Opens the logs of all topics in the view and follows its changes from now on. Call it once,
@@ -95,6 +94,7 @@ class Broker:
         views = list(self.link.view.topics())
         strays = self.data_folder.set_aside_unknown({view.topic_id for view in views})
         self._strays = measure_strays(self.data_folder, strays)
+        self.link.on_registered(self._on_registered)
         for view in views:
             self._take_in(view)
         self.link.on_change(self._on_change)
@@ -135,16 +135,23 @@ class Broker:
                 partition.acknowledge()
             except Exception:
                 _report_bug(partition)
+        self.roles.pushers.push()
 
     def _written(self, partition: Partition) -> None:
         log = partition.log
         if log.segments and log.segments[-1] is not partition.active_segment:
             partition.active_segment = log.segments[-1]
             self.rolled.append(partition)
+        leadership = partition.leadership
         if partition.flush_disk:
             self.flusher.request(log, log.last)
+            if leadership is not None:
+                leadership.written()
             return
-        partition.advance(log.last)
+        if leadership is not None:
+            leadership.written()
+        elif partition.role is Role.LEADER:
+            partition.advance(log.last)
         if 0 < partition.flush_messages <= log.last - log.synced:
             self.flusher.request(log, log.last)
 
@@ -165,60 +172,16 @@ class Broker:
                 name, number = partition.topic_name, partition.number
                 logger.error("%s/%d takes no more writes: %s", name, number, log.reason)
             partition.note_state()
-        if partition.flush_disk:
+            self.roles.failed(partition)
+        if partition.leadership is not None:
+            partition.leadership.synced()
+        elif partition.follower is not None:
+            partition.follower.synced()
+        elif partition.flush_disk and partition.role is Role.LEADER:
             partition.advance(log.synced)
             partition.acks.answer(partition.high_water_mark)
 
-    # --- waits -----------------------------------------------------------------------------------
-
-    def wait(self, waiter: Waiter, partitions: tuple[Partition, ...], max_wait_ms: int) -> None:
-        """Registers a waiter until `forget`; it is told when a mark moves, and when `max_wait_ms` have
-        passed."""
-        # One more, because the clock's milliseconds are cut off: nobody is sent away before the time.
-        waiter.deadline_ms = self.tick.monotonic_ms + max_wait_ms + 1
-        waiter.partitions = partitions
-        for partition in partitions:
-            partition.waiters[waiter] = None
-        heapq.heappush(self._deadlines, (waiter.deadline_ms, next(self._order), waiter))
-        self.metrics.waiting += 1
-        self.wait_entries += waiter.entries
-        if len(self._deadlines) > 2 * self.metrics.waiting + 1024:
-            # Those who were woken leave their deadline behind; without this an hour's worth of them would
-            # pile up.
-            self._deadlines = [entry for entry in self._deadlines if not entry[2].done]
-            heapq.heapify(self._deadlines)
-
-    def forget(self, waiter: Waiter) -> None:
-        """Ends a wait. Harmless when it has ended."""
-        if waiter.done:
-            return
-        waiter.done = True
-        for partition in waiter.partitions:
-            partition.waiters.pop(waiter, None)
-        self.metrics.waiting -= 1
-        self.wait_entries -= waiter.entries
-
-    def next_deadline_ms(self) -> int | None:
-        """When `expire` has something to do, on the monotonic clock; None: not before somebody waits."""
-        deadlines = self._deadlines
-        while deadlines and deadlines[0][2].done:
-            heapq.heappop(deadlines)
-        return deadlines[0][0] if deadlines else None
-
-    def expire(self) -> None:
-        """Tells all waiters whose deadline has passed. Call `begin_tick` first."""
-        now_ms = self.tick.monotonic_ms
-        while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
-            waiter = heapq.heappop(self._deadlines)[2]
-            waiter.expired()
-            assert waiter.done, "an expired waiter must be forgotten"
-
-    def end_waits(self) -> None:
-        """Ends all waits now, as their deadlines would: the node stops."""
-        for _, _, waiter in self._deadlines:
-            if not waiter.done:
-                waiter.expired()
-        self._deadlines = []
+    # --- deadlines -------------------------------------------------------------------------------
 
     def give_up_late(self) -> None:
         """Answers producers whose time is over before their data was safe. Call `begin_tick` first."""
@@ -253,11 +216,13 @@ class Broker:
             return
         state = log.state
         try:
-            log.maintain(self.tick.now_ms, partition.high_water_mark, self.flusher)
+            retain = partition.role is Role.LEADER
+            log.maintain(self.tick.now_ms, partition.high_water_mark, self.flusher, retain=retain)
         except StorageError as error:
             partition.note_error(error)
         if log.state is not state:
             partition.note_state()
+            self.roles.failed(partition)
         if not partition.flush_disk and log.synced < log.written and log.state is LogState.ACTIVE:
             waited_ms = self.tick.monotonic_ms - partition.sync_asked_ms
             if waited_ms >= (partition.flush_ms or self.limits.replicated_sync_ms):
@@ -282,16 +247,43 @@ class Broker:
             logger.error("%s/%d is damaged: %s", partition.topic_name, partition.number, done.bad)
             self.metrics.refused["damaged_batch"] += 1
             partition.note_state()
+            self.roles.failed(partition)
 
     def close(self) -> None:
         """After the server has stopped: makes everything durable and writes the clean checkpoint."""
         self.end_tick()
+        self.roles.pushers.close()
         self.flusher.close()
         for partition in self.partitions():
             partition.log.high_water_mark = partition.high_water_mark
         self.data_folder.close()
 
     # --- topics ----------------------------------------------------------------------------------
+
+    def _on_registered(self) -> None:
+        """The registration of this process is committed, and the view has it: orders are taken from now
+        on."""
+        self.begin_tick()
+        self.roles.registered = True
+        for topic in list(self.topics.values()):
+            self._take_in(topic.view)
+
+    def partition_by_id(self, topic_id: int, number: int) -> Partition | None:
+        """The replica that is open here; of a topic made again under its name it is another one."""
+        view = self.link.view.topic_by_id(topic_id)
+        topic = None if view is None else self.topics.get(view.name)
+        return None if topic is None or topic.view.topic_id != topic_id else topic.partitions.get(number)
+
+    def placed(self, partition: Partition) -> PartitionView | None:
+        """Who holds it, as the view says now; None when its topic is gone."""
+        view = self.link.view.topic_by_id(partition.log.topic_id)
+        if view is None or partition.number >= len(view.partitions):
+            return None
+        return view.partitions[partition.number]
+
+    def _on_failure(self, partition: Partition, error: StorageError) -> None:
+        logger.error("partition %s/%d: %s", partition.topic_name, partition.number, error)
+        self.roles.failed(partition)
 
     def _on_change(self, change: TopicChange) -> None:
         self.begin_tick()
@@ -324,13 +316,11 @@ class Broker:
                     continue
             else:
                 partition.log.apply_settings(settings)
-            partition.leader_epoch = placed.leader_epoch
             partition.flush_messages = view.settings.flush_messages
             partition.flush_ms = view.settings.flush_ms
-            partition.set_flush_disk(flush_disk)
-            if flush_disk:
+            self.roles.assign(partition, view, placed, flush_disk=flush_disk)
+            if flush_disk and partition.role is Role.LEADER:
                 self.flusher.request(partition.log, partition.log.written)  # what was written before
-            partition.set_in_sync(len(placed.in_sync), view.settings.min_insync(view.replication_factor))
 
     def _open(self, topic: Topic, number: int, settings: LogSettings) -> Partition | None:
         try:
@@ -347,7 +337,7 @@ class Broker:
             tick=self.tick,
             limits=self.limits,
             metrics=self.metrics,
-            on_failure=_report,
+            on_failure=self._on_failure,
         )
         topic.partitions[number] = partition
         topic.broken.pop(number, None)
@@ -361,10 +351,6 @@ class Broker:
             partition.remove()
             del self._by_log[partition.log]
         self.data_folder.delete_topic(topic.view.topic_id)
-
-
-def _report(partition: Partition, error: StorageError) -> None:
-    logger.error("partition %s/%d: %s", partition.topic_name, partition.number, error)
 
 
 def _report_bug(partition: Partition) -> None:

@@ -138,6 +138,9 @@ class ControllerLink(Protocol):
     """Of this process; 0: it has not been registered yet. No order is taken and nothing is led before that,
     and before the view has reached this index."""
 
+    peer_key: bytes
+    """What the brokers of this cluster know each other by, 16 bytes; empty before the registration."""
+
     def on_change(self, listener: Callable[[TopicChange], None]) -> None:
         """Calls `listener` for every topic that is created, altered or deleted from now on."""
 

@@ -32,6 +32,7 @@ class RequestingLink(ABC):
     def __init__(self, cluster_id: str, broker_id: int, clock: Clock) -> None:
         self.view = ClusterView(cluster_id, broker_id)
         self.broker_epoch = 0
+        self.peer_key = b""
         self._clock = clock
         self._on_change: list[Callable[[TopicChange], None]] = []
         self._on_brokers: list[Callable[[], None]] = []

@@ -126,6 +126,43 @@ class Limits:
     replicated_sync_ms: int = 5_000
     """How often a topic with flush=replicated that doesn't say is fsynced."""
 
+    replica_lag_ms: int = 3_000
+    """replica.lag.time.max.ms: a follower whose oldest unmatched stretch is older leaves the in-sync set."""
+
+    push_window_bytes: int = 4 * MIB
+    """Pushed to one follower and not answered: what a fast network holds for some milliseconds."""
+
+    catch_up_from_bytes: int = 8 * MIB
+    """A replica that is no member and so far behind catches up on a connection of its own."""
+
+    catch_up_bytes_per_s: int = 64 * MIB
+    """What that connection may take for each follower: live pushes share the network and the disk with it."""
+
+    peer_heartbeat_ms: int = 500
+    """A connection to a follower that carries nothing says so as often."""
+
+    peer_silence_ms: int = 6_000
+    """A push that is not answered for so long: the connection is made anew. Longer than the lag that takes a
+    member out: a slow disk must not cost connections too."""
+
+    redial_ms: int = 100
+    """The first pause before a follower is dialed again; it doubles."""
+
+    redial_most_ms: int = 2_000
+    """The longest."""
+
+    replication_beat_ms: int = 50
+    """How often marks that no batch has carried are told: within 100 ms, as the design says."""
+
+    in_sync_check_ms: int = 200
+    """How often it is looked at who is to join or leave an in-sync set."""
+
+    propose_again_ms: int = 2_000
+    """A proposal whose outcome nobody has seen is sent again."""
+
+    changes_per_proposal: int = 1_000
+    """In one command: some 60 KB."""
+
     accepts_per_tick: int = 128
     """New connections taken in one tick."""
 

@@ -50,7 +50,7 @@ class Partition(ReadablePartition):
         on_failure: "Callable[[Partition, StorageError], None]",
     ) -> None:
         super().__init__(topic_name, number, log)
-        self.role = Role.LEADER
+        self.role = Role.NONE
         self.leadership: LeaderRole | None = None
         """What it does for its followers; None: it has none, or doesn't lead."""
         self.follower: FollowerRole | None = None

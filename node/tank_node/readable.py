@@ -30,7 +30,8 @@ class ReadablePartition:
         self.topic_name = topic_name
         self.number = number
         self.log = log
-        self.high_water_mark = log.synced
+        self.high_water_mark = min(log.high_water_mark, log.written)
+        """As the checkpoint has it: what is stored behind it may never have been committed."""
         self.unreadable = False
         self.settled = True
         """Whether the mark has reached `settles_at`. Before that a new leader may have more that is committed

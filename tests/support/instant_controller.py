@@ -30,6 +30,7 @@ class InstantController:
         self.view = ClusterView("test-cluster", BROKER_ID)
         self.view.brokers[BROKER_ID] = BrokerView(BROKER_ID, 1, "127.0.0.1", 11011, "")
         self.broker_epoch = 1
+        self.peer_key = bytes(16)
         self.positions: dict[str, dict[tuple[str, int], Position]] = {}
         self.proposed: list[tuple[InSyncChange, Callable[[ChangeOutcome], None]]] = []
         """In-sync changes, for the test to answer."""

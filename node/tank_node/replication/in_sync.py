@@ -167,6 +167,10 @@ class InSync:
                 return now_ms - when_ms
         return 0
 
+    def has_all(self, replica: Replica) -> bool:
+        """Whether a follower lacks nothing."""
+        return self._counted(replica) >= self.written
+
     def has_caught_up(self, replica: Replica) -> bool:
         """Whether a follower may become a member."""
         return replica.answered and self._counted(replica) >= max(self.mark, self.start_end)

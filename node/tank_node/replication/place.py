@@ -4,10 +4,11 @@ from enum import Enum
 
 from tank_node.log.epoch_history import History
 from tank_node.log.pushing import Piece
+from tank_node.replication.role import LeaderRole
 from tank_protos.error_codes import PushError
 
 
-class Source:
+class Source(LeaderRole):
     """A partition that this node leads, as its pushes see it."""
 
     __slots__ = ()
@@ -30,7 +31,7 @@ class Source:
         raise NotImplementedError
 
     @property
-    def end(self) -> int:
+    def log_end(self) -> int:
         """The last number that is in the leader's files."""
         raise NotImplementedError
 

@@ -134,7 +134,7 @@ class PushLine:
         for place in [place for place in self.paused if place.retry_ms <= now_ms]:
             del self.paused[place]
             place.state = PlaceState.ASKING
-            place.sent = place.source.end
+            place.sent = place.source.log_end
             self.news[place] = None
         for place in list(self.news):  # what there was no room for
             if place.state is PlaceState.STREAMING:
@@ -176,7 +176,7 @@ class PushLine:
             before = place.sent
             if self._add(frame, place, now_ms):
                 parts.append((place, before, place.sent))
-                if place.state is PlaceState.STREAMING and place.sent < place.source.end:
+                if place.state is PlaceState.STREAMING and place.sent < place.source.log_end:
                     again.append(place)
         for place in again:
             self.news[place] = None
@@ -186,7 +186,7 @@ class PushLine:
         """Adds what a place has to say; False when that is nothing."""
         source = place.source
         piece = None
-        if place.sent < source.end:
+        if place.sent < source.log_end:
             try:
                 piece = source.read(place.sent + 1, max(min(STRETCH_BYTES, FRAME_BYTES - frame.size), 1))
             except StorageError:
@@ -251,7 +251,7 @@ class PushLine:
             place.state = PlaceState.LEAVING
         if place.state is PlaceState.LEAVING:
             self._left(place)
-        elif place.sent < source.end:
+        elif place.sent < source.log_end:
             self.news[place] = None
         elif source.mark > place.known_mark:
             self.unmarked[place] = None
@@ -291,7 +291,7 @@ class PushLine:
         """Goes on behind the last point at which both may agree; False when there is none left to try."""
         source = place.source
         history = source.history
-        point, _ = last_common(history, source.end, told.log_end, told.epoch_at_log_end)
+        point, _ = last_common(history, source.log_end, told.log_end, told.epoch_at_log_end)
         if point >= before:
             # It disagrees with itself, or answers with its end alone: one epoch of ours further down.
             first = [first for _, first in history if first <= before]
