@@ -170,16 +170,18 @@ class ElectLeader(_message.Message):
     def __init__(self, kind: _Optional[_Union[ElectLeader.Kind, str]] = ..., partitions: _Optional[_Iterable[_Union[PartitionRef, _Mapping]]] = ...) -> None: ...
 
 class ReplicaEnd(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "epoch_at_end", "end")
+    __slots__ = ("broker_id", "broker_epoch", "epoch_at_end", "end", "unusable")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     EPOCH_AT_END_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    UNUSABLE_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     epoch_at_end: int
     end: int
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., epoch_at_end: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+    unusable: bool
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., epoch_at_end: _Optional[int] = ..., end: _Optional[int] = ..., unusable: bool = ...) -> None: ...
 
 class ElectLossy(_message.Message):
     __slots__ = ("topic_id", "partition", "ends")
@@ -612,34 +614,22 @@ class IdentifyRequest(_message.Message):
     def __init__(self, asker: _Optional[_Union[RaftNode, _Mapping]] = ..., nonce: _Optional[int] = ...) -> None: ...
 
 class IdentifyAnswer(_message.Message):
-    __slots__ = ("answerer", "nonce", "cluster_id", "asker_is_member", "configuration_index", "leader")
+    __slots__ = ("answerer", "nonce", "cluster_id", "asker_is_member", "configuration_index", "leader", "founding")
     ANSWERER_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     ASKER_IS_MEMBER_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_INDEX_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
+    FOUNDING_FIELD_NUMBER: _ClassVar[int]
     answerer: RaftNode
     nonce: int
     cluster_id: str
     asker_is_member: bool
     configuration_index: int
     leader: str
-    def __init__(self, answerer: _Optional[_Union[RaftNode, _Mapping]] = ..., nonce: _Optional[int] = ..., cluster_id: _Optional[str] = ..., asker_is_member: bool = ..., configuration_index: _Optional[int] = ..., leader: _Optional[str] = ...) -> None: ...
-
-class FoundRequest(_message.Message):
-    __slots__ = ("cluster_id", "configuration")
-    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
-    CONFIGURATION_FIELD_NUMBER: _ClassVar[int]
-    cluster_id: str
-    configuration: bytes
-    def __init__(self, cluster_id: _Optional[str] = ..., configuration: _Optional[bytes] = ...) -> None: ...
-
-class FoundAnswer(_message.Message):
-    __slots__ = ("refusal",)
-    REFUSAL_FIELD_NUMBER: _ClassVar[int]
-    refusal: str
-    def __init__(self, refusal: _Optional[str] = ...) -> None: ...
+    founding: bytes
+    def __init__(self, answerer: _Optional[_Union[RaftNode, _Mapping]] = ..., nonce: _Optional[int] = ..., cluster_id: _Optional[str] = ..., asker_is_member: bool = ..., configuration_index: _Optional[int] = ..., leader: _Optional[str] = ..., founding: _Optional[bytes] = ...) -> None: ...
 
 class JoinRequest(_message.Message):
     __slots__ = ("node", "cluster_id")
@@ -704,12 +694,14 @@ class BrokerHeartbeat(_message.Message):
     def __init__(self, seen_index: _Optional[int] = ...) -> None: ...
 
 class BrokerProposal(_message.Message):
-    __slots__ = ("request_id", "command")
+    __slots__ = ("request_id", "command", "validate_only")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     command: Command
-    def __init__(self, request_id: _Optional[int] = ..., command: _Optional[_Union[Command, _Mapping]] = ...) -> None: ...
+    validate_only: bool
+    def __init__(self, request_id: _Optional[int] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., validate_only: bool = ...) -> None: ...
 
 class BrokerQuery(_message.Message):
     __slots__ = ("request_id", "positions", "groups")
@@ -772,16 +764,18 @@ class BrokerDown(_message.Message):
     def __init__(self, registered: _Optional[_Union[Registered, _Mapping]] = ..., view: _Optional[_Union[ViewUpdate, _Mapping]] = ..., outcome: _Optional[_Union[ProposalOutcome, _Mapping]] = ..., answer: _Optional[_Union[QueryAnswer, _Mapping]] = ..., ask_ends: _Optional[_Union[AskEnds, _Mapping]] = ..., may_stop: _Optional[_Union[MayStop, _Mapping]] = ..., not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., refused: _Optional[_Union[RegisterRefused, _Mapping]] = ...) -> None: ...
 
 class Registered(_message.Message):
-    __slots__ = ("broker_epoch", "index", "cluster_id", "session_timeout_ms")
+    __slots__ = ("broker_epoch", "index", "cluster_id", "session_timeout_ms", "peer_key")
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    PEER_KEY_FIELD_NUMBER: _ClassVar[int]
     broker_epoch: int
     index: int
     cluster_id: str
     session_timeout_ms: int
-    def __init__(self, broker_epoch: _Optional[int] = ..., index: _Optional[int] = ..., cluster_id: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
+    peer_key: bytes
+    def __init__(self, broker_epoch: _Optional[int] = ..., index: _Optional[int] = ..., cluster_id: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., peer_key: _Optional[bytes] = ...) -> None: ...
 
 class RegisterRefused(_message.Message):
     __slots__ = ("error", "message")

@@ -46,11 +46,6 @@ class ControllersStub(object):
                 request_serializer=tank__protos_dot_generated_dot_control__pb2.IdentifyRequest.SerializeToString,
                 response_deserializer=tank__protos_dot_generated_dot_control__pb2.IdentifyAnswer.FromString,
                 _registered_method=True)
-        self.Found = channel.unary_unary(
-                '/tank.control.Controllers/Found',
-                request_serializer=tank__protos_dot_generated_dot_control__pb2.FoundRequest.SerializeToString,
-                response_deserializer=tank__protos_dot_generated_dot_control__pb2.FoundAnswer.FromString,
-                _registered_method=True)
         self.Join = channel.unary_unary(
                 '/tank.control.Controllers/Join',
                 request_serializer=tank__protos_dot_generated_dot_control__pb2.JoinRequest.SerializeToString,
@@ -78,13 +73,6 @@ class ControllersServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Found(self, request, context):
-        """The founder hands the founding document to an empty controller that it names.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def Join(self, request, context):
         """An empty controller asks to be added. The leader alone does it.
         """
@@ -104,11 +92,6 @@ def add_ControllersServicer_to_server(servicer, server):
                     servicer.Identify,
                     request_deserializer=tank__protos_dot_generated_dot_control__pb2.IdentifyRequest.FromString,
                     response_serializer=tank__protos_dot_generated_dot_control__pb2.IdentifyAnswer.SerializeToString,
-            ),
-            'Found': grpc.unary_unary_rpc_method_handler(
-                    servicer.Found,
-                    request_deserializer=tank__protos_dot_generated_dot_control__pb2.FoundRequest.FromString,
-                    response_serializer=tank__protos_dot_generated_dot_control__pb2.FoundAnswer.SerializeToString,
             ),
             'Join': grpc.unary_unary_rpc_method_handler(
                     servicer.Join,
@@ -172,33 +155,6 @@ class Controllers(object):
             '/tank.control.Controllers/Identify',
             tank__protos_dot_generated_dot_control__pb2.IdentifyRequest.SerializeToString,
             tank__protos_dot_generated_dot_control__pb2.IdentifyAnswer.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Found(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/tank.control.Controllers/Found',
-            tank__protos_dot_generated_dot_control__pb2.FoundRequest.SerializeToString,
-            tank__protos_dot_generated_dot_control__pb2.FoundAnswer.FromString,
             options,
             channel_credentials,
             insecure,
