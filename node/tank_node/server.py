@@ -270,6 +270,7 @@ class TankServer:
         """From now on this session has the connection, with what the one before it has not sent."""
         session.ready = partial(self.ready, connection)
         session.become = partial(self._attach, connection)
+        session.hang_up = partial(self.close, connection)
         before, connection.session = connection.session, session
         if session is not before:
             had_some = bool(before.out)

@@ -24,12 +24,13 @@ from tank_protos.generated.tank import (
     ProduceRequest,
     ProduceResponse,
     ProduceWithBaseSeqNumRequest,
+    ReplicaIdRequest,
 )
 from tank_protos.wire import Message
 
 _ANSWERED_AS = {5: 1}
 """Produce with numbers is answered as a produce."""
-_BETWEEN_BROKERS = (4, 9)
+_BETWEEN_BROKERS = (9,)
 _TAKEN = {*REQUESTS, Ping.ID}
 _CARRIES_BUNDLES = (1, 5, 66)
 _PEER_VERSIONS = range(0x100, 0x10000)
@@ -108,6 +109,8 @@ class Ledger:
         self.taken[message_id] += 1
         if message_id == Ping.ID:
             return "malformed" if payload else ""
+        if message_id == ReplicaIdRequest.ID and len(payload) == 2:
+            return "old_peer"
         try:
             request = REQUESTS[message_id].decode(payload)
         except WireError as error:
@@ -116,6 +119,8 @@ class Ledger:
 
     def _odd(self, request: Message) -> str:
         """Well-formed requests that are refused all the same."""
+        if isinstance(request, ReplicaIdRequest):
+            return "wrong_peer"
         if isinstance(request, ConsumeRequest):
             topics = self._broker.topics
             known = [topic for topic in request.topics if topic.name in topics]

@@ -114,12 +114,10 @@ def _was_compacted_away(mine: Record, pushed: Record, epoch: int) -> bool:
 def _cut(log: "ReplicaLog", differs_at: int, leader_epoch: int, keep_through: int) -> None:
     """Truncates where the log differs; at or below the high-water mark that must never be."""
     if differs_at <= keep_through:
-        reason = (
+        raise LogDiverged(
             f"the batch at {differs_at} is not the leader's of epoch {leader_epoch}, though both must be the "
             f"same up to the high-water mark {keep_through}"
         )
-        log.fail(reason)
-        raise LogDiverged(f"{log.folder}: {reason}")
     log.truncate_to(differs_at - 1)
 
 

@@ -38,8 +38,8 @@ class ReplicaLog(AppendableLog):
         begin. Afterwards it has what the leader has, up to the stretch's last number.
 
         Where its own next batch differs from a pushed one it is truncated first, but never at or below
-        `keep_through` (the high-water mark): then the log is FAILED and LogDiverged is raised. Raises
-        BadRecord, with nothing changed, and StorageError, with a beginning of the stretch stored or nothing.
+        `keep_through` (the high-water mark): then LogDiverged is raised. Raises that and BadRecord with
+        nothing changed, and StorageError with a beginning of the stretch stored, or nothing.
         """
         if self.state is not LogState.ACTIVE:
             self._refuse()

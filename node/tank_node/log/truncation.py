@@ -86,12 +86,13 @@ def remove_segment(log: "AppendableLog", segment: Segment) -> None:
     log.size_bytes -= segment.size_bytes
     log.folder_dirty = True
     log.forget_cursors()
-    for file in segment.files():
-        log.files.forget(file)
     try:
         swap.remove(log.disk, log.folder, segment.base)
     except OSError as error:
         raise DiskFailed(f"cannot delete {segment.path(LOG)}: {error.strerror}") from error
+    finally:  # the names first: as long as a file is open, removing its name is quick
+        for file in segment.files():
+            log.files.forget(file)
 
 
 def _remove(log: "AppendableLog", path: str) -> None:

@@ -14,7 +14,9 @@ PING = b"\x03\x00\x00\x00\x00"
 class Session:
     """One conversation. A plain base class, because the server calls it for every receive."""
 
-    __slots__ = ("become", "closed", "has_chunks", "in_flight", "kept", "out", "out_bytes", "ready")
+    __slots__ = (
+        "become", "closed", "hang_up", "has_chunks", "in_flight", "kept", "out", "out_bytes", "ready",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.ready: Callable[[], None] = _ignore
@@ -22,6 +24,8 @@ class Session:
         self.become: Callable[[Session], None] = _stay
         """Gives the connection to another session, from the next receive on; the server's. Nothing may be
         behind the frame that asks for it."""
+        self.hang_up: Callable[[str], None] = _stay_open
+        """Ends the connection at once, for this reason; the server's."""
         self.out: list[Output] = []
         """What is to be sent, in its order. The server takes it out."""
         self.has_chunks = False
@@ -69,6 +73,7 @@ class Session:
         self.closed = True
         self.ready = _ignore
         self.become = _stay
+        self.hang_up = _stay_open
 
 
 def _ignore() -> None:
@@ -76,4 +81,8 @@ def _ignore() -> None:
 
 
 def _stay(heir: Session) -> None:
+    """The connection has ended."""
+
+
+def _stay_open(reason: str) -> None:
     """The connection has ended."""

@@ -11,7 +11,16 @@ from tank_node.broker import Broker
 from tank_node.limits import Limits
 from tank_node.metrics import OK, Metrics
 from tank_node.partition import Partition
-from tank_node.sessions import admin, consume, consume_path, control, describe_broker, extensions, produce
+from tank_node.sessions import (
+    admin,
+    consume,
+    consume_path,
+    control,
+    describe_broker,
+    extensions,
+    peer,
+    produce,
+)
 from tank_node.sessions.consume_path import ConsumePath
 from tank_node.sessions.fetch_again import fetch_again
 from tank_node.sessions.outcome import error_name
@@ -213,6 +222,7 @@ _HANDLERS: dict[int, Callable[[TankSession, memoryview], None]] = {
     1: produce.produce,
     2: consume.consume,
     3: _ping,
+    4: peer.open_peer,
     5: produce.produce_with_numbers,
     6: admin.discover_partitions,
     7: admin.create_topic,

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tank_node.limits import Limits
+from tank_node.partition import Partition
 from tank_node.sessions.produce_path import ProducePath
 from tank_protos import bundle
 from tank_protos.errors import WireError
@@ -54,7 +55,7 @@ def test_the_short_way_finds_what_the_full_decoder_finds(values: list[bytes], at
     request = ProduceRequest.decode(taught[5:])
     path = ProducePath()
     learnt = request.topics[0].partitions[0].bundle
-    path.learn(memoryview(taught)[5:], memoryview(learnt), None, 0)  # type: ignore[arg-type]
+    path.learn(memoryview(taught)[5:], memoryview(learnt), Partition.__new__(Partition), 0)
     changed = bytearray(produce_frame(values, request_id=77))
     if 5 <= at < len(changed):
         changed[at] = byte
@@ -123,7 +124,7 @@ def test_frames_may_be_cut_anywhere(node: BenchNode, cuts: list[int]) -> None:
         (b"\x01\xff\xff\xff\xff", "frame_too_large"),
         (b"\x0a\xff\xff\xff\x00", "frame_too_large"),
         (b"\x09\0\0\0\0", "unknown_message"),
-        (b"\x04\x02\0\0\0\0\1", "unknown_message"),
+        (b"\x04\x02\0\0\0\0\1", "old_peer"),
         (b"\x99\0\0\0\0", "unknown_message"),
         (b"\x0a\x03\0\0\0\1\2\3", "truncated"),
         (b"\x0a\x05\0\0\0\1\2\3\4\5", "trailing_bytes"),

@@ -1,0 +1,244 @@
+"""What a follower does with its leaders' pushes: between the peer connections, the pure judgement
+(`replication.follow`) and the logs.
+
+The connection that carried a partition's newest stretch is the one that hears of its fsyncs.
+"""
+
+import logging
+from collections.abc import Callable
+
+from tank_node.cluster_view import PartitionView
+from tank_node.controller_link import ControllerLink
+from tank_node.log.epoch_history import epoch_at
+from tank_node.log.errors import LogDiverged, StorageError
+from tank_node.log.flusher import Flusher
+from tank_node.log.log import LogState
+from tank_node.log.pushed import Pushed, last_of
+from tank_node.partition import Partition
+from tank_node.replication.follow import Condition, Order, Standing, judge, kept_through, mark_of
+from tank_node.replication.role import FollowerRole, Role
+from tank_protos.error_codes import PushError
+from tank_protos.generated.tank import PushedPartition
+from tank_protos.record_run import BadRecord
+from tank_protos.stretch import Stretch
+
+logger = logging.getLogger(__name__)
+
+LIVE = 0
+CATCH_UP = 1
+"""What a connection between brokers is for."""
+
+_CONDITIONS = {LogState.ACTIVE: Condition.GOOD, LogState.DAMAGED: Condition.DAMAGED}
+
+
+class PeerLine:
+    """A leader's connection, as those see it who follow through it."""
+
+    __slots__ = ("broker_id", "hang_up", "is_open", "purpose", "tell")
+
+    def __init__(
+        self,
+        broker_id: int,
+        purpose: int,
+        tell: Callable[[int, PushedPartition], None],
+        hang_up: Callable[[], None],
+    ) -> None:
+        """tell: sends an answer that nobody asked for, which covers everything up to a request's id. hang_up:
+        ends the connection."""
+        self.broker_id = broker_id
+        self.purpose = purpose
+        self.tell = tell
+        self.hang_up = hang_up
+        self.is_open = True
+        """Nothing more is taken from it, nor sent, when it is not."""
+
+
+class Following(FollowerRole):
+    """One partition that is, or was, pushed to this node."""
+
+    __slots__ = ("_line", "_mark", "_matched", "_request_id", "_told", "partition")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self._line: PeerLine | None = None
+        """Which connection carried the newest stretch that was taken; None: there is none."""
+        self._request_id = 0
+        """Of the push with that stretch."""
+        self._matched = 0
+        """Its last number: what was synced is told up to here."""
+        self._told = 0
+        """What was told as synced."""
+        self._mark = 0
+        """The leader's high-water mark, as it was pushed last."""
+
+    def take(
+        self,
+        line: PeerLine,
+        request_id: int,
+        start: int,
+        stretch: Stretch,
+        placed: PartitionView,
+        own_id: int,
+    ) -> PushedPartition:
+        """Judges a stretch and does what it says. Never raises because of what it holds."""
+        partition = self.partition
+        log = partition.log
+        self._line = None
+        if placed.leader_epoch == stretch.leader_epoch and placed.leader != line.broker_id:
+            return self._answer(PushError.STALE_LEADER)
+        standing = Standing(
+            partition.leader_epoch,
+            partition.role is Role.LEADER,
+            _CONDITIONS.get(log.state, Condition.FAILED),
+            own_id in placed.in_sync,
+            log.last,
+            log.epochs,
+        )
+        order = Order(start, stretch.leader_epoch, stretch.previous_epoch, stretch.log_start)
+        verdict = judge(order, standing)
+        if verdict.error is not PushError.STALE_LEADER and stretch.leader_epoch > partition.leader_epoch:
+            partition.believe(stretch.leader_epoch)
+        if verdict.error is PushError.DISAGREES:
+            return self._answer(verdict.error, verdict.agreed_at, verdict.agreed_epoch)
+        if verdict.error:
+            return self._answer(verdict.error)
+        error = self._store(order, stretch, placed, anew=verdict.anew)
+        if error:
+            return self._answer(error)
+        self._line, self._request_id = line, request_id
+        self._told = min(log.synced, self._matched)
+        answer = self._answer(PushError.NONE)
+        answer.matched, answer.synced = self._matched, self._told
+        return answer
+
+    def _answer(self, error: PushError, log_end: int | None = None, epoch: int = 0) -> PushedPartition:
+        log = self.partition.log
+        if log_end is None:
+            log_end, epoch = log.last, epoch_at(log.epochs, log.last)
+        return PushedPartition(log.topic_id, log.partition, error, 0, 0, log_end, epoch)
+
+    def _store(self, order: Order, stretch: Stretch, placed: PartitionView, *, anew: bool) -> PushError:
+        """Makes the log what the leader has, up to the stretch's end; what of it failed."""
+        partition = self.partition
+        log = partition.log
+        pushed = Pushed(
+            order.start, order.previous_epoch, order.leader_epoch, stretch.records, stretch.batches
+        )
+        try:
+            if anew:
+                logger.warning(
+                    "%s/%d holds up to %d%s: dropped, to be copied from number %d on",
+                    partition.topic_name,
+                    partition.number,
+                    log.last,
+                    f" ({log.reason})" if log.reason else "",
+                    order.start,
+                )
+                log.begin_anew(order.start, order.previous_epoch)
+                partition.note_state()
+            try:
+                log.append_stretch(
+                    pushed, kept_through(partition.high_water_mark, placed.lossy_epoch, log.epochs)
+                )
+            finally:  # below what a lossy election has cut, or a refill dropped, nothing is known any more
+                partition.high_water_mark = min(partition.high_water_mark, log.written)
+            self._matched = last_of(pushed)
+            self._mark = stretch.high_water_mark
+            partition.advance(mark_of(partition.high_water_mark, self._mark, self._matched))
+            log.retain_from(order.log_start)
+            log.refilled_through(self._mark)
+        except BadRecord as bad:
+            partition.metrics.refused[bad.reason] += 1
+            logger.error("%s/%d: a push was refused: %s", partition.topic_name, partition.number, bad)
+            return PushError.BAD_BATCH
+        except LogDiverged as diverged:
+            if placed.leader_epoch < order.leader_epoch:
+                return PushError.NOT_READY  # the view may yet tell of a lossy election
+            log.fail(str(diverged))
+            partition.note_error(diverged)
+            return PushError.DIVERGED
+        except StorageError as error:
+            partition.note_error(error)
+            return PushError.STORAGE
+        return PushError.NONE
+
+    def synced(self) -> None:
+        line, log = self._line, self.partition.log
+        if log.state is not LogState.ACTIVE:
+            self._line = None
+            if line is not None and line.is_open:
+                line.tell(self._request_id, self._answer(PushError.STORAGE))
+            return
+        log.refilled_through(self._mark)
+        synced = min(log.synced, self._matched)
+        if line is None or not line.is_open or synced <= self._told:
+            return
+        self._told = synced
+        answer = self._answer(PushError.NONE)
+        answer.matched, answer.synced = self._matched, synced
+        line.tell(self._request_id, answer)
+
+
+class Followers:
+    """All partitions of a node that others lead, and the connections through which they are pushed."""
+
+    def __init__(
+        self, link: ControllerLink, flusher: Flusher, find: Callable[[int, int], Partition | None]
+    ) -> None:
+        """find: the open partition of a topic's id."""
+        self._link = link
+        self._flusher = flusher
+        self._find = find
+        self._lines: dict[tuple[int, int], PeerLine] = {}
+        """The connection of each leader's broker and purpose that is open."""
+        self._unsynced: dict[Partition, None] = {}
+        """Those that took something since `sync`."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether this node takes orders: its registration is committed, and its view has come so far."""
+        epoch = self._link.broker_epoch
+        return bool(epoch) and self._link.view.index >= epoch
+
+    def opened(self, line: PeerLine) -> None:
+        """A leader's broker has connected: its old connection of the same purpose ends, a live one ends
+        both, before anything that waits on them is looked at."""
+        purposes = (LIVE, CATCH_UP) if line.purpose == LIVE else (CATCH_UP,)
+        for purpose in purposes:
+            old = self._lines.pop((line.broker_id, purpose), None)
+            if old is not None:
+                old.is_open = False
+                old.hang_up()
+        self._lines[line.broker_id, line.purpose] = line
+
+    def closed(self, line: PeerLine) -> None:
+        """A connection has ended."""
+        line.is_open = False
+        if self._lines.get((line.broker_id, line.purpose)) is line:
+            del self._lines[line.broker_id, line.purpose]
+
+    def take(
+        self, line: PeerLine, request_id: int, number: int, start: int, stretch: Stretch
+    ) -> PushedPartition:
+        """Takes one entry of a push; `sync` at its end."""
+        topic_id = stretch.topic_id
+        if not self.is_ready:
+            return PushedPartition(topic_id, number, PushError.NOT_READY)
+        topic = self._link.view.topic_by_id(topic_id)
+        partition = self._find(topic_id, number)
+        if topic is None or partition is None or number >= len(topic.partitions):
+            return PushedPartition(topic_id, number, PushError.UNKNOWN_PARTITION)
+        following = partition.follower
+        if not isinstance(following, Following):
+            following = partition.follower = Following(partition)
+        own_id = self._link.view.broker_id
+        answer = following.take(line, request_id, start, stretch, topic.partitions[number], own_id)
+        if not answer.error and partition.flush_disk:
+            self._unsynced[partition] = None
+        return answer
+
+    def sync(self) -> None:
+        """Asks for the fsync of what was taken, after the answers that tell of it."""
+        unsynced, self._unsynced = self._unsynced, {}
+        for partition in unsynced:
+            self._flusher.request(partition.log, partition.log.written)

@@ -1,0 +1,108 @@
+"""What a follower makes of a stretch that was pushed to it, before it touches its log. Pure.
+
+In this order: whose orders count (the highest leader epoch that this node knows), what the log can take, and
+whether what comes before the stretch agrees.
+"""
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from tank_node.log.epoch_history import History, epoch_at, last_common
+from tank_protos.error_codes import PushError
+
+
+class Order(NamedTuple):
+    """What is looked at of a pushed stretch."""
+
+    start: int
+    """The end of the leader's log before it + 1."""
+    leader_epoch: int
+    previous_epoch: int
+    """Of number start - 1 in the leader's log; 0: it has none."""
+    log_start: int
+
+
+class Condition(Enum):
+    """Of a follower's log."""
+
+    GOOD = "it takes batches"
+    DAMAGED = "batches are missing or wrong: it takes nothing until it is filled anew"
+    FAILED = "the disk refused something"
+
+
+class Standing(NamedTuple):
+    """What a follower knows and has."""
+
+    leader_epoch: int
+    """The highest that it knows."""
+    leads: bool
+    """In that epoch."""
+    condition: Condition
+    in_sync: bool
+    """Whether its view has it in the in-sync set."""
+    log_end: int
+    history: History
+
+
+class Verdict(NamedTuple):
+    """What to do with a stretch: take it, after dropping everything when `anew`; or answer with the error."""
+
+    error: PushError
+    anew: bool = False
+    agreed_at: int = 0
+    """When it disagrees: the last number, before the stretch, at which the logs may agree."""
+    agreed_epoch: int = 0
+
+
+_TAKE: Final = Verdict(PushError.NONE)
+_ANEW: Final = Verdict(PushError.NONE, anew=True)
+
+
+def judge(order: Order, standing: Standing) -> Verdict:
+    """Whether a follower takes a stretch."""
+    if order.leader_epoch < standing.leader_epoch:
+        return Verdict(PushError.STALE_LEADER)
+    if order.leader_epoch == standing.leader_epoch and standing.leads:
+        return Verdict(PushError.STALE_LEADER)  # an epoch has one leader: this is somebody else's mistake
+    if standing.condition is Condition.FAILED:
+        return Verdict(PushError.STORAGE)
+    if standing.condition is Condition.DAMAGED:
+        return _refill(order, standing)
+    return _match(order, standing)
+
+
+def _refill(order: Order, standing: Standing) -> Verdict:
+    """A damaged log is kept as it is while it may be asked for: dropped only when it is out of sync, and when
+    the stretch begins where the leader does."""
+    if standing.in_sync:
+        return Verdict(PushError.DAMAGED)
+    return _ANEW if order.start == order.log_start else Verdict(PushError.DISAGREES)
+
+
+def _match(order: Order, standing: Standing) -> Verdict:
+    """Raft's log matching, on epochs that hold for holes too."""
+    before = order.start - 1
+    if order.start == order.log_start:
+        # Nothing older is left to agree on. What lies below is gone at the leader: so it was committed, and
+        # whatever the follower has there goes too.
+        return _TAKE if standing.log_end >= before else _ANEW
+    if standing.log_end >= before and epoch_at(standing.history, before) == order.previous_epoch:
+        return _TAKE
+    at, epoch = last_common(standing.history, standing.log_end, before, order.previous_epoch)
+    return Verdict(PushError.DISAGREES, agreed_at=at, agreed_epoch=epoch)
+
+
+def mark_of(own: int, pushed: int, matched: int) -> int:
+    """A follower's high-water mark: the leader's, as far as it has the leader's batches. It never goes
+    back."""
+    return max(own, min(pushed, matched))
+
+
+def kept_through(mark: int, lossy_epoch: int, history: History) -> int:
+    """Up to which number nothing may be cut: the high-water mark. After a lossy election what was committed
+    before may be lost, until the log has batches of the epoch that began with it.
+
+    lossy_epoch: of the last lossy election; 0: there was none.
+    """
+    newest = history[-1][0] if history else 0
+    return 0 if lossy_epoch > newest else mark

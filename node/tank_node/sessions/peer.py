@@ -1,0 +1,171 @@
+"""The follower's end of a peer connection, as a conversation: recognizes its leader's broker, takes its
+pushes, answers them. No I/O.
+
+A connection becomes one when a ReplicaId (4) comes as its first frame: see docs/protocol/peers.md.
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from tank_node.broker import Broker
+from tank_node.following import CATCH_UP, PeerLine
+from tank_node.metrics import OK
+from tank_node.sessions.session import Session
+from tank_protos import stretch
+from tank_protos.errors import WireError
+from tank_protos.framing import HEADER_BYTES
+from tank_protos.generated.tank import (
+    ProduceWithBaseSeqNumRequest,
+    PushAnswer,
+    PushedPartition,
+    ReplicaIdRequest,
+)
+from tank_protos.stretch import PUSH_VERSION
+from tank_protos.wire import Message
+
+if TYPE_CHECKING:
+    from tank_node.sessions.tank import TankSession
+
+_frame_head = Struct("<BI")
+_PING: Final = 3
+_BARE_ID_BYTES: Final = 2
+
+
+class OldPeer(WireError):
+    """The bare id that a broker of the old document sends: ours says more."""
+
+    reason: ClassVar[str] = "old_peer"
+
+
+class WrongPeer(WireError):
+    """A broker that is not of this cluster, not of this node's view, or means another one."""
+
+    reason: ClassVar[str] = "wrong_peer"
+
+
+class NotAPush(WireError):
+    """A frame that no leader sends."""
+
+    reason: ClassVar[str] = "not_a_push"
+
+
+def open_peer(session: "TankSession", payload: memoryview) -> None:
+    """Makes a connection a leader's broker's, after its ReplicaId. Raises WireError: it is to be closed."""
+    if len(payload) == _BARE_ID_BYTES:
+        raise OldPeer("a broker of the old document, which this cluster does not work with")
+    opening = ReplicaIdRequest.decode(payload)
+    if session.in_flight or session.is_full:
+        raise WrongPeer(f"broker {opening.replica_id} opened a connection that was a client's")
+    recognize(session.broker, opening)
+    session.metrics.requests[ReplicaIdRequest.ID, OK] += 1
+    session.become(FollowerSession(session.broker, opening))
+
+
+def recognize(broker: Broker, opening: ReplicaIdRequest) -> None:
+    """Raises WrongPeer unless this is the broker, and the process of it, that this node's view has, and it
+    means this one."""
+    link = broker.link
+    view = link.view
+    if not link.broker_epoch or not link.peer_key:
+        raise WrongPeer("this node is not registered yet")
+    if opening.cluster_id != view.cluster_id or bytes(opening.key) != link.peer_key:
+        raise WrongPeer(f"broker {opening.replica_id} is not of this cluster")
+    if opening.meant_broker != view.broker_id:
+        raise WrongPeer(f"broker {opening.replica_id} takes broker {view.broker_id} for another")
+    known = view.brokers.get(opening.replica_id)
+    if known is None or known.epoch != opening.broker_epoch:
+        raise WrongPeer(
+            f"broker {opening.replica_id} has epoch {opening.broker_epoch}, and the view "
+            f"{known.epoch if known else 'does not know it'}"
+        )
+    if opening.purpose > CATCH_UP:
+        raise WrongPeer(f"broker {opening.replica_id} connects for purpose {opening.purpose}")
+
+
+class FollowerSession(Session):
+    """One leader's connection to this node."""
+
+    __slots__ = ("broker", "line")
+
+    def __init__(self, broker: Broker, opening: ReplicaIdRequest) -> None:
+        """Answers the opening, which was recognized, and ends the connections that it replaces."""
+        super().__init__()
+        self.broker = broker
+        self.line = PeerLine(opening.replica_id, opening.purpose, self._tell, self._hang_up)
+        broker.followers.opened(self.line)
+        view = broker.link.view
+        self._send(
+            ReplicaIdRequest(
+                view.broker_id,
+                view.cluster_id,
+                broker.link.broker_epoch,
+                opening.replica_id,
+                opening.purpose,
+                broker.link.peer_key,
+            )
+        )
+
+    @property
+    def is_full(self) -> bool:
+        return self.out_bytes >= self.broker.limits.unsent_bytes
+
+    def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
+        # What was taken is in the log's files when `take` returns: no bytes need to stay.
+        self.kept = at
+        try:
+            while end - at >= HEADER_BYTES and not self.is_full:
+                message_id, length = _frame_head.unpack_from(buffer, at)
+                self._check(message_id, length)
+                stop = at + HEADER_BYTES + length
+                if stop > end:
+                    break
+                self._push(view[at + HEADER_BYTES : stop], message_id)
+                at = stop
+        finally:
+            self.broker.followers.sync()
+        return at
+
+    def frame(self, message_id: int, payload: memoryview) -> None:
+        self._check(message_id, len(payload))
+        self._push(payload, message_id)
+        self.broker.followers.sync()
+
+    def _check(self, message_id: int, length: int) -> None:
+        """Raises NotAPush, before the payload has come."""
+        if not self.line.is_open:
+            raise NotAPush("another connection has taken this one's place")
+        most = self.broker.limits.frame_bytes if message_id == ProduceWithBaseSeqNumRequest.ID else 0
+        if message_id not in (ProduceWithBaseSeqNumRequest.ID, _PING) or length > most:
+            raise NotAPush(f"message {message_id} of {length} bytes from a leader")
+
+    def _push(self, payload: memoryview, message_id: int) -> None:
+        if message_id == _PING:
+            return
+        push = ProduceWithBaseSeqNumRequest.decode(payload)
+        if push.client_version != PUSH_VERSION or not push.request_id:
+            raise NotAPush(f"a produce of version {push.client_version:#x} from a leader")
+        followers, line = self.broker.followers, self.line
+        answers: list[PushedPartition] = []
+        for topic in push.topics:
+            for entry in topic.partitions:
+                content = stretch.decode(memoryview(entry.bundle))
+                answers.append(
+                    followers.take(line, push.request_id, entry.partition, entry.base_seq_num, content)
+                )
+        self._send(PushAnswer(push.request_id, 0, answers))
+
+    def _tell(self, covers: int, answer: PushedPartition) -> None:
+        self._send(PushAnswer(0, covers, [answer]))
+
+    def _send(self, message: Message) -> None:
+        payload = message.encode()
+        self.send(b"".join((_frame_head.pack(message.ID, sum(map(len, payload))), *payload)))
+
+    def _hang_up(self) -> None:
+        self.hang_up("replaced")
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        super().close()
+        self.broker.followers.closed(self.line)
