@@ -242,9 +242,9 @@ class Controller:
             self.world.random.randrange, self.cluster.settings, stored.base,
         )  # fmt: skip
         self.machine = BookedMetadata(self.name, self.cluster.metadata_books)
-        self.seen_commit = self.seen_term = 0
         thread = SimulatedThread(self.world, self.life, 4 * MS)
         self.driver = RaftDriver(raft, storage, self, self.machine, thread, self._fatal)
+        self.cluster.raft_books.began(self)
         self.world.every(TICK_US, self.life, self._tick)
         self.driver.start()
 

@@ -65,6 +65,9 @@ class MetadataBooks:
         for topic in delta.topics:
             for partition in topic.partitions:
                 self._check_partition(state, topic.topic_id, partition)
+        for changed in delta.changed:
+            for partition in changed.partitions:
+                self._check_partition(state, changed.topic_id, partition)
 
     def _check_partition(self, state: ClusterState, topic_id: int, partition: pb.Partition) -> None:
         key = topic_id, partition.partition

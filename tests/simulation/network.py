@@ -7,7 +7,9 @@ vanish in a cut; what is on a stream waits for its end, as TCP's retransmissions
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.simulation.world import MS, Life, World
+from tests.simulation.world import MS, SECOND, Life, World
+
+CONNECT_TIMEOUT_US = 2 * SECOND
 
 
 @dataclass(slots=True)
@@ -80,6 +82,36 @@ class Network:
 
     # --- streams ---
 
+    def connect(
+        self,
+        near: "End",
+        find: "Callable[[], End | None]",
+        joined: "Callable[[Stream | None], None]",
+    ) -> None:
+        """Tries to reach somebody: `find` gives the other end where anybody is there when the call arrives.
+
+        `joined` gets the stream, or None: refused at once, or, in a cut, after a while.
+        """
+        world = self.world
+
+        def arrive() -> None:
+            far = find()
+            if far is None:
+                joined(None)
+            elif self.reaches(near.machine, far.machine) and self.reaches(far.machine, near.machine):
+                joined(self.stream(near, far))
+            else:
+                world.after(CONNECT_TIMEOUT_US, near.life, lambda: joined(None))
+
+        world.after(self.weather.delay(world), near.life, arrive)
+
+    def process_ended(self, life: Life, *, power: bool) -> None:
+        """Its connections are gone; a machine that still has power tells the other sides."""
+        for stream in list(self.streams.values()):
+            for end in (stream.near, stream.far):
+                if end.life is life:
+                    stream.died(end, tell=not power)
+
     def stream(self, near: "End", far: "End") -> "Stream":
         """A connection that is open from now on."""
         self._numbers += 1
@@ -94,8 +126,8 @@ class End:
 
     machine: str
     life: Life
-    received: Callable[[object], None]
-    broken: Callable[[], None]
+    received: Callable[[object], None] = lambda data: None
+    broken: Callable[[], None] = lambda: None
     """The other side is gone, or the network says so. Told once, and never before what came earlier."""
     open: bool = True
     arrives: int = 0
@@ -121,8 +153,13 @@ class Stream:
 
     def send(self, sender: End, data: object) -> None:
         """Takes it; whether it ever arrives is another matter."""
-        if sender.open:
-            self._carry(sender, self.far if sender is self.near else self.near, data)
+        if not sender.open:
+            return
+        end = self.far if sender is self.near else self.near
+        if end.life.alive or not self._network.reaches(sender.machine, end.machine):
+            self._carry(sender, end, data)
+        else:
+            self._plan(sender, _GONE)  # nobody there knows this connection
 
     def close(self, closer: End) -> None:
         """One side ends it; the other is told after what was sent before. Harmless again."""

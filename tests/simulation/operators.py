@@ -60,6 +60,8 @@ class Operator:
         """A command, or a read (empty)."""
         self._number += 1
         self._asked = Asked(self._number, command, self.cluster.metadata_books.begins())
+        if not command and self.world.chance(0.5):
+            self._target = self.world.between(1, len(self.cluster.nodes))  # followers answer, too
         self._send()
 
     def _send(self) -> None:

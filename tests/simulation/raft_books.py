@@ -99,6 +99,7 @@ class RaftBooks:
         if hard is not None:
             kept.hard = hard
         if snapshot is not None:
+            self.world.counts["snapshots installed"] += 1
             kept.base = snapshot.meta.index
             kept.terms = {}
         if entries:
@@ -154,14 +155,25 @@ class RaftBooks:
         self.world.say(node.name, "leads in term %s", raft.term)
         first = self.leaders.setdefault(raft.term, raft.own)
         must(first == raft.own, "term %s has two leaders, %s and %s", raft.term, first, raft.own)
+        voters = raft.configuration.voters
+        voted = sum(v == raft.own or self.votes.get((raft.term, v)) == raft.own for v in voters)
+        must(2 * voted > len(voters), "%s leads in term %s by %s votes", node.name, raft.term, voted)
         for index, entry in self.committed.items():
             there = index <= raft.log.base_index or raft.log.term(index) == entry.term
             must(
                 there, "%s leads in term %s without entry %s, which is committed", node.name, raft.term, index
             )
 
+    def began(self, node: Node) -> None:
+        """A process has its log; before it does anything with it."""
+        node.seen_commit = node.seen_term = 0
+        self._check_commit(node)
+
     def _check_commit(self, node: Node) -> None:
         log = node.raft.log
+        if node.raft.role is Role.LEADER:
+            of_own_term = log.term(log.commit) == node.raft.term
+            must(of_own_term, "%s commits entry %s of an old term by counting", node.name, log.commit)
         for index in range(max(node.seen_commit, log.base_index) + 1, log.commit + 1):
             entry = log.entries[index - log.base_index - 1]
             known = self.committed.get(index)

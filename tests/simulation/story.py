@@ -43,10 +43,10 @@ class ControllerStory:
             doubled=chance.choice((0.0, 0.05, 0.2)),
             slow=chance.choice((0.0, 0.05, 0.3)),
             slow_us=chance.choice((300, 2000)) * MS,
-            usual_us=chance.choice((1, 1, 20, 150)) * MS,
+            usual_us=chance.choice((1, 1, 20, 150, 500)) * MS,
         )
         self.network = Network(world, weather)
-        self.cluster = Cluster(world, self.network, chance.choice((1, 3, 3, 3, 3, 5)))
+        self.cluster = Cluster(world, self.network, chance.choice((1, 3, 3, 3, 5)))
         machines = list(self.cluster.nodes.values())
         self.faults = Faults(world, self.network, machines, faults.plan(world), self._empty)
         self.operators = [

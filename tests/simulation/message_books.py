@@ -1,0 +1,224 @@
+"""What the cluster promises about messages, checked against books of everything that was ever committed.
+
+A batch is committed when a leader's high-water mark passes it. From then on every later leader has it, at the
+same numbers, with the same bytes, and so has every replica whose own mark has reached it. The books belong to
+the world: they remember what crashes forget. After each event of a broker's process its partitions are looked
+at, but only where something moved.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tank_node.log.log import PartitionLog
+from tank_node.log.record import Record
+from tank_node.partition import Partition
+from tank_node.replication.role import Role
+from tank_protos import bundle
+from tests.simulation.world import World, must
+
+Key = tuple[int, int]
+"""(topic id, partition)"""
+
+
+@dataclass(slots=True, frozen=True)
+class Batch:
+    """What of a batch is the same on every replica: its record without the place in the file."""
+
+    first: int
+    last: int
+    content: Record
+
+    @classmethod
+    def of(cls, record: Record) -> "Batch":
+        """From an index record; its checksum covers the batch's bytes."""
+        return cls(record.first, record.last, record._replace(position=0))
+
+
+@dataclass(slots=True)
+class Committed:
+    """Of one partition, for ever."""
+
+    firsts: list[int] = field(default_factory=list)
+    """Of the batches, rising."""
+    batches: list[Batch] = field(default_factory=list)
+    payloads: dict[bytes, list[int]] = field(default_factory=dict)
+    """By message: the numbers that it has. More than one where a producer that is not idempotent repeats."""
+    leaders: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By leader epoch: the broker and the process that led in it."""
+    shown: int = 0
+    """The greatest end that any client was shown."""
+    gone: bool = False
+    """The topic was deleted."""
+
+    @property
+    def end(self) -> int:
+        """The last committed number."""
+        return self.batches[-1].last if self.batches else 0
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was found last of one replica, in one life of its process."""
+
+    mark: int = 0
+    role: Role = Role.NONE
+    leader_epoch: int = -1
+
+
+class MessageBooks:
+    """The books of one story."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.partitions: dict[Key, Committed] = {}
+
+    def of(self, key: Key) -> Committed:
+        """Those of a partition."""
+        return self.partitions.setdefault(key, Committed())
+
+    # --- replicas ---
+
+    def look(self, who: str, process: tuple[int, int], partition: Partition, seen: Seen) -> None:
+        """After an event: what moved at this replica since the last look?"""
+        mark, role, epoch = partition.high_water_mark, partition.role, partition.leader_epoch
+        if (mark, role, epoch) == (seen.mark, seen.role, seen.leader_epoch):
+            return
+        log = partition.log
+        key = log.topic_id, log.partition
+        books = self.of(key)
+        if role is Role.LEADER and (seen.role is not Role.LEADER or seen.leader_epoch != epoch):
+            self._check_leader(who, process, key, books, partition)
+        must(mark >= seen.mark, "the mark of %s at %s goes back from %s to %s", key, who, seen.mark, mark)
+        if mark > seen.mark:
+            self._take(who, key, books, partition, seen.mark)
+        seen.mark, seen.role, seen.leader_epoch = mark, role, epoch
+
+    def _check_leader(
+        self, who: str, process: tuple[int, int], key: Key, books: Committed, partition: Partition
+    ) -> None:
+        epoch = partition.leader_epoch
+        first = books.leaders.setdefault(epoch, process)
+        must(first == process, "%s is led in epoch %s by %s and by %s", key, epoch, first, process)
+        self.world.counts["partition leaders"] += 1
+        self.world.say(who, "leads %s in epoch %s, end %s", key, epoch, partition.log.written)
+        self._compare(who, "leads", key, books, partition.log, 0, books.end)
+
+    def _take(self, who: str, key: Key, books: Committed, partition: Partition, before: int) -> None:
+        """The mark has passed batches: what is new is committed now, what is known must be the same."""
+        log, mark = partition.log, partition.high_water_mark
+        must(mark <= log.written, "the mark of %s at %s is beyond its log", key, who)
+        self._compare(who, "has its mark at", key, books, log, before, min(mark, books.end))
+        if mark <= books.end:
+            return
+        must(
+            partition.role is Role.LEADER,
+            "%s follows in %s, and its mark %s is above what any leader has committed",
+            who,
+            key,
+            mark,
+        )
+        for record, data in stored(log, books.end, mark):
+            batch = Batch.of(record)
+            must(not books.batches or batch.first > books.end, "%s at %s repeats numbers", key, who)
+            books.firsts.append(batch.first)
+            books.batches.append(batch)
+            number = batch.first
+            for one in bundle.bundles(data):
+                for message in bundle.decode(one, number):
+                    books.payloads.setdefault(bytes(message.value or b""), []).append(message.number)
+                    self.world.counts["messages committed"] += 1
+        self.world.say(who, "commits %s up to %s", key, mark)
+
+    def _compare(
+        self, who: str, does: str, key: Key, books: Committed, log: PartitionLog, after: int, through: int
+    ) -> None:
+        """This log must hold every committed batch behind `after` that isn't below its start, to `through`."""
+        low = max(after, log.log_start - 1)
+        begin, end = bisect_right(books.firsts, low), bisect_right(books.firsts, through)
+        expected = books.batches[begin:end]
+        found = {record.first: record for record in records(log, low, through)}
+        for batch in expected:
+            record = found.pop(batch.first, None)
+            must(
+                record is not None,
+                "%s %s %s without the committed batch at %s (its log ends at %s)",
+                who,
+                does,
+                key,
+                batch.first,
+                log.written,
+            )
+            assert record is not None
+            must(
+                Batch.of(record) == batch,
+                "%s %s %s with another batch at %s than the one that was committed",
+                who,
+                does,
+                key,
+                batch.first,
+            )
+        must(not found, "%s %s %s with batches at %s that were never committed", who, does, key, tuple(found))
+
+    # --- clients ---
+
+    def acknowledged(self, key: Key, payload: bytes, number: int = 0) -> None:
+        """A producer is told that its message is stored (0: it isn't told where)."""
+        books = self.of(key)
+        numbers = books.payloads.get(payload, [])
+        must(bool(numbers), "%s of %s is acknowledged before it is committed", payload, key)
+        if number:
+            must(
+                numbers == [number],
+                "%s of %s is acknowledged at %s and stored at %s",
+                payload,
+                key,
+                number,
+                numbers,
+            )
+
+    def read(self, key: Key, number: int, payload: bytes) -> None:
+        """A consumer is shown a message."""
+        must(
+            number in self.of(key).payloads.get(payload, []),
+            "a consumer of %s is shown %s at %s, which is not committed",
+            key,
+            payload,
+            number,
+        )
+
+    def shown_end(self, key: Key, end: int) -> None:
+        """A client is shown where the partition ends."""
+        books = self.of(key)
+        must(end <= books.end, "a client is shown the end %s of %s, committed is %s", end, key, books.end)
+        must(
+            end >= books.shown,
+            "a client is shown the end %s of %s, after %s was shown",
+            end,
+            key,
+            books.shown,
+        )
+        books.shown = max(books.shown, end)
+
+
+def records(log: PartitionLog, after: int, through: int) -> Iterator[Record]:
+    """The index records of the batches that begin behind `after`, up to the one that holds `through`."""
+    bases = [segment.base for segment in log.segments]
+    for segment in log.segments[max(bisect_left(bases, after + 1) - 1, 0) :]:
+        if segment.base > through:
+            return
+        for record in segment.index.records():
+            if record.first > through:
+                return
+            if record.first > after:
+                yield record
+
+
+def stored(log: PartitionLog, after: int, through: int) -> Iterator[tuple[Record, bytes]]:
+    """The same with the batches' bytes."""
+    for segment in log.segments:
+        for record in segment.index.records():
+            if after < record.first <= through:
+                file = segment.log_end.file
+                data = file.files.disk.read_at(file.files.use(file), record.length, record.position)
+                yield record, data

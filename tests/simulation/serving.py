@@ -1,0 +1,241 @@
+"""A broker's side of its connections, in virtual time: what `tank_node.server` does with sockets.
+
+Bytes that arrive go to the session, the broker's tick ends, and what was answered leaves.
+"""
+
+from functools import partial
+
+from tank_node.broker import Broker
+from tank_node.log.segment import Stretch
+from tank_node.outgoing import Dialer
+from tank_node.sessions.session import Session
+from tank_node.sessions.tank import TankSession
+from tank_protos.errors import WireError
+from tests.simulation.network import End, Network, Stream
+from tests.simulation.world import Life, World
+
+
+class Line:
+    """One connection of a broker, with the session that talks over it."""
+
+    __slots__ = ("closed", "end", "pending", "session", "stream")
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.stream: Stream | None = None
+        """None: it is being made."""
+        self.end: End | None = None
+        self.pending = b""
+        """What is no whole frame yet, or waits until the session has room."""
+        self.closed = False
+
+
+class Server:
+    """All connections of one broker's process."""
+
+    def __init__(self, world: World, network: Network, machine: str, life: Life, broker: Broker) -> None:
+        self.world = world
+        self.network = network
+        self.machine = machine
+        self.life = life
+        self.broker = broker
+        self.lines: dict[int, Line] = {}
+        """In the order in which they were opened."""
+        self._numbers = 0
+        self._dirty: list[Line] = []
+        self._in_tick = False
+        self._posted = False
+
+    # --- connections ---
+
+    def accept(self, stream: Stream, end: End) -> None:
+        """Somebody has connected."""
+        line = self._add(TankSession(self.broker))
+        self.join(line, stream, end)
+        line.session.ping()
+
+    def _add(self, session: Session) -> Line:
+        line = Line(session)
+        self._numbers += 1
+        self.lines[self._numbers] = line
+        self._attach(line, session)
+        return line
+
+    def dial(self, session: Session) -> Line:
+        """A connection of the broker's own that is being made."""
+        return self._add(session)
+
+    def join(self, line: Line, stream: Stream, end: End) -> None:
+        """The connection is there."""
+        line.stream, line.end = stream, end
+        end.received = partial(self._received, line)
+        end.broken = lambda: self.close(line)
+        if line.session.out:
+            self._ready(line)
+
+    def _attach(self, line: Line, session: Session) -> None:
+        session.ready = partial(self._ready, line)
+        session.become = partial(self._attach, line)
+        before, line.session = line.session, session
+        if session is not before:
+            had_some = bool(before.out)
+            session.out = before.out + session.out
+            session.out_bytes += before.out_bytes
+            before.out = []
+            before.close()
+            if session.out and not had_some:
+                self._ready(line)
+
+    def close(self, line: Line) -> None:
+        """Ends a connection."""
+        if line.closed:
+            return
+        line.closed = True
+        for number, other in self.lines.items():
+            if other is line:
+                del self.lines[number]
+                break
+        if line.stream is not None and line.end is not None:
+            line.stream.close(line.end)
+        line.session.close()
+        for output in line.session.out:
+            if isinstance(output, Stretch):
+                output.file.release()
+        line.session.out = []
+
+    # --- ticks ---
+
+    def _received(self, line: Line, data: object) -> None:
+        assert isinstance(data, bytes)
+        self.begin()
+        self._take(line, line.pending + data)
+        self.finish()
+
+    def _take(self, line: Line, data: bytes) -> None:
+        arena = bytearray(data)
+        line.pending = b""
+        try:
+            rest = line.session.receive(arena, memoryview(arena), 0, len(arena))
+        except WireError as error:
+            self.world.say(self.machine, "refuses a connection: %s", str(error))
+            self.close(line)
+            return
+        line.pending = bytes(arena[rest:])
+
+    def begin(self) -> None:
+        """A tick begins."""
+        self.broker.begin_tick()
+        self._in_tick = True
+
+    def finish(self) -> None:
+        """The tick ends: writes, then answers."""
+        self._in_tick = True
+        self._posted = False
+        broker = self.broker
+        while True:
+            broker.end_tick()
+            dirty, self._dirty = self._dirty, []
+            if not dirty:
+                break
+            for line in dirty:
+                if not line.closed:
+                    self._flush(line)
+            for line in dirty:
+                if line.pending and not line.closed and not line.session.is_full:
+                    self._take(line, line.pending)
+        self._in_tick = False
+        if broker.rolled:
+            broker.maintain_rolled()
+
+    def _ready(self, line: Line) -> None:
+        self._dirty.append(line)
+        if not self._in_tick and not self._posted:
+            self._posted = True
+            self.world.after(1, self.life, self._finish_late)
+
+    def _finish_late(self) -> None:
+        if self._posted:
+            self.begin()
+            self.finish()
+
+    def _flush(self, line: Line) -> None:
+        session = line.session
+        if line.stream is None or line.end is None or not session.out:
+            return
+        out, session.out = session.out, []
+        session.out_bytes = 0
+        session.has_chunks = False
+        parts: list[bytes] = []
+        for output in out:
+            if isinstance(output, Stretch):
+                disk = output.file.files.disk
+                parts.append(disk.read_at(output.file.fd, output.length, output.position))
+                output.file.release()
+            else:
+                parts.append(bytes(output))
+        line.stream.send(line.end, b"".join(parts))
+
+    def pass_time(self) -> None:
+        """What is due by the clock."""
+        self.begin()
+        self.broker.expire()
+        self.broker.give_up_late()
+        self.finish()
+
+    def maintain(self) -> None:
+        """Retention, scrub, checkpoint."""
+        self.broker.maintain()
+        self.finish()
+
+
+class Addresses:
+    """Who is reached at a host and port: the process that listens there now."""
+
+    def __init__(self) -> None:
+        self.servers: dict[tuple[str, int], Server] = {}
+
+    def end_at(self, address: tuple[str, int]) -> End | None:
+        """The far end of a new connection; None: nobody listens."""
+        server = self.servers.get(address)
+        if server is None or not server.life.alive:
+            return None
+        return End(server.machine, server.life)
+
+    def accept(self, address: tuple[str, int], stream: Stream) -> None:
+        """The process there hears of the connection; if it is frozen, when it goes on."""
+        server = self.servers[address]
+        server.world.after(0, server.life, lambda: server.accept(stream, stream.far))
+
+
+class SimulatedDialer(Dialer):
+    """Connects the brokers of the simulated world."""
+
+    def __init__(self, server: Server, addresses: Addresses) -> None:
+        self._server = server
+        self._addresses = addresses
+        self._lines: dict[int, Line] = {}
+        """By the session's identity."""
+
+    def dial(self, host: str, port: int, session: Session) -> None:
+        """One attempt; refused where nobody is, in vain in a cut."""
+        server, address = self._server, (host, port)
+        line = server.dial(session)
+        self._lines[id(session)] = line
+        near = End(server.machine, server.life)
+
+        def joined(stream: Stream | None) -> None:
+            if stream is None:
+                server.close(line)
+            elif line.closed:
+                stream.close(near)
+            else:
+                self._addresses.accept(address, stream)
+                server.join(line, stream, near)
+
+        server.network.connect(near, lambda: self._addresses.end_at(address), joined)
+
+    def hang_up(self, session: Session) -> None:
+        """Ends it."""
+        line = self._lines.pop(id(session), None)
+        if line is not None:
+            self._server.close(line)
