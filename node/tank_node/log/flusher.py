@@ -96,6 +96,19 @@ class Flusher:
 
         self._submit(work)
 
+    def close_file(self, fd: int) -> None:
+        """Closes a descriptor that nobody needs any more, in a thread: of a deleted file it takes as long as
+        it is large."""
+
+        def close() -> None:
+            with contextlib.suppress(OSError):  # nobody reads it again
+                self._disk.close(fd)
+
+        if self._closed:
+            close()
+        else:
+            self.run(close, _nothing)
+
     def run_long(self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]) -> None:
         """Does long work (a compaction) in a thread of its own, one after another: no fsync waits behind it.
 
@@ -227,4 +240,4 @@ class Flusher:
 
 
 def _nothing() -> None:
-    """A job that found its work done."""
+    """Nothing is left to do."""

@@ -8,6 +8,7 @@ open whatever happens.
 import errno
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from itertools import islice
 
 from tank_node.disk import Disk
@@ -73,6 +74,9 @@ class OpenFiles:
         self._file_system = threading.Lock()
         """One `syncfs` at a time: the system tells an error to one of two that run together."""
         self._file_system_failed = False
+        self.close_deleted: Callable[[int], None] = disk.close
+        """Closes the descriptor of a deleted file. That is when the system frees its memory and its blocks,
+        milliseconds for a large one: a thread may do it."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -143,7 +147,10 @@ class OpenFiles:
                 file.error = error
         fd, file.fd = file.fd, -1
         self._open.pop(file, None)
-        self.disk.close(fd)
+        if file.deleted:
+            self.close_deleted(fd)
+        else:
+            self.disk.close(fd)
 
     def forget(self, file: OpenFile) -> None:
         """For a file that was deleted: nothing of it needs to be kept, and it closes with its last pin's

@@ -6,6 +6,7 @@ import threading
 from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
+from tests.support.fault_disk import FaultDisk
 from tests.support.logs import Folder, append, read_all
 from tests.support.posting import Posting
 
@@ -95,3 +96,24 @@ def test_a_deleted_log_leaves_no_file_open() -> None:
     slow.log.abandon()
     slow.end()
     assert [file.fd for file in files] == [-1, -1]
+
+
+def test_a_deleted_files_descriptor_is_closed_in_a_thread_and_here_when_those_have_ended() -> None:
+    folder = Folder()
+    closed: list[tuple[str, threading.Thread]] = []
+    fds = {folder.disk.open(f"{folder.path}/{name}", create=True): name for name in ("a", "b")}
+
+    class Noting(FaultDisk):
+        def close(self, fd: int) -> None:
+            closed.append((fds[fd], threading.current_thread()))
+            raise OSError("nobody hears of it")
+
+    loop = Posting()
+    flusher = Flusher(Noting(), loop.post)
+    first, second = fds
+    flusher.close_file(first)
+    loop.run_one()
+    flusher.close()
+    flusher.close_file(second)
+    assert [name for name, _ in closed] == ["a", "b"]
+    assert closed[0][1] is not threading.main_thread() is closed[1][1]

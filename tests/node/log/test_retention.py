@@ -87,3 +87,18 @@ def test_the_epoch_history_keeps_the_epoch_of_what_is_left() -> None:
     log.maintain(0, log.last)
     assert log.epochs == [(3, 10)]
     assert log.first_available >= 10
+
+
+def test_a_removed_segment_loses_its_names_before_its_files_close() -> None:
+    folder = Folder(settings=LogSettings(segment_bytes=150, retention_segments=2))
+    fill(folder, 30)
+    log = folder.log()
+    there = set(folder.fault.paths(".log"))
+    left: list[set[str]] = []
+    folder.data.files.close_deleted = lambda fd: left.append(set(folder.fault.paths(".log")))
+    log.maintain(0, log.last)
+    kept = {segment.path(".log") for segment in log.segments}
+    assert len(left) == 2 * len(there - kept), "two files of each segment"
+    gone = sorted(there - kept)
+    for n, paths in enumerate(left):
+        assert paths.isdisjoint(gone[: n // 2 + 1]), "the names of its segment, and of those before it"
