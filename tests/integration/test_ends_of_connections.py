@@ -12,6 +12,7 @@ import pytest
 
 from tank_node.connection import Connection
 from tank_node.limits import KIB, MIB, Limits
+from tank_node.log.flush_work import FlushWork
 from tank_protos.framing import frame
 from tank_protos.generated.tank import ConsumeResponse, StatusRequest
 from tests.integration.test_connections import (
@@ -42,7 +43,7 @@ def test_a_client_that_closed_its_sending_side_gets_its_acknowledgements(tmp_pat
     with ServedNode(tmp_path / "data") as node, RawConnection(node.port) as client:
         node.on_loop(lambda: node.controller.add("a", 1, flush="disk"))
         log = node.broker.topics["a"].partitions[0].log
-        log.flushing = object()  # type: ignore[assignment]  # a round that does not end yet
+        log.flushing = FlushWork(log, 0, [], ())  # a round that does not end yet
         request = b"".join(frame(1, produce_request([b"x"]).encode()))
         client.socket.sendall(request * 3 + request[:20])
         client.socket.shutdown(socket.SHUT_WR)

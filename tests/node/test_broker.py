@@ -85,6 +85,7 @@ def test_times_below_a_millisecond_are_told_apart(node: BenchNode) -> None:
     assert node.metrics.produce_latency.sum_s == pytest.approx(0.0003)
 
 
+@pytest.mark.plain_node
 @pytest.mark.parametrize("flush", ["replicated", "disk"])
 def test_a_bug_that_one_partition_meets_does_not_hurt_another(
     node: BenchNode, flush: str, monkeypatch: pytest.MonkeyPatch

@@ -7,7 +7,7 @@ It is dialed with the opening queued. Nothing is pushed before the follower has 
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
-from typing import Final
+from typing import ClassVar, Final
 
 from tank_node.log.segment import Stretch
 from tank_node.replication.push import PushLine
@@ -27,13 +27,13 @@ _MOST_FRAMES: Final = 64
 class WrongPeer(WireError):
     """Somebody else than the follower that was meant answers at its address."""
 
-    reason = "wrong_peer"
+    reason: ClassVar[str] = "wrong_peer"
 
 
 class UnexpectedFrame(WireError):
     """A frame that no follower sends."""
 
-    reason = "unexpected_frame"
+    reason: ClassVar[str] = "unexpected_frame"
 
 
 @dataclass(slots=True, frozen=True)

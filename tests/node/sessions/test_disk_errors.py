@@ -58,6 +58,7 @@ def test_a_failed_fsync_ends_writes_to_that_partition_alone(node: BenchNode, dis
     assert node.broker.topics["durable"].partitions[0].high_water_mark == 0
 
 
+@pytest.mark.plain_node
 def test_who_waits_hears_at_once_when_an_fsync_cannot_even_begin(
     node: BenchNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tank_node.limits import Limits
-from tank_node.partition import Partition
 from tank_node.sessions.produce_path import ProducePath
 from tank_protos import bundle
 from tank_protos.errors import WireError
@@ -49,13 +48,15 @@ def produce_frame(
     at=st.integers(0, 2000),
     byte=st.integers(0, 255),
 )
-@settings(max_examples=400, deadline=None)
-def test_the_short_way_finds_what_the_full_decoder_finds(values: list[bytes], at: int, byte: int) -> None:
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_short_way_finds_what_the_full_decoder_finds(
+    node: BenchNode, values: list[bytes], at: int, byte: int
+) -> None:
     taught = produce_frame([b"first"])
     request = ProduceRequest.decode(taught[5:])
     path = ProducePath()
     learnt = request.topics[0].partitions[0].bundle
-    path.learn(memoryview(taught)[5:], memoryview(learnt), Partition.__new__(Partition), 0)
+    path.learn(memoryview(taught)[5:], memoryview(learnt), node.broker.topics["a"].partitions[0], 0)
     changed = bytearray(produce_frame(values, request_id=77))
     if 5 <= at < len(changed):
         changed[at] = byte

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tank_node.limits import RENUMBERED_BYTES, RENUMBERED_MESSAGES, Limits
+from tank_node.log.flush_work import FlushWork
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import WireError
@@ -259,7 +260,7 @@ def test_acknowledgements_wait_for_the_disk_where_the_topic_says_so(node: BenchN
 def test_an_acknowledgement_that_takes_too_long_says_that_nobody_knows(node: BenchNode) -> None:
     client = node.client()
     partition = node.broker.topics["durable"].partitions[0]
-    partition.log.flushing = object()  # type: ignore[assignment]  # a round that never ends
+    partition.log.flushing = FlushWork(partition.log, 0, [], ())  # a round that never ends
     entry = ProducePartition(0, memoryview(batch_of(b"x")))
     client.send(ProduceRequest(2, 1, "", 0, 500, [ProduceTopic("durable", [entry])]))
     node.pass_ms(499)

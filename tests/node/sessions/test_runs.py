@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tank_node.limits import Limits
+from tank_node.log.flush_work import FlushWork
 from tank_node.log.log import PartitionLog
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
@@ -142,7 +143,7 @@ def test_a_run_waits_for_the_disk_where_the_topic_says_so(node: BenchNode) -> No
 def test_requests_of_a_run_wait_for_their_own_time(node: BenchNode) -> None:
     """Two clients, one tick, two timeouts: each is told at its own that nobody knows."""
     partition = node.broker.topics["durable"].partitions[0]
-    partition.log.flushing = object()  # type: ignore[assignment]  # a round that never ends
+    partition.log.flushing = FlushWork(partition.log, 0, [], ())  # a round that never ends
     clients = [node.client(), node.client()]
     times = [300, 700]
     for client, timeout_ms in zip(clients, times, strict=True):
