@@ -21,6 +21,11 @@ class Pushers:
 
     __slots__ = ()
 
+    @property
+    def are_needed(self) -> bool:
+        """Whether there is a cluster around this node."""
+        return False
+
     def lead(self, leadership: "Leadership") -> None:
         """A partition is led here from now on, or its followers have changed."""
 

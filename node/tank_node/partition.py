@@ -14,15 +14,15 @@ from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome
 from tank_node.metrics import Metrics
 from tank_node.numbering import numbered
-from tank_node.readable import Reach, ReadablePartition
-from tank_node.replication.role import FollowerRole, LeaderRole, Role
+from tank_node.readable import HALF, Reach, ReadablePartition
+from tank_node.replication.role import LeaderRole, Role
 from tank_node.waiting import Producer, Settler, Tick, Waiter
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import InvalidBundle, OutOfRange
 from tank_protos.produce_run import ProduceRun
 
-__all__ = ["Partition", "Reach"]
+__all__ = ["HALF", "Partition", "Reach"]
 
 
 class Partition(ReadablePartition):
@@ -32,10 +32,9 @@ class Partition(ReadablePartition):
     """
 
     __slots__ = (
-        "acks", "active_segment", "flush_disk", "flush_messages", "flush_ms", "follower", "found",
-        "found_acks", "found_timeout_ms", "in_sync", "leader_epoch", "leadership", "limits", "metrics",
-        "on_failure", "refusal", "role", "staged_batches", "staged_bytes", "staged_messages", "sync_asked_ms",
-        "tick", "touched", "uncommitted", "waiters",
+        "acks", "active_segment", "flush_disk", "flush_messages", "flush_ms", "found", "found_acks",
+        "found_timeout_ms", "in_sync", "limits", "metrics", "on_failure", "refusal", "staged_batches",
+        "staged_bytes", "staged_messages", "sync_asked_ms", "tick", "touched", "uncommitted", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -50,11 +49,6 @@ class Partition(ReadablePartition):
         on_failure: "Callable[[Partition, StorageError], None]",
     ) -> None:
         super().__init__(topic_name, number, log)
-        self.role = Role.NONE
-        self.leadership: LeaderRole | None = None
-        """What it does for its followers; None: it has none, or doesn't lead."""
-        self.follower: FollowerRole | None = None
-        """Who takes the leader's pushes."""
         self.flush_disk = True
         self.flush_messages = 0
         self.flush_ms = 0
@@ -62,8 +56,6 @@ class Partition(ReadablePartition):
         """When an fsync was last asked for under flush=replicated (monotonic)."""
         self.in_sync = True
         """Whether as many replicas are in sync as the topic demands."""
-        self.leader_epoch = 0
-        """The highest that this node knows: orders of lower ones are refused."""
         self.tick = tick
         self.limits = limits
         self.metrics = metrics

@@ -1,11 +1,16 @@
-"""The reading side of a partition: the high-water mark, and what may be seen of the log."""
+"""A partition without its appends: its role, its high-water mark, and what may be seen of its log."""
 
 from enum import Enum
+from typing import Final
 
 from tank_node.log.errors import StorageError
 from tank_node.log.log import PartitionLog
 from tank_node.log.segment import Stretch
 from tank_node.numbering import END, FIRST_AVAILABLE
+from tank_node.replication.role import FollowerRole, LeaderRole, Role
+
+HALF: Final = 255
+"""In required_acks: the leader and half of those in sync with it + 1, but never more than there are."""
 
 
 class Reach(Enum):
@@ -17,13 +22,14 @@ class Reach(Enum):
 
 
 class ReadablePartition:
-    """What `partition.Partition` is made of, without appends and roles.
+    """What `partition.Partition` is made of.
 
     Invariant: `high_water_mark` never falls and is at most `log.written`.
     """
 
     __slots__ = (
-        "high_water_mark", "log", "number", "settled", "settles_at", "topic_name", "unreadable",
+        "follower", "high_water_mark", "leader_epoch", "leadership", "log", "number", "role", "settled",
+        "settles_at", "stands_alone", "topic_name", "unreadable",
     )  # fmt: skip
 
     def __init__(self, topic_name: str, number: int, log: PartitionLog) -> None:
@@ -33,6 +39,15 @@ class ReadablePartition:
         self.high_water_mark = min(log.high_water_mark, log.written)
         """As the checkpoint has it: what is stored behind it may never have been committed."""
         self.unreadable = False
+        self.role = Role.NONE
+        self.leadership: LeaderRole | None = None
+        """What it does for its followers; None: it has none, or doesn't lead."""
+        self.stands_alone = False
+        """Its node has no cluster around it."""
+        self.follower: FollowerRole | None = None
+        """Who takes the leader's pushes."""
+        self.leader_epoch = 0
+        """The highest that this node knows: orders of lower ones are refused."""
         self.settled = True
         """Whether the mark has reached `settles_at`. Before that a new leader may have more that is committed
         than it knows, and what would show the end waits."""
@@ -46,6 +61,13 @@ class ReadablePartition:
     def note_error(self, error: StorageError) -> None:
         """Counts and reports an error of the log, and takes over the state that it left behind."""
         raise NotImplementedError
+
+    def has_in_sync(self, required_acks: int) -> bool:
+        """Whether so many more replicas than the leader are in sync. A lone broker takes any number, as TANK
+        does."""
+        if required_acks == HALF or self.stands_alone:
+            return True
+        return required_acks < (1 if self.leadership is None else self.leadership.in_sync_size)
 
     def settle_at(self, end: int) -> None:
         """A leader's epoch begins, with a log that ends there."""

@@ -64,6 +64,10 @@ class Replicator(Pushers):
         self._reported_ms = 0
         self._link.on_brokers(self._on_brokers)
 
+    @property
+    def are_needed(self) -> bool:
+        return True
+
     # --- partitions ------------------------------------------------------------------------------
 
     def lead(self, leadership: Leadership) -> None:

@@ -68,6 +68,7 @@ class Roles:
             partition.advance(partition.log.synced)
             partition.acks.answer(partition.high_water_mark)
         partition.leader_epoch = placed.leader_epoch
+        partition.stands_alone = not self.pushers.are_needed
         partition.set_flush_disk(flush_disk)
 
     def _may_lead(self, partition: Partition, placed: PartitionView) -> bool:

@@ -1,9 +1,11 @@
 """TANK's own questions about topics and brokers (6, 7, 8, 10, 11, 12)."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tank_node.controller_link import NewTopic, TopicOutcome
 from tank_node.sessions.outcome import outcome_of
+from tank_node.sessions.settling import when_settled
 from tank_protos import topic_settings
 from tank_protos.error_codes import CreateTopicError, ErrorCode, ReloadConfError
 from tank_protos.generated.tank import (
@@ -40,14 +42,22 @@ def discover_partitions(session: "TankSession", payload: memoryview) -> None:
     shown as not opened."""
     request = DiscoverPartitionsRequest.decode(payload)
     topic = session.broker.topics.get(request.topic)
+    partitions = topic.partitions if topic is not None else {}
+    asked = request.partitions or partitions
+    when_settled(session, map(partitions.get, asked), partial(_discovered, session, request))
+
+
+def _discovered(session: "TankSession", request: DiscoverPartitionsRequest) -> None:
+    topic = session.broker.topics.get(request.topic)
     found = []
     if topic is not None:
         for number in request.partitions or range(len(topic.view.partitions)):
             partition = topic.partitions.get(number)
-            if partition is not None and not partition.unreadable:
+            if partition is not None and partition.settled and not partition.unreadable:
                 found.append(DiscoveredPartition(partition.log.first_available, partition.high_water_mark))
             else:
-                no_leader = partition is None and topic.absence(number) is ErrorCode.NO_LEADER
+                reason = topic.absence(number) if partition is None else partition.refusal
+                no_leader = reason is ErrorCode.NO_LEADER or (partition is not None and not partition.settled)
                 found.append(DiscoveredPartition(NOBODY, NOBODY, _NO_LEADER if no_leader else _NOT_OPENED))
     answer = DiscoverPartitionsResponse(request_id=request.request_id, topic=request.topic, partitions=found)
     session.answer(answer)

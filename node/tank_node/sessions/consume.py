@@ -68,6 +68,7 @@ def consume(session: "TankSession", payload: memoryview) -> None:
     wait_ms = min(request.max_wait_ms, session.limits.max_wait_ms)
     if ready or not wait_ms:
         session.metrics.consumed_now += 1
+        _hide_ends(topics, redirects=request.client_version >= 2)
         _answer(session, request.request_id, topics, woken=False)
         return
     partitions = _partitions(topics)
@@ -130,13 +131,29 @@ def _look(topics: Topics, *, redirects: bool, at_least: int = 0) -> bool:
                 if isinstance(found, Stretch):
                     left -= found.length
                 elif found is Reach.UNREADABLE:
-                    removed = partition.refusal is ErrorCode.UNKNOWN_PARTITION
-                    one.found = ConsumeFlag.UNKNOWN_PARTITION if removed else ConsumeFlag.NOT_OPENED
+                    one.found = _REFUSED.get(partition.refusal, ConsumeFlag.NOT_OPENED)
             if not redirects and one.found in _NEW_FLAGS:
                 one.found = Reach.WAIT
             if one.found is not Reach.WAIT:
                 ready = True
     return ready
+
+
+_REFUSED: Final = {
+    ErrorCode.UNKNOWN_PARTITION: ConsumeFlag.UNKNOWN_PARTITION,
+    ErrorCode.NO_LEADER: ConsumeFlag.NO_LEADER,
+}
+"""Why a partition that is here can't be read, where that is no trouble of its log."""
+
+
+def _hide_ends(topics: Topics, *, redirects: bool) -> None:
+    """An empty answer shows the mark. Of a leader that is so new that an earlier one may have shown a higher
+    one, it says that there is no leader yet; clients of the old document know no such answer."""
+    for _, _, wanted in topics:
+        for one in wanted or ():
+            partition = one.partition
+            if redirects and one.found is Reach.WAIT and partition is not None and not partition.settled:
+                one.found = ConsumeFlag.NO_LEADER
 
 
 _NEW_FLAGS: Final = (ConsumeFlag.NOT_OPENED, ConsumeFlag.NO_LEADER, ConsumeFlag.OTHER_LEADER)
@@ -259,6 +276,9 @@ class FetchWait(Waiter):
         at_least = min(self.gathered, self.session.limits.fetch_bytes)
         self._look(at_least)
 
+    def settled(self, partition: Partition) -> None:
+        self._look(0)  # a number beyond the end is told so now
+
     def _look(self, at_least: int) -> None:
         if _look(self.topics, redirects=self.redirects, at_least=at_least):
             self._finish()
@@ -276,6 +296,7 @@ class FetchWait(Waiter):
         self._finish()
 
     def _finish(self) -> None:
+        _hide_ends(self.topics, redirects=self.redirects)
         self._end()
         _answer(self.session, self.request_id, self.topics, woken=True)
 

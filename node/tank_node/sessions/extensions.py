@@ -1,5 +1,6 @@
 """Our own messages (ids from 0x40 on) that the node answers by itself."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tank_node.broker import Topic
@@ -7,6 +8,7 @@ from tank_node.log.errors import StorageError
 from tank_node.metrics import OK
 from tank_node.partition import Partition
 from tank_node.sessions.outcome import error_name, outcome_of
+from tank_node.sessions.settling import when_settled
 from tank_node.waiting import Producer, Waiter
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import OutOfRange
@@ -192,6 +194,13 @@ def find_by_time(session: "TankSession", payload: memoryview) -> None:
     """The first batch at or after a time, of what consumers may see."""
     request = FindByTimeRequest.decode(payload)
     topic = session.broker.topics.get(request.topic)
+    partitions = topic.partitions if topic is not None else {}
+    asked = [partitions.get(asked.partition) for asked in request.partitions]
+    when_settled(session, asked, partial(_found_by_time, session, request))
+
+
+def _found_by_time(session: "TankSession", request: FindByTimeRequest) -> None:
+    topic = session.broker.topics.get(request.topic)
     answer = FindByTimeResponse(request_id=request.request_id)
     if topic is None:
         answer.error = ErrorCode.UNKNOWN_TOPIC
@@ -206,8 +215,8 @@ def _find(topic: Topic, number: int, timestamp_ms: int) -> FoundTime:
     partition = topic.partitions.get(number)
     if partition is None:
         return FoundTime(number, topic.absence(number))
-    if partition.unreadable:
-        return FoundTime(number, partition.refusal)
+    if partition.unreadable or not partition.settled:
+        return FoundTime(number, partition.refusal or ErrorCode.NO_LEADER)
     try:
         sequence_number, found_ms = partition.log.find_time(timestamp_ms)
     except StorageError:
@@ -226,11 +235,16 @@ def await_ends(session: "TankSession", payload: memoryview) -> None:
     for known in request.partitions:
         topic = session.broker.topics.get(known.topic)
         partition = None if topic is None else topic.partitions.get(known.partition)
-        if partition is None or partition.unreadable or partition.high_water_mark > known.high_water_mark:
+        if partition is None or partition.unreadable:
+            at_once = True
+            break
+        partitions.append(partition)
+        if not partition.settled:
+            continue
+        if partition.high_water_mark > known.high_water_mark:
             at_once = True
             break
         at_once = at_once or known.high_water_mark == UNKNOWN
-        partitions.append(partition)
     waited_for = tuple(dict.fromkeys(partitions))
     if at_once or not partitions or not session.may_wait(waited_for, len(partitions)):
         _answer_ends(session, request)
@@ -248,8 +262,8 @@ def _answer_ends(session: "TankSession", request: AwaitEndsRequest) -> None:
         partition = topic.partitions.get(known.partition)
         if partition is None:
             ends.append(ReachedEnd(topic.absence(known.partition)))
-        elif partition.unreadable:
-            ends.append(ReachedEnd(partition.refusal))
+        elif partition.unreadable or not partition.settled:
+            ends.append(ReachedEnd(partition.refusal or ErrorCode.NO_LEADER))
         else:
             ends.append(ReachedEnd(ErrorCode.NONE, partition.log.first_available, partition.high_water_mark))
     answer = AwaitEndsResponse(request_id=request.request_id, partitions=ends)
@@ -272,6 +286,10 @@ class EndsWait(Waiter):
         self.session.begin_wait(self, partitions, wait_ms)
 
     def advanced(self, partition: Partition, appended_bytes: int) -> None:
+        if partition.settled:
+            self.expired()
+
+    def settled(self, partition: Partition) -> None:
         self.expired()
 
     def lost(self, partition: Partition) -> None:
@@ -312,7 +330,7 @@ def _describe(session: "TankSession", topic: Topic) -> DescribedTopic:
         first = mark = size = UNKNOWN
         if partition is not None:
             first = partition.log.first_available
-            mark = partition.high_water_mark
+            mark = partition.high_water_mark if partition.settled and not partition.unreadable else UNKNOWN
             size = partition.log.size_bytes
         partitions.append(
             DescribedPartition(

@@ -123,6 +123,9 @@ class NextWait(FetchWait):
             self._spell_out()
             self._look(at_least)
 
+    def settled(self, partition: Partition) -> None:
+        """It waits for the next number, which is never beyond the end."""
+
     def lost(self, partition: Partition) -> None:
         self._spell_out()
         super().lost(partition)

@@ -5,6 +5,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from tank_node.metrics import OK
+from tank_node.partition import HALF
 from tank_node.sessions.outcome import error_name
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode, ProduceError
@@ -21,6 +22,10 @@ _HEADER: Final = Struct("<BII")
 _ANSWER_ID: Final = 1
 _FIRST_OWN_CODE: Final = 0x10
 _FIRST_SHARED_CODE: Final = 0xFC
+_KNOWS_LEADERS: Final = 2
+"""Clients from this version on know what to do where another broker leads."""
+_EASY_ACKS: Final = (0, HALF)
+"""Requests with these need no look at who is in sync: too few of them refuse all appends."""
 
 
 class NotAPeer(WireError):
@@ -29,21 +34,28 @@ class NotAPeer(WireError):
     reason: ClassVar[str] = "not_a_peer"
 
 
-def tank_error(error: int) -> int:
-    """The result byte for a TANK client: codes that only our own messages have become 0x02, "not stored"."""
+def tank_error(error: int, old: bool) -> int:
+    """The result byte for a TANK client: codes that only our own messages have become 0x02, "not stored",
+    and for a client of the old document those too that tell of leaders."""
+    if error == ErrorCode.OTHER_LEADER:
+        error = ErrorCode.NO_LEADER  # where it is, is told by the topology
+    if old and error == ErrorCode.NO_LEADER:
+        return ProduceError.STORAGE
     return ProduceError.STORAGE if _FIRST_OWN_CODE <= error < _FIRST_SHARED_CODE else error
 
 
 class ProduceReply:
     """The answer to a request with any number of bundles: sent when the last of them is settled."""
 
-    __slots__ = ("kind", "missing", "outcome", "request_id", "results", "session")
+    __slots__ = ("kind", "missing", "old", "outcome", "request_id", "results", "session")
 
-    def __init__(self, session: "TankSession", request_id: int, kind: int) -> None:
+    def __init__(self, session: "TankSession", request_id: int, kind: int, version: int) -> None:
         self.session = session
         self.request_id = request_id
         self.kind = kind
         """The request's message id."""
+        self.old = session.old_document = version < _KNOWS_LEADERS
+        """Whether the client is one of the old document."""
         self.outcome = OK
         """The first error among the results."""
         self.results = bytearray()
@@ -59,7 +71,7 @@ class ProduceReply:
 
     def settle(self, token: int, error: int, first: int, last: int) -> None:
         if error:
-            self.results[token] = tank_error(error)
+            self.results[token] = tank_error(error, self.old)
             name = error_name(error)
             self.session.metrics.errors["produce", name] += 1
             if self.outcome is OK:
@@ -82,7 +94,7 @@ class ProduceReply:
 def produce(session: "TankSession", payload: memoryview) -> None:
     """Appends each bundle, or answers why not: one byte for each, and one for a topic that does not exist."""
     request = ProduceRequest.decode(payload)
-    reply = ProduceReply(session, request.request_id, request.ID)
+    reply = ProduceReply(session, request.request_id, request.ID, request.client_version)
     for wanted in request.topics:
         topic = session.broker.topics.get(wanted.name)
         if topic is None:
@@ -95,8 +107,11 @@ def produce(session: "TankSession", payload: memoryview) -> None:
                 reply.settle(token, topic.absence(entry.partition), 0, 0)
                 continue
             assert isinstance(entry.bundle, memoryview)
+            if request.required_acks and not partition.has_in_sync(request.required_acks):
+                reply.settle(token, ErrorCode.NOT_ENOUGH_REPLICAS, 0, 0)
+                continue
             partition.append(entry.bundle, reply, token, timeout_ms=request.ack_timeout_ms)
-            if len(request.topics) == len(wanted.partitions) == 1:
+            if len(request.topics) == len(wanted.partitions) == 1 and request.required_acks in _EASY_ACKS:
                 session.path.learn(payload, entry.bundle, partition, request.ack_timeout_ms)
     reply.close()
 
@@ -106,7 +121,7 @@ def produce_with_numbers(session: "TankSession", payload: memoryview) -> None:
     request = ProduceWithBaseSeqNumRequest.decode(payload)
     if request.client_version >= PEER_VERSION and request.client_version != FORWARDED_VERSION:
         raise NotAPeer("this connection did not open as a replica's")
-    reply = ProduceReply(session, request.request_id, request.ID)
+    reply = ProduceReply(session, request.request_id, request.ID, request.client_version)
     for wanted in request.topics:
         topic = session.broker.topics.get(wanted.name)
         if topic is None:
@@ -117,6 +132,9 @@ def produce_with_numbers(session: "TankSession", payload: memoryview) -> None:
             partition = topic.partitions.get(entry.partition)
             if partition is None:
                 reply.settle(token, topic.absence(entry.partition), 0, 0)
+                continue
+            if request.required_acks and not partition.has_in_sync(request.required_acks):
+                reply.settle(token, ErrorCode.NOT_ENOUGH_REPLICAS, 0, 0)
                 continue
             # On the wire the number stands between length and bundle; on disk nothing does.
             batch = memoryview(bundle.as_batch(entry.bundle))

@@ -55,8 +55,8 @@ class TankSession(Session):
     """One client's conversation."""
 
     __slots__ = (
-        "asked_bytes", "broker", "bundle_bytes", "fetches", "limits", "metrics", "most", "path",
-        "wait_entries", "waits",
+        "asked_bytes", "broker", "bundle_bytes", "fetches", "limits", "metrics", "most", "old_document",
+        "path", "wait_entries", "waits",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
@@ -68,6 +68,8 @@ class TankSession(Session):
         self.bundle_bytes = self.limits.bundle_bytes
         self.path = ProducePath()
         self.fetches: ConsumePath | None = None
+        self.old_document = False
+        """Whether the client that produces here is one of the old document, which knows no leaders."""
         self.asked_bytes = 0
         """Of requests that the controller has not answered."""
         self.waits: dict[Waiter, None] = {}
@@ -135,7 +137,7 @@ class TankSession(Session):
         """Sends the answers of a run of produce requests, with this error in each; 0: none."""
         self.in_flight -= len(answers) // ANSWER_BYTES
         if error:
-            answers = failed(answers, produce.tank_error(error))
+            answers = failed(answers, produce.tank_error(error, self.old_document))
         # As `send` does.
         out = self.out
         if not out:
