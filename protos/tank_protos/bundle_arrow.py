@@ -71,6 +71,22 @@ class Part(NamedTuple):
     upper: int
 
 
+class Columns(NamedTuple):
+    """Messages in buffers as Arrow lays them out; wanted are `rows` of them from row `begin` on."""
+
+    begin: int
+    rows: int
+    # int32: where each value ends; the first number is 0, so there is one more than rows.
+    ends: Buffer
+    values: Buffer
+    # Binary, null without key; None: no message has one.
+    keys: pa.Array | None
+    # int64.
+    numbers: Buffer
+    # int64, milliseconds, at most MAX_TIMESTAMP_MS.
+    timestamps: Buffer
+
+
 def decode_arrow(
     chunks: Iterable[Chunk], *, batch_bytes: int = BATCH_BYTES, max_bytes: int = MAX_MESSAGE_SET_BYTES
 ) -> Iterator[pa.RecordBatch]:
@@ -80,6 +96,13 @@ def decode_arrow(
     int64, milliseconds, at most MAX_TIMESTAMP_MS. `max_bytes` bounds what a compressed message set may unpack
     to. Raises InvalidBundle when it comes to a bad bundle; what came before it has been yielded.
     """
+    return map(_record_batch, decode_buffers(chunks, batch_bytes=batch_bytes, max_bytes=max_bytes))
+
+
+def decode_buffers(
+    chunks: Iterable[Chunk], *, batch_bytes: int = BATCH_BYTES, max_bytes: int = MAX_MESSAGE_SET_BYTES
+) -> Iterator[Columns]:
+    """`decode_arrow` for who makes batches of another schema: what it makes its batches of."""
     gathered: list[Part] = []
     size = 0
     for chunk in chunks:
@@ -110,54 +133,65 @@ def _parts(chunk: Chunk, max_bytes: int) -> Iterator[Part]:
         yield Part(data, start, header.messages, header.sparse, first, first + header.span, lower, upper)
 
 
-def _batches(parts: list[Part], batch_bytes: int) -> Iterator[pa.RecordBatch]:
+def _batches(parts: list[Part], batch_bytes: int) -> Iterator[Columns]:
     """The parts' messages; those before a bad part come before its error."""
     if not parts:
         return
     try:
-        batch = record_batch(parts)
+        columns = gathered_columns(parts)
     except InvalidBundle:
         if len(parts) == 1:
             raise
         for part in parts:
             yield from _batches([part], batch_bytes)
         raise
-    if batch.num_rows:
-        yield from _sliced(batch, batch_bytes)
+    if columns.rows:
+        yield from _sliced(columns, batch_bytes)
 
 
-def _sliced(batch: pa.RecordBatch, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+def _sliced(columns: Columns, batch_bytes: int) -> Iterator[Columns]:
     """A bundle may unpack to far more than a batch: it is cut into slices, which copy nothing."""
     import numpy as np
 
-    count = batch.num_rows
-    offsets = np.frombuffer(batch.column("value").buffers()[1], np.int32, count + 1)
+    count, limit = columns.rows, batch_bytes * 3 // 2
+    ends = np.frombuffer(columns.ends, np.int32, count + 1)
     begin = 0
-    while begin < count:
-        limit = int(offsets[begin]) + batch_bytes * 3 // 2
-        stop = max(int(np.searchsorted(offsets, limit, side="right")) - 1, begin + 1)
-        yield batch if begin == 0 and stop == count else batch.slice(begin, stop - begin)
+    while ends[count] - ends[begin] > limit:
+        stop = max(int(np.searchsorted(ends, ends[begin] + limit, side="right")) - 1, begin + 1)
+        yield columns._replace(begin=begin, rows=stop - begin)
         begin = stop
+    if begin < count:
+        yield columns._replace(begin=begin, rows=count - begin)
 
 
-def assembled(
-    count: int, offsets: Any, values: Any, keys: pa.Array | None, numbers: Any, timestamps: Any
-) -> pa.RecordBatch:
-    """A record batch of `count` rows over these buffers, which may be longer than it needs; for both kernels.
-
-    `offsets` are int32, `numbers` and `timestamps` int64; `keys` None: no message has one.
-    """
+def _record_batch(columns: Columns) -> pa.RecordBatch:
     import pyarrow as pa
 
+    begin, rows, keys = columns.begin, columns.rows, columns.keys
     return pa.RecordBatch.from_arrays(
         [
-            pa.nulls(count, pa.binary()) if keys is None else keys,
-            pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(values)]),
-            pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(numbers)]),
-            pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(timestamps)]),
+            pa.nulls(rows, pa.binary()) if keys is None else keys.slice(begin, rows),
+            value_array(columns, pa.binary()),
+            number_array(columns.numbers, rows, begin, pa.int64()),
+            number_array(columns.timestamps, rows, begin, pa.int64()),
         ],
         ["key", "value", "offset", "timestamp"],
     )
+
+
+def value_array(columns: Columns, kind: pa.DataType) -> pa.Array:
+    """The values, as binary or as a type that is laid out like it."""
+    import pyarrow as pa
+
+    buffers = [None, pa.py_buffer(columns.ends), pa.py_buffer(columns.values)]
+    return pa.Array.from_buffers(kind, columns.rows, buffers, 0, columns.begin)
+
+
+def number_array(numbers: Buffer, rows: int, begin: int, kind: pa.DataType) -> pa.Array:
+    """So many of the numbers from `begin` on, as int64 or as a type that is laid out like it."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(numbers)], 0, begin)
 
 
 def keys_over(count: int, validity: Any, offsets: Any, data: Any) -> pa.Array:
@@ -168,10 +202,9 @@ def keys_over(count: int, validity: Any, offsets: Any, data: Any) -> pa.Array:
 
 
 @twin("arrow")
-def record_batch(parts: Sequence[Part]) -> pa.RecordBatch:
-    """The wanted messages of all parts as one record batch, with the columns of `decode_arrow`.
-
-    Raises InvalidBundle when one of the parts is bad.
+def gathered_columns(parts: Sequence[Part]) -> Columns:
+    """The wanted messages of all parts, from row 0 on; perhaps none. Raises InvalidBundle when one of the
+    parts is bad.
     """
     gathering = _Gathering()
     for part in parts:
@@ -296,18 +329,19 @@ class _Gathering:
             at += piece.size
         return values
 
-    def finish(self) -> pa.RecordBatch:
+    def finish(self) -> Columns:
         """What was gathered."""
         import pyarrow as pa
 
         np, count = self._np, self._count
         offsets = np.zeros(count + 1, dtype=np.int32)
         if not count:
-            return assembled(0, offsets, b"", None, b"", b"")
+            return Columns(0, 0, offsets.data, b"", None, b"", b"")
         np.cumsum(np.concatenate(self._lengths), out=offsets[1:])
         keys = None if self._keys is None else pa.array(self._keys, pa.binary())
         values = self._value_column(int(offsets[-1]))
-        return assembled(count, offsets, values, keys, self._number_column(), self._timestamp_column())
+        numbers, timestamps = self._number_column(), self._timestamp_column()
+        return Columns(0, count, offsets.data, values.data, keys, numbers.data, timestamps.data)
 
 
 def _cut(messages: MessageSet, begin: int, stop: int) -> MessageSet:

@@ -26,9 +26,9 @@ from pyspark_tank.positions import (
 
 DEFAULT_SERVERS = "127.0.0.1:11011"
 
-# Several of the sink's bundles (512 KiB): bundles are not cut, and more rows share what a fetch itself costs.
-# Batches of rows have a size of their own.
-DEFAULT_FETCH_BYTES = 2 * 1024 * 1024
+# Four of the sink's bundles, with what their rows carry beside 512 KiB of content: bundles are not cut, and
+# more rows share what a fetch itself costs. Batches of rows have a size of their own.
+DEFAULT_FETCH_BYTES = 2304 * 1024
 MAX_FETCH_BYTES = 64 * 1024 * 1024
 
 DEFAULT_LATEST_OFFSET_WAIT_MS = 500

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark_tank.leader_connection import LeaderConnection
     from tank_client.model import FetchedChunk
     from tank_client.sync import Client
+    from tank_protos.bundle_arrow import Columns
 
 logger = logging.getLogger("pyspark_tank")
 
@@ -99,9 +100,11 @@ class _Fetcher:
         self._messages = messages
         # None: nothing was asked for, the client fetches.
         self._leader: LeaderConnection | None = None
+        # The largest bundle of the last chunk, as it lies there; 0: not known.
+        self._bundle_bytes = 0
 
     def batches(self, fill: _Filler) -> Iterator[pa.RecordBatch]:
-        from tank_protos.bundle_arrow import Chunk, decode_arrow
+        from tank_protos.bundle_arrow import Chunk, decode_buffers
 
         end = self._messages.end
         offset = self._messages.start
@@ -120,7 +123,8 @@ class _Fetcher:
                 self._ask(offset)
             if not isinstance(fetched, int):
                 # One at a time: of what is decoded there is never more than a batch.
-                yield from map(fill.batch, decode_arrow([Chunk(fetched.base, fetched.chunk, begin, end - 1)]))
+                wanted = Chunk(fetched.base, fetched.chunk, begin, end - 1)
+                yield from map(fill.batch, decode_buffers([wanted]))
             if offset >= end:
                 return
 
@@ -143,11 +147,16 @@ class _Fetcher:
             if self._leader is None:
                 address, server = self._client.leader(part.topic, part.partition)
                 self._leader = LeaderConnection(address, server, self._client.settings)
-            self._leader.ask(
-                Want(part.topic, part.partition, offset, self._options.fetch_bytes), FETCH_WAIT_MS
-            )
+            self._leader.ask(Want(part.topic, part.partition, offset, self._fetch_bytes()), FETCH_WAIT_MS)
         except (OSError, TankError):
             self.close()
+
+    def _fetch_bytes(self) -> int:
+        """For so many whole bundles as fit into `fetchBytes`: the broker cuts a chunk anywhere, and what came
+        of its last bundle comes again with the next one.
+        """
+        most = self._options.fetch_bytes
+        return most - most % self._bundle_bytes if 0 < self._bundle_bytes <= most else most
 
     def _fetch(self, offset: int) -> FetchedChunk | int:
         """A chunk; or the offset to go on from where the broker has not got this one any more."""
@@ -181,9 +190,12 @@ class _Fetcher:
         still to come. Raises InvalidBundle.
         """
         from tank_protos.bundle import bundles, read_header
+        from tank_protos.varint import MAX_BYTES
 
         number = fetched.base if len(fetched.chunk) else offset
+        self._bundle_bytes = 0
         for bundle in bundles(fetched.chunk):
+            self._bundle_bytes = max(self._bundle_bytes, MAX_BYTES + len(bundle))
             header = read_header(bundle)
             first = header.first if header.sparse else number
             if first >= self._messages.end:
@@ -209,64 +221,98 @@ class _Fetcher:
 
 
 class _Filler:
-    """Makes the query's columns out of a decoded batch."""
+    """Makes the query's columns out of decoded messages.
+
+    Every call into Arrow counts: behind each megabyte that went through the processor's cache, the code and
+    the objects of a call are cold, and it takes many times what it takes in a loop of its own.
+    """
 
     def __init__(
         self, schema: StructType, layout: Layout, options: SourceOptions, messages: OffsetRange
     ) -> None:
+        import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from pyspark_tank.json_values import JsonDecoder
 
-        self._layout = layout
-        self._constants: dict[str, object] = {
-            "topic": messages.topic,
-            "partition": messages.partition,
-            "timestampType": CREATE_TIME,
-        }
-        self._kept: dict[str, pa.Array] = {}
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC")
         self._json: JsonDecoder | None = None
         if layout.flat:
             self._json = JsonDecoder(self._arrow_schema, options.parse_mode)
         elif layout.json_column is not None:
             kind = self._arrow_schema.field(layout.json_column).type
-            import pyarrow as pa
-
             self._json = JsonDecoder(pa.schema(list(kind)), options.parse_mode)
+        # What makes each of the columns; None: the JSON objects' fields are the columns.
+        self._makers: list[Callable[[Columns], pa.Array]] | None = None
+        if not layout.flat:
+            self._makers = [
+                self._maker(name, self._arrow_schema.field(name).type, messages) for name in layout.names
+            ]
 
-    def batch(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
-        """`decoded` has key, value, offset, timestamp (milliseconds); what comes out has Spark's schema."""
+    def batch(self, columns: Columns) -> pa.RecordBatch:
+        """Of Spark's schema."""
         import pyarrow as pa
 
-        if self._layout.flat:
+        if self._makers is None:
             assert self._json is not None
-            content = self._json.decode(decoded.column("value"))
-            columns = content.flatten()
+            made = self._json.decode(self._binary(columns)).flatten()
         else:
-            columns = [self._column(name, decoded) for name in self._layout.names]
-        return pa.RecordBatch.from_arrays(columns, schema=self._arrow_schema)
+            made = [make(columns) for make in self._makers]
+        return pa.RecordBatch.from_arrays(made, schema=self._arrow_schema)
 
-    def _column(self, name: str, decoded: pa.RecordBatch) -> pa.Array:
-        import pyarrow as pa
-        import pyarrow.compute as pc
+    def _maker(self, name: str, kind: pa.DataType, messages: OffsetRange) -> Callable[[Columns], pa.Array]:
+        """What makes the column `name`."""
+        import numpy as np
 
-        kind = self._arrow_schema.field(name).type
-        if name in self._constants:
-            return self._constant(name, kind, decoded.num_rows)
-        column = decoded.column(name)
-        if name == "value" and self._json is not None:
-            return self._json.decode(column)
+        from tank_protos.bundle_arrow import number_array, value_array
+
+        json = self._json
+        if name == "value":
+            if json is not None:
+                return lambda columns: json.decode(self._binary(columns))
+            return lambda columns: value_array(columns, kind)
+        if name == "offset":
+            return lambda columns: number_array(columns.numbers, columns.rows, columns.begin, kind)
         if name == "timestamp":  # milliseconds to microseconds
-            column = pc.multiply(column, 1000).view(pa.timestamp("us", tz="UTC"))
-        # Arrow copies even where it has nothing to change.
-        return column if column.type == kind else column.cast(kind)
 
-    def _constant(self, name: str, kind: pa.DataType, rows: int) -> pa.Array:
-        """A column that is the same in every row: a slice of one that is kept."""
+            def timestamps(columns: Columns) -> pa.Array:
+                wanted = np.frombuffer(columns.timestamps, np.int64, columns.rows, 8 * columns.begin)
+                return number_array((wanted * 1000).data, columns.rows, 0, kind)
+
+            return timestamps
+        constants = {"topic": messages.topic, "partition": messages.partition, "timestampType": CREATE_TIME}
+        same = _Constant(constants.get(name), kind)
+        if name == "key":
+            return lambda columns: (
+                same(columns) if columns.keys is None else columns.keys.slice(columns.begin, columns.rows)
+            )
+        return same
+
+    @staticmethod
+    def _binary(columns: Columns) -> pa.Array:
         import pyarrow as pa
 
-        kept = self._kept.get(name)
-        if kept is None or len(kept) < rows:
-            kept = self._kept[name] = pa.repeat(pa.scalar(self._constants[name], kind), rows)
-        return kept.slice(0, rows)
+        from tank_protos.bundle_arrow import value_array
+
+        return value_array(columns, pa.binary())
+
+
+class _Constant:
+    """A column that is the same in every row: kept, or a slice of what is kept."""
+
+    def __init__(self, value: object, kind: pa.DataType) -> None:
+        self._value = value
+        self._kind = kind
+        self._longest: pa.Array | None = None
+        self._last: pa.Array | None = None
+
+    def __call__(self, columns: Columns) -> pa.Array:
+        import pyarrow as pa
+
+        rows = columns.rows
+        if self._last is not None and len(self._last) == rows:
+            return self._last
+        if self._longest is None or len(self._longest) < rows:
+            self._longest = pa.repeat(pa.scalar(self._value, self._kind), rows)
+        self._last = self._longest.slice(0, rows)
+        return self._last

@@ -16,7 +16,7 @@ from tests.fuzz.random_bundles import exact
 TWINNED: Final = (bundle, bundle_arrow, bundle_cut, produce_run)
 """Importing them puts all pairs into `kernel.PAIRS`."""
 
-ELSEWHERE: Final = frozenset(("record_batch",))
+ELSEWHERE: Final = frozenset(("gathered_columns",))
 """Twins that other targets try, each against a reader of its own: run those under both kernels."""
 
 _ODD_SHARE: Final = 0.2

@@ -1,4 +1,4 @@
-"""Message sets to record batches, compiled and plain: one batch, one refusal, on good bytes and bad."""
+"""Message sets to Arrow's buffers, compiled and plain: one outcome, one refusal, on good bytes and bad."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tank_protos import kernel
 from tank_protos.bundle import MAX_SEQUENCE_NUMBER, Codec, encode, read_header
-from tank_protos.bundle_arrow import Part, record_batch
+from tank_protos.bundle_arrow import Columns, Part, gathered_columns, number_array, value_array
 from tank_protos.bundle_decode import unpacked
 from tank_protos.errors import InvalidBundle
 from tests.support.bundle_shapes import shapes
@@ -22,18 +22,25 @@ pytestmark = pytest.mark.skipif(
 BOUNDS = st.integers(0, 60) | st.just(MAX_SEQUENCE_NUMBER)
 
 
-def outcome(make: Callable[..., pa.RecordBatch], parts: list[Part]) -> object:
+def outcome(make: Callable[..., Columns], parts: list[Part]) -> object:
     try:
-        batch = make(parts)
+        columns = make(parts)
     except InvalidBundle as error:
         return str(error)
-    batch.validate(full=True)
-    return batch.to_pydict()
+    keys = pa.nulls(columns.rows, pa.binary()) if columns.keys is None else columns.keys
+    arrays = [keys, value_array(columns, pa.binary())]
+    for numbers in (columns.numbers, columns.timestamps):
+        arrays.append(number_array(numbers, columns.rows, 0, pa.int64()))
+    for array in arrays:
+        array.validate(full=True)
+    assert columns.begin == 0
+    names = ("key", "value", "offset", "timestamp")
+    return {name: array.to_pylist() for name, array in zip(names, arrays, strict=True)}
 
 
 def agree(parts: list[Part]) -> object:
     """What both make of these parts."""
-    [pair] = [pair for pair in kernel.PAIRS if pair.plain.__name__ == record_batch.__name__]
+    [pair] = [pair for pair in kernel.PAIRS if pair.plain.__name__ == gathered_columns.__name__]
     compiled, plain = outcome(pair.compiled, parts), outcome(pair.plain, parts)
     assert compiled == plain
     return compiled

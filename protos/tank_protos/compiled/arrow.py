@@ -1,4 +1,4 @@
-"""The compiled twin of `tank_protos.bundle_arrow.record_batch`: message sets straight into Arrow's buffers.
+"""The compiled twin of `bundle_arrow.gathered_columns`: message sets straight into buffers as Arrow has them.
 
 Every message is checked before it is written, and no more messages are taken of a set than its header says:
 the buffers are made for those, and for all bytes of the sets. What is not good goes to the plain function,
@@ -22,7 +22,7 @@ from cython.cimports.tank_protos.compiled.bundle_walk import (
     read_message,
 )
 
-from tank_protos.bundle_arrow import MAX_TIMESTAMP_MS, assembled, keys_over
+from tank_protos.bundle_arrow import MAX_TIMESTAMP_MS, Columns, keys_over
 from tank_protos.bundle_header import MAX_KEY_BYTES
 
 if not cython.compiled:
@@ -141,8 +141,8 @@ def take_part(rows: cython.pointer[Rows], part: Any) -> cython.int:
     return good
 
 
-def record_batch(parts: Sequence[tuple]) -> Any:
-    """The wanted messages of all parts as one record batch. Raises InvalidBundle."""
+def gathered_columns(parts: Sequence[tuple]) -> Any:
+    """The wanted messages of all parts. Raises InvalidBundle."""
     rows: Rows
     before: Rows
     size: cython.Py_ssize_t = 0
@@ -182,8 +182,8 @@ def record_batch(parts: Sequence[tuple]) -> Any:
             memset(rows.key_ends, 0, 4 * (rows.count + 1))
             good = take_part(cython.address(rows), part)
         if good == 0:
-            return PLAIN["record_batch"](parts)
+            return PLAIN["gathered_columns"](parts)
     column: object = None
     if rows.keys != cython.NULL:
         column = keys_over(rows.count, validity, key_ends, keys)
-    return assembled(rows.count, ends, values, column, numbers, timestamps)
+    return Columns(0, rows.count, ends, values, column, numbers, timestamps)
