@@ -69,7 +69,8 @@ class ProducerSettings:
     """Only without idempotence: send a bundle again when its outcome is unknown, at the risk of storing it
     twice."""
     compression: bool | None = None
-    """True: snappy always; False: never; None: as TANK's own client, from 512 messages or 1 KiB on."""
+    """True: snappy always; False: never; None: as TANK's own client, from 512 messages or 1 KiB on, unless a
+    sample of a larger bundle does not shrink."""
     partitioner: str = "crc32c"
     """`crc32c` or `murmur2` (Kafka's), see `tank_client.partitioner`."""
 

@@ -1,5 +1,7 @@
 """Bundles: the worked examples, the captures of the C++ broker, every shape there and back."""
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -209,6 +211,27 @@ def test_a_codec_that_is_asked_for_is_used_when_it_helps() -> None:
     assert read_header(encode([b"x" * 100], timestamps=0, codec=Codec.SNAPPY)).codec is Codec.SNAPPY
     # Nothing is won here, and a reader would pay for it.
     assert read_header(encode([bytes(range(256))], timestamps=0, codec=Codec.SNAPPY)).codec is Codec.NONE
+
+
+def test_what_a_sample_says_will_not_shrink_is_left_plain() -> None:
+    """What would shrink lies between the slices. Where a codec is asked for, the whole set is tried."""
+    chance = Random(1)
+    values = [chance.randbytes(100) for _ in range(1000)]
+    values[50:250] = [b"shrinks " * 12] * 200
+    assert read_header(encode(values, timestamps=0)).codec is Codec.NONE
+    assert read_header(encode(values, timestamps=0, codec=Codec.SNAPPY)).codec is Codec.SNAPPY
+    # Of so few bytes no sample is taken.
+    assert read_header(encode(values[:60], timestamps=0)).codec is Codec.SNAPPY
+
+
+@pytest.mark.parametrize("where", [slice(0, 100), slice(300, 400), slice(900, 1000)])
+def test_a_sample_is_taken_all_over_the_set(where: slice) -> None:
+    """A tenth of the messages shrink, at its beginning, within, or at its end."""
+    chance = Random(2)
+    values = [chance.randbytes(100) for _ in range(1000)]
+    values[where] = [b"shrinks " * 12] * 100
+    assert read_header(encode(values, timestamps=0)).codec is Codec.SNAPPY
+    assert read_header(encode([chance.randbytes(100) for _ in range(1000)], timestamps=0)).codec is Codec.NONE
 
 
 def test_a_set_too_large_to_be_unpacked_is_not_packed(monkeypatch: pytest.MonkeyPatch) -> None:

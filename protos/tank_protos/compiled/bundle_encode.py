@@ -250,7 +250,7 @@ def bundle_of(rows: Rows, asked: cython.int) -> bytes:
     if before != 0:
         memcpy(to, PyBytes_AS_STRING(head), before)
     rows.write(to + before)
-    return finish(head, bundle, 1) if packed else bundle
+    return finish(head, bundle, 1, sampled=asked < 0) if packed else bundle
 
 
 @cython.cfunc
