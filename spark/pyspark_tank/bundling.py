@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark_tank.errors import SinkError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # Topics that one task may write to: each costs a question to the broker and a bundle in memory.
 MAX_TOPICS = 10_000
+# Rows that go to one partition are taken as a slice of their batch where so many do on the average.
+LEAST_RUN = 64
 
 
 class TopicPartition(NamedTuple):
@@ -106,8 +109,20 @@ class _Pending:
 
     def __init__(self) -> None:
         self.values: list[bytes] = []
-        self.keys: list[bytes | None] = []
+        # None as long as no row had one; else as many as values.
+        self.keys: list[bytes | None] | None = None
         self.size = 0
+
+    def add(self, values: list[bytes], keys: list[bytes | None] | None, size: int) -> None:
+        """Rows behind the others; `size` is what their keys and values take."""
+        if keys is not None:
+            if self.keys is None:
+                self.keys = [None] * len(self.values)
+            self.keys += keys
+        elif self.keys is not None:
+            self.keys += [None] * len(values)
+        self.values += values
+        self.size += size
 
 
 class Bundler:
@@ -140,7 +155,8 @@ class Bundler:
             return
         values = _binary(batch, "value")
         assert values is not None
-        values = values.fill_null(b"")  # the format has no null
+        if values.null_count:
+            values = values.fill_null(b"")  # the format has no null
         keys = _binary(batch, "key")
         for topic, rows in self._by_topic(batch):
             part = batch if rows is None else batch.take(pa.array(rows))
@@ -201,6 +217,14 @@ class Bundler:
         import numpy as np
         import pyarrow as pa
 
+        # Rows without keys come in runs: slices copy nothing.
+        begins = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist()]
+        if len(begins) <= len(partitions) // LEAST_RUN + 1:
+            for begin, end in pairwise([*begins, len(partitions)]):
+                where = TopicPartition(topic, int(partitions[begin]))
+                part = slice(begin, end)
+                yield from self._fill(where, values[part], None if keys is None else keys[part])
+            return
         for partition in np.unique(partitions).tolist():
             rows = pa.array(np.flatnonzero(partitions == partition))
             where = TopicPartition(topic, partition)
@@ -214,7 +238,7 @@ class Bundler:
 
         pending = self._pending.setdefault(where, _Pending())
         sizes = pc.binary_length(values).to_numpy().astype(np.int64)
-        names: list[bytes | None] = [None] * len(values)
+        names: list[bytes | None] | None = None
         if keys is not None and keys.null_count < len(keys):
             sizes += pc.fill_null(pc.binary_length(keys), 0).to_numpy()
             names = [key or None for key in keys.to_pylist()]
@@ -228,17 +252,18 @@ class Bundler:
             if not pending.values:
                 stop = max(stop, begin + 1)
             if stop > begin:
-                pending.values += contents[begin:stop]
-                pending.keys += names[begin:stop]
-                pending.size += int(ends[stop - 1]) - before
+                names_of_part = None if names is None else names[begin:stop]
+                pending.add(contents[begin:stop], names_of_part, int(ends[stop - 1]) - before)
                 begin = stop
             if begin < len(contents):
                 yield where, self._rows(pending)
                 pending = self._pending[where] = _Pending()
 
     def _rows(self, pending: _Pending) -> Rows:
-        keyed = any(key is not None for key in pending.keys)
-        return Rows(pending.values, pending.keys if keyed else None, self._now_ms())
+        keys = pending.keys
+        if keys is not None and not any(keys):  # empty ones
+            keys = None
+        return Rows(pending.values, keys, self._now_ms())
 
 
 def _binary(batch: pa.RecordBatch, name: str) -> pa.Array | None:
@@ -248,6 +273,7 @@ def _binary(batch: pa.RecordBatch, name: str) -> pa.Array | None:
     if name not in batch.schema.names:
         return None
     column = batch.column(name)
-    if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
-        return column.cast(pa.large_binary())
-    return column.cast(pa.binary())
+    large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    wanted = pa.large_binary() if large else pa.binary()
+    # Arrow copies even where it has nothing to change.
+    return column if column.type == wanted else column.cast(wanted)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark_tank.bundling import Bundler, KeyPartitioner, Rows, TopicPartition
 from pyspark_tank.errors import SinkError
+from pyspark_tank.leader_connection import LeaderConnection
 from pyspark_tank.options import Compression, SinkOptions
 from pyspark_tank.writer import WriteIdentity, Written
+from tank_client.data_operations import to_store
+from tank_client.errors import OutOfOrderSequence, TankError
+from tank_protos.errors import WireError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tank_client.model import Address
     from tank_client.sync import Client
 
-# Bundles encoded and not yet acknowledged, all partitions together: enough to encode while the broker
-# writes, few enough that a task holds a few MB.
+# Bundles sent and not yet acknowledged, all partitions together: enough to encode while the broker writes,
+# few enough that a task holds a few MB.
 MAX_WAITING_BUNDLES = 4
 SEQUENCES = 2**31  # a producer's sequence numbers go round at this
 
@@ -27,9 +31,13 @@ SEQUENCES = 2**31  # a producer's sequence numbers go round at this
 class _Sending(NamedTuple):
     """A bundle on its way."""
 
-    answer: Future[Any]
     where: TopicPartition
-    rows: int
+    rows: Rows
+    bundle: bytes
+    sequence: int
+    # Where its acknowledgement comes, and under which number; None: nowhere, it could not be sent.
+    leader: LeaderConnection | None
+    number: int
 
 
 def deliver(batches: Iterator[pa.RecordBatch], options: SinkOptions, identity: WriteIdentity) -> Written:
@@ -38,20 +46,24 @@ def deliver(batches: Iterator[pa.RecordBatch], options: SinkOptions, identity: W
     """
     from tank_client.sync import Client
 
-    with Client(options.servers) as client, ThreadPoolExecutor(1, "tank-produce") as sender:
-        return _Delivery(client, sender, options, identity).run(batches)
+    with Client(options.servers) as client, closing(_Delivery(client, options, identity)) as delivery:
+        return delivery.run(batches)
 
 
 class _Delivery:
-    def __init__(
-        self, client: Client, sender: ThreadPoolExecutor, options: SinkOptions, identity: WriteIdentity
-    ) -> None:
+    """Bundles go to the leaders over connections of the task's own, several under way. What goes wrong there
+    goes wrong for all that is under way: the client then sends it again, one bundle after the other, and the
+    broker knows what it has by its number.
+    """
+
+    def __init__(self, client: Client, options: SinkOptions, identity: WriteIdentity) -> None:
         self._client = client
-        self._sender = sender
         self._options = options
         self._identity = identity
         self._producer_id = 0  # asked for with the first bundle: many tasks have nothing to write
         self._sequences: dict[TopicPartition, int] = {}
+        self._leaders: dict[Address, LeaderConnection] = {}
+        self._leader_of: dict[TopicPartition, LeaderConnection] = {}
         self._waiting: deque[_Sending] = deque()
         self._rows = 0
         self._bundles = 0
@@ -88,9 +100,36 @@ class _Delivery:
         self._sequences[where] = (sequence + len(rows.values)) % SEQUENCES
         while len(self._waiting) >= MAX_WAITING_BUNDLES:
             self._confirm()
-        # One thread sends, so the bundles of a partition arrive in the order of their sequences.
-        answer = self._sender.submit(self._produce, where, rows, bundle, sequence)
-        self._waiting.append(_Sending(answer, where, len(rows.values)))
+        try:
+            leader = self._leader(where)
+            number = leader.send(
+                to_store(where.topic, where.partition, bundle, **self._marks(rows, sequence))
+            )
+        except (OSError, TankError):
+            leader, number = None, 0
+        self._waiting.append(_Sending(where, rows, bundle, sequence, leader, number))
+        if leader is None:
+            self._send_again()
+
+    def _leader(self, where: TopicPartition) -> LeaderConnection:
+        """The connection for all bundles of a partition: they arrive in the order of their sequences."""
+        leader = self._leader_of.get(where)
+        if leader is None:
+            address, server = self._client.leader(*where)
+            leader = self._leaders.get(address)
+            if leader is None:
+                leader = self._leaders[address] = LeaderConnection(address, server, self._client.settings)
+            self._leader_of[where] = leader
+        return leader
+
+    def _marks(self, rows: Rows, sequence: int) -> dict[str, int]:
+        """What makes a repeat recognizable."""
+        return {
+            "producer_id": self._producer_id,
+            "producer_epoch": self._identity.epoch,
+            "sequence": sequence,
+            "max_timestamp_ms": rows.timestamp_ms,
+        }
 
     def _encode(self, where: TopicPartition, rows: Rows) -> bytes:
         from tank_protos.bundle import Codec, encode
@@ -109,18 +148,9 @@ class _Delivery:
         changed since): then the end of what it wrote can lie within this bundle, which the broker refuses
         whole. Halved until it lies between two pieces, the one is a repeat and the other is new.
         """
-        from tank_client.errors import OutOfOrderSequence
-
         try:
-            self._client.produce_bundle(
-                where.topic,
-                where.partition,
-                bundle,
-                producer_id=self._producer_id,
-                producer_epoch=self._identity.epoch,
-                sequence=sequence,
-                max_timestamp_ms=rows.timestamp_ms,
-            )
+            marks = self._marks(rows, sequence)
+            self._client.produce_bundle(where.topic, where.partition, bundle, **marks)
         except OutOfOrderSequence:
             if len(rows.values) == 1:
                 raise
@@ -128,15 +158,38 @@ class _Delivery:
                 self._produce(where, piece, self._encode(where, piece), (sequence + offset) % SEQUENCES)
 
     def _confirm(self) -> None:
-        sending = self._waiting.popleft()
+        """Waits for the oldest bundle's acknowledgement."""
+        sending = self._waiting[0]
+        assert sending.leader is not None
         try:
+            sending.leader.confirm(sending.number)
+        except (OSError, TankError, WireError):
+            self._send_again()
+        else:
+            self._written()
+
+    def _send_again(self) -> None:
+        """All that is under way, by the client. What waits behind a failure is not sent: it would be out of
+        order.
+        """
+        self.close()
+        while self._waiting:
+            sending = self._waiting[0]
             with self._explained(sending.where):
-                sending.answer.result()
-        except BaseException:
-            self._drop()
-            raise
-        self._rows += sending.rows
+                self._produce(sending.where, sending.rows, sending.bundle, sending.sequence)
+            self._written()
+
+    def _written(self) -> None:
+        """The oldest bundle under way is acknowledged."""
+        self._rows += len(self._waiting.popleft().rows.values)
         self._bundles += 1
+
+    def close(self) -> None:
+        """Ends the connections to the leaders."""
+        for leader in self._leaders.values():
+            leader.close()
+        self._leaders.clear()
+        self._leader_of.clear()
 
     @contextmanager
     def _explained(self, where: TopicPartition) -> Iterator[None]:
@@ -159,9 +212,3 @@ class _Delivery:
                 f"{where.partition}, so repeats can't be told from new messages: look at what the topic "
                 f"holds, then begin with a new checkpoint at startingOffsets of your choice [{gap}]"
             ) from gap
-
-    def _drop(self) -> None:
-        """What waits behind a failure is not sent: it would be out of order."""
-        for sending in self._waiting:
-            sending.answer.cancel()
-        self._waiting.clear()

@@ -1,41 +1,57 @@
-"""A task's own connection to the leader of the partition that it reads. Runs in Spark's workers.
+"""A task's own connection to a broker: to read a partition that it leads, or to write some. Runs in Spark's
+workers.
 
-`tank_client` finds the leader, follows it when it moves, and asks again; this only fetches from it, in the
-thread that decodes and into memory that is used again for each chunk: at rates where a row costs less than a
-microsecond, handing chunks from thread to thread costs more than reading them. Whatever is not a chunk ends
-the connection, and the caller goes back to the client.
+`tank_client` finds the leader, follows it when it moves, and asks again; this only fetches from it and writes
+to it, in the thread that works on the rows, into memory that is used again for each chunk and out of that in
+which a bundle lies: at rates where a row costs less than a microsecond, handing chunks from thread to thread
+costs more than reading them. Whatever is not the answer that was hoped for ends the connection, and the
+caller goes back to the client.
 """
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tank_client.data_operations import Want, consume_request, read_consume
+from tank_client.data_operations import (
+    BundleToStore,
+    Want,
+    consume_request,
+    produce_request,
+    read_consume,
+    read_produce,
+)
 from tank_client.errors import ProtocolViolation, TankError
 from tank_protos.framing import HEADER_BYTES, frame
 from tank_protos.generated.tank import ConsumeResponse, Ping
 
 if TYPE_CHECKING:
+    from tank_client.connection import Answer, Request
     from tank_client.model import Address, Features, FetchedChunk
     from tank_client.settings import ClientSettings
+    from tank_protos.wire import Buffer
 
 _HEADER = Struct("<BI")
 _FIRST_BYTES = 64 * 1024
 
 
 class LeaderConnection:
-    """Fetches one after the other. Raises OSError when the connection is lost, WireError and TankError when
-    what comes is no chunk; it is of no use then but to be closed.
+    """Fetches one after the other, or writes with several under way; not both. Raises OSError when the
+    connection is lost, WireError and TankError when what comes is not what was asked for; it is of no use
+    then but to be closed.
     """
 
     def __init__(self, address: Address, server: Features, settings: ClientSettings) -> None:
         self._server = server
         self._settings = settings
-        # Invariant: at most one request waits for its answer.
+        # Invariant: at most one fetch waits for its answer.
         self._asked: Want | None = None
         self._request_id = 0
+        # Bundles by request whose answers have not been read, and answers that nobody has asked for yet.
+        self._sent: dict[int, tuple[BundleToStore, type[Answer]]] = {}
+        self._stored: set[int] = set()
         # The chunk that was handed out last lies in it. Grows with the bytes that come.
         self._buffer = memoryview(bytearray(_FIRST_BYTES))
         self._socket = socket.create_connection(
@@ -47,34 +63,73 @@ class LeaderConnection:
         """Sends the request; what comes waits in the socket until `answer`."""
         assert self._asked is None
         request = consume_request(self._server, [want], max_wait_ms, 0, self._settings.client_id)
-        self._request_id = request.request_id = self._request_id % 0xFFFF_FFFF + 1
-        self._socket.settimeout((self._settings.attempt_timeout_ms + max_wait_ms) / 1000)
-        self._socket.sendall(b"".join(frame(request.ID, request.encode())))
+        self._request(request, max_wait_ms)
         self._asked = want
 
     def answer(self) -> FetchedChunk:
         """The chunk that was asked for. It is overwritten by the next answer."""
         asked, self._asked = self._asked, None
         assert asked is not None
-        while True:
-            message_id, payload = self._frame()
-            if message_id != Ping.ID:
-                break
-        if message_id != ConsumeResponse.ID:
-            raise ProtocolViolation(f"an answer {message_id:#04x} to a fetch")
-        response = ConsumeResponse.decode(payload)
-        if response.request_id != self._request_id:
-            raise ProtocolViolation(
-                f"an answer to request {response.request_id} instead of {self._request_id}"
-            )
+        response = self._response({self._request_id: ConsumeResponse})
         result = read_consume(response, [asked])[0].result
         if isinstance(result, TankError):
             raise result
         return result
 
+    def send(self, bundle: BundleToStore) -> int:
+        """Sends a bundle; the number is for `confirm`."""
+        request, answer = produce_request(self._server, bundle, self._settings.client_id)
+        number = self._request(request, bundle.ack_timeout_ms)
+        self._sent[number] = bundle, answer
+        return number
+
+    def confirm(self, number: int) -> None:
+        """Returns when the bundle is stored. Once for each that was sent, in any order."""
+        while number not in self._stored:
+            response = self._response({number: answer for number, (_, answer) in self._sent.items()})
+            bundle, _ = self._sent.pop(response.request_id)
+            result = read_produce(response, bundle)
+            if isinstance(result, TankError):
+                raise result
+            self._stored.add(response.request_id)
+        self._stored.remove(number)
+
     def close(self) -> None:
         """Ends the connection."""
         self._socket.close()
+
+    def _request(self, request: Request, wait_ms: int) -> int:
+        """Sends it under a new number."""
+        self._request_id = request.request_id = self._request_id % 0xFFFF_FFFF + 1
+        self._socket.settimeout((self._settings.attempt_timeout_ms + wait_ms) / 1000)
+        self._send(frame(request.ID, request.encode()))
+        return self._request_id
+
+    def _send(self, buffers: Sequence[Buffer]) -> None:
+        """All bytes, out of the memory in which they lie."""
+        left = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
+        while left:
+            sent = self._socket.sendmsg(left)
+            while left and sent >= len(left[0]):
+                sent -= len(left.pop(0))
+            if sent:
+                left[0] = left[0][sent:]
+
+    def _response(self, awaited: dict[int, type[Answer]]) -> Any:
+        """The next answer, to one of these requests."""
+        while True:
+            message_id, payload = self._frame()
+            if message_id != Ping.ID:
+                break
+        kind = next(iter(awaited.values()))
+        if message_id != kind.ID:
+            raise ProtocolViolation(f"an answer {message_id:#04x} instead of {kind.ID:#04x}")
+        response: Any = kind.decode(payload)
+        if response.request_id not in awaited:
+            raise ProtocolViolation(
+                f"an answer to request {response.request_id} instead of {', '.join(map(str, awaited))}"
+            )
+        return response
 
     def _frame(self) -> tuple[int, memoryview]:
         self._receive(HEADER_BYTES)

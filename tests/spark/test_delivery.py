@@ -18,6 +18,7 @@ from pyspark_tank.writer import EPOCHS, WriteIdentity
 if TYPE_CHECKING:
     from tests.spark.conftest import NewTopic
     from tests.spark.topics import Topic
+    from tests.support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.integration
 
@@ -90,16 +91,48 @@ def test_bundles_that_the_broker_never_got_are_missed(
 
     topic = new_topic()
     sent: Iterator[int] = iter(range(100))
-    original = delivery._Delivery._produce
+    original = delivery._Delivery._send
 
-    def lose_the_second(self, where, rows, bundle, sequence):  # type: ignore[no-untyped-def]
-        if next(sent) != 1:
-            original(self, where, rows, bundle, sequence)
+    def lose_the_second(self, where, rows):  # type: ignore[no-untyped-def]
+        if next(sent) == 1:
+            self._sequences[where] += len(rows.values)
+        else:
+            original(self, where, rows)
 
-    monkeypatch.setattr(delivery._Delivery, "_produce", lose_the_second)
+    monkeypatch.setattr(delivery._Delivery, "_send", lose_the_second)
     with pytest.raises(
         SinkError,
         match=rf"query query-{topic.name}, to topic '{topic.name}'.*task 0.*partition 0.*new checkpoint",
     ):
         write(topic, 30)
     assert [int(message.value) for message in topic.messages()] == list(range(7))
+
+
+def test_a_task_writes_on_when_its_broker_was_started_again(
+    new_topic: NewTopic, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bundles are under way when it dies; each of them is there once, in order."""
+    from pyspark_tank import delivery
+
+    topic = new_topic(settings={"flush": "disk"})
+    sent: Iterator[int] = iter(range(1000))
+    original = delivery._Delivery._send
+
+    def with_an_accident(self, where, rows):  # type: ignore[no-untyped-def]
+        original(self, where, rows)
+        if next(sent) == 20:
+            assert len(self._waiting) == delivery.MAX_WAITING_BUNDLES
+            broker.kill()
+            broker.start()
+
+    monkeypatch.setattr(delivery._Delivery, "_send", with_an_accident)
+    write(topic, 300)
+    assert [int(message.value) for message in topic.messages()] == list(range(300))
+
+
+def test_a_refusal_of_the_first_bundle_keeps_those_behind_it_from_being_stored(new_topic: NewTopic) -> None:
+    """Several are under way when the first turns out to end within what an earlier run wrote."""
+    topic = new_topic()
+    write(topic, 10, bundle_rows=10)
+    write(topic, 200, bundle_rows=14)
+    assert [int(message.value) for message in topic.messages()] == list(range(200))

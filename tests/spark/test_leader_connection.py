@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
+import pyarrow as pa
 import pytest
 
 from pyspark_tank.leader_connection import LeaderConnection
@@ -18,7 +19,8 @@ from tank_client.errors import OutOfBounds, ProtocolViolation
 from tank_client.model import Address, Features
 from tank_client.settings import ClientSettings
 from tank_client.sync import Client
-from tank_protos.bundle import as_batch, encode
+from tank_protos.bundle import Codec, as_batch, encode
+from tank_protos.bundle_arrow import Columns, value_array
 from tank_protos.errors import WireError
 from tank_protos.framing import frame
 from tank_protos.generated.tank import ConsumeResponse, FetchedPartition, FetchedTopic, Ping
@@ -103,14 +105,17 @@ def test_whatever_is_no_chunk_raises(served: Served, stream: bytes, error: type[
         connection.answer()
 
 
+class JustValues:
+    """Makes no batches for Spark: what comes is enough."""
+
+    def batch(self, columns: Columns) -> pa.Array:
+        return value_array(columns, pa.binary())
+
+
 def test_a_task_reads_on_when_its_broker_was_started_again(
     new_topic: NewTopic, broker: BrokerProcess
 ) -> None:
     from pyspark_tank.reader import _Fetcher
-
-    class AsIs:
-        def batch(self, decoded: object) -> object:
-            return decoded
 
     topic = new_topic()
     values = [os.urandom(500) for _ in range(400)]
@@ -123,13 +128,55 @@ def test_a_task_reads_on_when_its_broker_was_started_again(
     with Client(broker.address) as client:
         fetcher = _Fetcher(client, options, OffsetRange(topic.name, 0, 1, 401))
         with closing(fetcher):
-            for turn, batch in enumerate(fetcher.batches(AsIs())):  # type: ignore[arg-type]
-                found += batch.column("value").to_pylist()
+            for turn, values_of_batch in enumerate(fetcher.batches(JustValues())):  # type: ignore[arg-type]
+                found += values_of_batch.to_pylist()
                 if turn == 3:
                     assert fetcher._leader is not None
                     broker.kill()
                     broker.start()
     assert found == values
+
+
+def test_a_task_asks_for_whole_bundles(new_topic: NewTopic, broker: BrokerProcess) -> None:
+    """What is cut off a chunk's last bundle would come twice."""
+    from pyspark_tank.reader import _Fetcher
+
+    topic = new_topic()
+    bundle = encode([os.urandom(5000)], timestamps=1, codec=Codec.NONE)
+    for _ in range(20):
+        topic.add_bundle(bundle)
+    given = {"servers": broker.address, "subscribe": topic.name, "fetchBytes": "16384"}
+    with Client(broker.address) as client:
+        fetcher = _Fetcher(
+            client, parse_source_options(given, streaming=False), OffsetRange(topic.name, 0, 1, 21)
+        )
+        with closing(fetcher):
+            batches = fetcher.batches(JustValues())  # type: ignore[arg-type]
+            sizes = [len(next(batches))]  # the first chunk is the client's, of 16,384 bytes
+            fetched = fetcher._fetch_bytes()
+            assert 3 * len(bundle) < fetched < 3 * len(bundle) + 100
+            sizes += [len(batch) for batch in batches]
+    assert sizes == [3, 3, 3, 3, 3, 3, 2]
+
+
+def test_a_bundle_larger_than_a_fetch_does_not_make_the_next_fetches_large(
+    new_topic: NewTopic, broker: BrokerProcess
+) -> None:
+    from pyspark_tank.reader import _Fetcher
+
+    topic = new_topic()
+    topic.add_bundle(encode([os.urandom(100_000)], timestamps=1, codec=Codec.NONE))
+    topic.add_bundle(encode([b"small"], timestamps=1))
+    given = {"servers": broker.address, "subscribe": topic.name, "fetchBytes": "4096"}
+    with Client(broker.address) as client:
+        fetcher = _Fetcher(
+            client, parse_source_options(given, streaming=False), OffsetRange(topic.name, 0, 1, 3)
+        )
+        with closing(fetcher):
+            batches = fetcher.batches(JustValues())  # type: ignore[arg-type]
+            assert len(next(batches)[0].as_py()) == 100_000
+            assert fetcher._fetch_bytes() == 4096
+            assert [batch.to_pylist() for batch in batches] == [[b"small"]]
 
 
 def test_bundles_are_decoded_out_of_memory_that_is_used_again(served: Served) -> None:
