@@ -1,45 +1,48 @@
 """How many rows a second PySpark reads from and writes to a broker: `python -m benchmarks.spark --help`.
 
-Everything runs on this machine: for each kernel a process with Spark in local mode on two cores, and a broker
-in a process of its own. Beside each read runs the same job over an in-memory source, which yields the very
-same Arrow batches out of mapped files: what is left of the time is Spark's. Runs are taken in turn, the first
-of each, which warms Java up, is not counted, and the figure is the median of the others. Values are random
-bytes of one length: compression does not flatter.
+Everything runs on this machine: one Spark session in local mode on two cores, which both kernels' sources
+share, and a broker for each kernel. Beside each read runs the same job over an in-memory source, which yields
+the very same Arrow batches out of mapped files, and beside each write a sink that drops its rows: what that
+takes is Spark's. Runs are taken in turn, the first of each, which warms Java up, is not counted, and the
+figure is the median of the others. Values are random bytes of one length: compression does not flatter.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
-import subprocess
-import sys
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.spark_contender import WORK
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks.servers import Kernel, kernels
+from benchmarks.spark_jobs import MEMORY, WORK, Bench, fill, keep_batches, session, start
 from benchmarks.table import Row, dump, machine, show, spread
-from tank_protos import kernel
 
 # Rows of 100 bytes; of larger ones a third as many: enough that what a job costs by itself does not rule.
-MESSAGES = 4_000_000
-QUICK_MESSAGES = 1_500_000
+MESSAGES = 2_400_000
+QUICK_MESSAGES = 900_000
 JSON_SHARE = 4
 RUNS = 5
+QUICK_RUNS = 2
 VALUE_BYTES = (100, 1000)
 READS = ("count", "sum(length(value))", "Parquet")
 SINKS = ("sink, flush=replicated", "sink, flush=disk")
 JSON = ("JSON decoded in the reader", "JSON decoded by from_json")
+QUICK = (*READS, "sink, flush=replicated")
 # Spark's own Kafka source and sink, million rows a second: recorded once on such a machine, with Spark 4.0
 # and Kafka 4.1 (one node). The count was one figure, of count and of sum(length(value)).
 KAFKA = {
     ("count", 100): 0.70, ("sum(length(value))", 100): 0.70, ("Parquet", 100): 0.34, ("sink", 100): 0.42,
     ("count", 1000): 0.34, ("sum(length(value))", 1000): 0.34, ("Parquet", 1000): 0.11, ("sink", 1000): 0.09,
 }  # fmt: skip
-SHARE_OF_MEMORY = {"compiled": 0.7, "pure": 0.5}
+SHARE_OF_MEMORY = {Kernel.COMPILED: 0.7, Kernel.PURE: 0.5}
 PARQUET_SHARE_OF_MEMORY = 0.85
 TIMES_KAFKA = 2.0
 
@@ -50,76 +53,62 @@ class Job:
 
     work: str
     value_bytes: int
+    rows: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.work}, {self.value_bytes} B"
+
+    def sources(self, names: Sequence[Kernel]) -> list[str]:
+        """Who runs it in turn."""
+        return [*names] if self.work in JSON else [*names, MEMORY]
 
 
-class Contender:
-    """A process with one kernel: see `benchmarks.spark_contender`."""
+class Display:
+    """Progress to stderr: a bar on a terminal, lines elsewhere; and each row as soon as it is known."""
 
-    def __init__(self, name: str, rows: dict[int, int], json_rows: int) -> None:
-        self.name = name
-        root = str(Path(__file__).resolve().parents[1])
-        path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.spark_contender"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "TANK_KERNEL": name, "PYTHONPATH": path},
+    def __init__(self, runs: int, stack: ExitStack) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._progress = stack.enter_context(progress)
+        self._task = progress.add_task("", total=runs)
+        self._began = time.monotonic()
+
+    def begin(self, what: str) -> None:
+        """What is done now."""
+        self._progress.update(self._task, description=what)
+        if not self._progress.console.is_terminal:
+            self.say(what)
+
+    def ran(self) -> None:
+        """One run is through."""
+        self._progress.advance(self._task)
+
+    def say(self, what: str) -> None:
+        """A line that stays."""
+        self._progress.console.print(
+            f"{time.monotonic() - self._began:4.0f} s  {what}", soft_wrap=True, highlight=False
         )
-        self._tell({"rows": rows, "json_rows": json_rows})
-
-    def wait(self) -> None:
-        """Until its session has begun and its topics are filled."""
-        self._answer()
-
-    def seconds(self, job: Job, source: str) -> float:
-        """One run."""
-        self._tell({"work": job.work, "bytes": job.value_bytes, "source": source})
-        return float(self._answer()["seconds"])
-
-    def close(self) -> None:
-        """Ends the process, with its Spark and its broker."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-
-    def _tell(self, what: dict[str, object]) -> None:
-        assert self._process.stdin is not None
-        print(json.dumps(what), file=self._process.stdin, flush=True)
-
-    def _answer(self) -> dict[str, float]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"the Spark process with the {self.name} kernel ended; see its errors above")
-        answer: dict[str, float] = json.loads(line)
-        return answer
 
 
 def main() -> None:
     given = _parser().parse_args()
-    sizes = [int(size) for size in given.bytes.split(",")]
-    messages = given.messages or (QUICK_MESSAGES if given.quick else MESSAGES)
-    rows = {size: messages if size <= 100 else messages // 3 for size in sizes}
-    jobs = [Job(work, size) for size in sizes for work in (*READS, *SINKS)]
-    if not given.quick:
-        jobs += [Job(work, 100) for work in JSON]
-    jobs = [job for job in jobs if not given.only or any(part in job.work for part in given.only.split(","))]
-    built = kernel.NAME == "compiled"
-    names = (["compiled", "pure"] if built else ["pure"]) if given.kernel == "both" else [given.kernel]
-    runs = given.runs or (3 if given.quick else RUNS)
+    names = kernels(given.kernel)
+    jobs = wanted(given)
+    runs = given.runs or (QUICK_RUNS if given.quick else RUNS)
+    found: list[Row] = []
     with ExitStack() as stack:
-        contenders = []
-        for name in names:
-            contenders.append(Contender(name, rows, messages // JSON_SHARE))
-            stack.callback(contenders[-1].close)
-        for contender in contenders:
-            _progress(f"starting Spark and a broker, {contender.name} kernel")
-            contender.wait()
-        found: list[Row] = []
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tank-spark-")))
+        display = Display(sum(len(job.sources(names)) * (runs + 1) for job in jobs), stack)
+        bench = prepare(folder, jobs, names, stack, display)
         for job in jobs:
-            count = messages // JSON_SHARE if job.work in JSON else rows[job.value_bytes]
-            found += measure(job, count, contenders, runs)
+            display.begin(job.name)
+            for row in measure(job, names, runs, bench, display):
+                display.say(
+                    ", ".join(filter(None, (row.name, row.kernel, row.figure, row.beside, row.ratio)))
+                )
+                found.append(row)
+        display.begin("stopping Spark")
     if given.rows:
         dump(found)
     else:
@@ -132,56 +121,88 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--runs", type=int, help=f"runs that count, of each (default: {RUNS})")
     parser.add_argument("--bytes", default=",".join(map(str, VALUE_BYTES)), help="sizes of the values")
     parser.add_argument("--only", help=f"jobs whose names contain one of these: {', '.join(WORK)}")
-    parser.add_argument("--kernel", choices=("both", "compiled", "pure"), default="both")
-    parser.add_argument("--quick", action="store_true", help="fewer rows and runs, and wider spreads")
+    parser.add_argument("--kernel", choices=("both", *Kernel), default="both")
+    parser.add_argument("--quick", action="store_true", help="fewer jobs, rows and runs, and wider spreads")
     parser.add_argument("--rows", action="store_true", help="print one line of JSON, for `make bench`")
     return parser
 
 
-def measure(job: Job, count: int, contenders: list[Contender], runs: int) -> Iterator[Row]:
-    """One row of the table for each kernel; the job is of `count` rows."""
-    sources = ("tank", "memory") if job.work in READS else ("tank",)
-    taken: dict[tuple[str, str], list[float]] = {}
-    turns = [(contender, source) for contender in contenders for source in sources]
+def wanted(given: argparse.Namespace) -> list[Job]:
+    """The jobs that the command line asks for."""
+    messages = given.messages or (QUICK_MESSAGES if given.quick else MESSAGES)
+    sizes = [int(size) for size in given.bytes.split(",")]
+    jobs = [
+        Job(work, size, messages if size <= 100 else messages // 3)
+        for size in sizes
+        for work in (QUICK if given.quick else (*READS, *SINKS))
+    ]
+    if not given.quick:
+        jobs += [Job(work, 100, messages // JSON_SHARE) for work in JSON]
+    if given.only:
+        jobs = [job for job in jobs if any(part in job.work for part in given.only.split(","))]
+    if not jobs:
+        raise SystemExit(f"no job is called {given.only!r}; there are: {', '.join(WORK)}")
+    return jobs
+
+
+def prepare(
+    folder: Path, jobs: Sequence[Job], names: Sequence[Kernel], stack: ExitStack, display: Display
+) -> Bench:
+    """Spark, brokers and what the jobs read. All of it ends with the stack."""
+    sizes = {job.value_bytes: job.rows for job in jobs if job.work not in JSON}
+    display.begin("starting Spark")
+    spark = session(folder)
+    stack.callback(spark.stop)
+    bench = Bench(spark, folder, sizes)
+    display.begin("starting brokers")
+    start(bench, names, stack)
+    for what in fill(bench, sum(job.rows for job in jobs if job.work in JSON[:1])):
+        display.begin(what)
+    for value_bytes in sizes:
+        display.begin(f"keeping the Arrow batches of {value_bytes} B")
+        keep_batches(bench, value_bytes)
+    return bench
+
+
+def measure(job: Job, names: Sequence[Kernel], runs: int, bench: Bench, display: Display) -> Iterator[Row]:
+    """One row of the table for each kernel."""
+    taken: dict[str, list[float]] = {source: [] for source in job.sources(names)}
+    turns = list(taken)
     for run in range(runs + 1):
         # Another one begins each time: the first after a pause meets colder memory.
-        for contender, source in turns[run % len(turns) :] + turns[: run % len(turns)]:
-            _progress(f"{job.work}, {job.value_bytes} B: run {run} of {runs}, {contender.name}, {source}")
-            seconds = contender.seconds(job, source)
+        for source in turns[run % len(turns) :] + turns[: run % len(turns)]:
+            began = time.perf_counter()
+            WORK[job.work](bench, source, job.value_bytes)
             if run:
-                taken.setdefault((contender.name, source), []).append(seconds)
-    for contender in contenders:
-        ours = [count / seconds / 1e6 for seconds in taken[contender.name, "tank"]]
-        memory = [count / seconds / 1e6 for seconds in taken.get((contender.name, "memory"), [])]
-        yield _row(job, contender.name, ours, memory)
+                taken[source].append(job.rows / (time.perf_counter() - began) / 1e6)
+            display.ran()
+    for name in names:
+        yield _row(job, name, taken[name], taken.get(MEMORY, []))
 
 
-def _row(job: Job, kernel_name: str, ours: list[float], memory: list[float]) -> Row:
-    """Judged by the medians. The ratio's spread is that of runs taken one after the other."""
+def _row(job: Job, name: Kernel, ours: list[float], memory: list[float]) -> Row:
+    """Judged by the medians of the rates; the ratio's spread is that of runs of the same round."""
     middle = statistics.median(ours)
     kafka = KAFKA.get((job.work.partition(",")[0], job.value_bytes))
     bars: list[tuple[str, bool]] = []
-    if memory:
-        share = PARQUET_SHARE_OF_MEMORY if job.work == "Parquet" else SHARE_OF_MEMORY[kernel_name]
+    if memory and job.work in READS:
+        share = PARQUET_SHARE_OF_MEMORY if job.work == "Parquet" else SHARE_OF_MEMORY[name]
         bars.append((f"≥ {share} × memory", middle >= share * statistics.median(memory)))
-    if kafka:
-        least = kafka if job.work in SINKS else TIMES_KAFKA * kafka
-        bars.append((f"{'>' if job.work in SINKS else '≥'} {least:.2f} M/s", middle >= least))
+    if kafka and job.work in READS:
+        bars.append((f"≥ {TIMES_KAFKA * kafka:.2f} M/s", middle >= TIMES_KAFKA * kafka))
+    elif kafka:
+        bars.append((f"> {kafka:.2f} M/s", middle > kafka))
     ratios = [one / other for one, other in zip(ours, memory, strict=False)]
     return Row(
-        name=f"{job.work}, {job.value_bytes} B",
-        kernel=kernel_name,
+        name=job.name,
+        kernel=name,
         figure=f"{spread(ours, 2)} M/s",
-        beside=f"memory {spread(memory, 2)}" if memory else "",
+        beside=f"{'dropped' if job.work in SINKS else 'memory'} {spread(memory, 2)}" if memory else "",
         ratio=f"{spread(ratios, 2)} ×" if memory else "",
         bar=", ".join(text for text, _ in bars),
         reached=all(good for _, good in bars) if bars else None,
         recorded=f"Kafka {kafka:.2f}" if kafka else "",
     )
-
-
-def _progress(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
