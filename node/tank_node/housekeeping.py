@@ -29,6 +29,8 @@ class Housekeeping:
             self._later(self._server.limits.housekeeping_ms, self._look_at_connections, 0),
             self._later(self._server.limits.maintenance_ms, self._maintain, 1),
         ]
+        if self._server.broker.roles.pushers.are_needed:
+            self._timers.append(self._later(self._server.limits.replication_beat_ms, self._replicate, 2))
 
     def stop(self) -> None:
         for timer in self._timers:
@@ -99,3 +101,10 @@ class Housekeeping:
 
     def _maintain(self) -> None:
         self._server.broker.maintain()
+
+    # --- followers -------------------------------------------------------------------------------
+
+    def _replicate(self) -> None:
+        broker = self._server.broker
+        broker.begin_tick()
+        broker.roles.pushers.tick()
