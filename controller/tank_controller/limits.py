@@ -40,3 +40,26 @@ MAX_WAITING_PROPOSALS = 16_384
 (raft.settings). More are refused: whoever asks gets OVERLOADED, and asks again later."""
 MAX_COMMAND_BYTES = 1024 * 1024
 """A log entry stays well below what a gRPC message may hold."""
+
+SESSION_TIMEOUT_MS = 6_000
+"""How long a broker may be silent before it is fenced: longer than a busy machine's worst pause."""
+BROKEN_STREAM_GRACE_MS = 300
+"""How long a broker whose stream broke may take to connect again: a crashed one can't."""
+MAX_FENCES_PER_TICK = 16
+"""Each may change many thousand partitions."""
+
+LEADERSHIP_SETTLES_MS = 3_000
+"""How long a broker must have been unfenced before leadership goes back to it: one that crashes at once again
+would make its partitions change leaders twice for nothing."""
+DUTIES_EVERY_MS = 500
+"""How often leaders are restored, moves begun and brokers balanced."""
+MAX_MOVING = 100
+"""Partitions that are being moved at a time, in the whole cluster; what an operator began counts, too."""
+MAX_MOVING_TO_BROKER = 10
+MAX_PROBES_PER_TICK = 2_000
+"""Partitions that are looked at for something to balance: a part of a millisecond's work each tick."""
+BALANCED_FOR_MS = 60_000
+"""When nothing could be made better, nothing is tried for so long, unless brokers came or went."""
+ASK_ENDS_AGAIN_MS = 2_000
+WAIT_FOR_ENDS_MS = 1_000
+"""For the ends of replicas that needn't say it before a lossy election; those that must are waited for."""

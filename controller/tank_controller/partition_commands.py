@@ -160,10 +160,13 @@ def check_elect_lossy(state: ClusterState, command: pb.Command) -> None:
         raise Rejected(ErrorCode.UNKNOWN_PARTITION, "there is no such partition")
     if not waits_for_ends(state, partition):
         raise Rejected(ErrorCode.NOT_ELECTABLE, "the partition is led, or a replica may yet come back whole")
-    silent = set(partition.eligible) - {end.broker_id for end in _valid_ends(state, partition, lossy)}
+    ends = _valid_ends(state, partition, lossy)
+    silent = set(partition.eligible) - {end.broker_id for end in ends}
     if silent:
         message = f"ask broker {min(silent)}, too, where its log ends: it may have more"
         raise Rejected(ErrorCode.INELIGIBLE_REPLICA, message)
+    if all(end.unusable for end in ends):
+        raise Rejected(ErrorCode.NOT_ELECTABLE, "no replica has anything that it could lead with")
 
 
 def elect_lossy(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
@@ -176,7 +179,7 @@ def elect_lossy(state: ClusterState, command: pb.Command, outcome: Outcome) -> N
         preference = -partition.replicas.index(end.broker_id)
         return end.epoch_at_end, end.end, end.broker_id in partition.eligible, preference
 
-    best = max(_valid_ends(state, partition, lossy), key=rank)
+    best = max((end for end in _valid_ends(state, partition, lossy) if not end.unusable), key=rank)
     elections = Elections(state)
     elections.lead_lossy(key, partition, best.broker_id)
     elections.changes.finish(outcome.delta)

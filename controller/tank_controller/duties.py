@@ -1,0 +1,121 @@
+"""What the leading controller does on its own: it restores leaders, finishes and begins moves, drains and
+balances brokers, asks for ends of logs. Pure; in bounded steps.
+
+It holds nothing that the log must know: a new leader begins anew. What it proposes is judged when it is
+applied, so that what changed meanwhile is refused.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tank_controller import limits
+from tank_controller.balance import Balance
+from tank_controller.cluster_state import ClusterState
+from tank_controller.elections import Elections
+from tank_controller.end_questions import Ask, EndQuestions
+from tank_controller.partition_keys import partition_of, topic_of
+from tank_controller.reassignment import may_finish
+from tank_protos.generated import control_pb2 as pb
+
+
+@dataclass(slots=True)
+class Work:
+    """What is to be proposed, and asked, now."""
+
+    commands: list[pb.Command] = field(default_factory=list)
+    asks: list[Ask] = field(default_factory=list)
+
+
+class Duties:
+    """One leader's, for one term. Times in ms of a clock that never goes back."""
+
+    def __init__(self) -> None:
+        self._questions = EndQuestions()
+        self._balance = Balance()
+        self._steady_since: dict[int, tuple[int, int]] = {}
+        """By broker id: (epoch, since when it is not fenced)."""
+        self._next_ms = 0
+        self._looked_at = 0
+
+    def tick(self, state: ClusterState, now_ms: int) -> Work:
+        """Time passes. Not to be called again before what it gave was applied or refused."""
+        work = Work()
+        if now_ms < self._next_ms:
+            return work
+        self._next_ms = now_ms + limits.DUTIES_EVERY_MS
+        self._look_at_brokers(state, now_ms)
+        work.commands, work.asks = self._questions.tick(state, now_ms)
+        if to_elect := self._to_elect(state, now_ms):
+            work.commands.append(pb.Command(elect_leader=pb.ElectLeader(partitions=to_elect)))
+        if finished := _refs(key for key in sorted(state.derived.moving) if may_finish(*state.find(key))):
+            work.commands.append(pb.Command(finish_reassign=pb.FinishReassign(partitions=finished)))
+        if moves := self._balance.moves(state, now_ms):
+            work.commands.append(pb.Command(reassign=pb.Reassign(partitions=moves)))
+        return work
+
+    def ends(self, broker_id: int, broker_epoch: int, ends: Sequence[pb.LogEnd], now_ms: int) -> None:
+        """A broker's answer to an Ask."""
+        self._questions.take(broker_id, broker_epoch, ends)
+
+    def may_stop(self, state: ClusterState, broker_id: int) -> bool:
+        """Whether a broker that shuts down leads nothing any more that another could lead, now or soon."""
+        if not state.derived.led[broker_id]:
+            return True
+        for key in state.held_by(broker_id):
+            _, partition = state.find(key)
+            if partition.leader != broker_id:
+                continue
+            for other in partition.replicas:
+                broker = state.brokers[other]
+                if other != broker_id and not broker.fenced and not broker.shutting_down:
+                    return False
+        return True
+
+    def _look_at_brokers(self, state: ClusterState, now_ms: int) -> None:
+        before = self._steady_since
+        self._steady_since = {}
+        for broker in state.brokers.values():
+            if not broker.fenced:
+                epoch, since_ms = before.get(broker.broker_id, (0, now_ms))
+                self._steady_since[broker.broker_id] = (
+                    broker.epoch,
+                    since_ms if epoch == broker.epoch else now_ms,
+                )
+
+    def _to_elect(self, state: ClusterState, now_ms: int) -> list[pb.PartitionRef]:
+        """Partitions that another should lead: the preferred replica, or anyone but a broker that leaves."""
+        elections = Elections(state)
+        steady = {
+            broker_id
+            for broker_id, (_, since_ms) in self._steady_since.items()
+            if now_ms - since_ms >= limits.LEADERSHIP_SETTLES_MS
+        }
+        found = []
+        for key in self._some_displaced(state):
+            _, partition = state.find(key)
+            best = elections.best(partition.in_sync)
+            if best != partition.leader and (best in steady or state.brokers[partition.leader].leaves):
+                found.append(key)
+        for broker in state.brokers.values():
+            if broker.leaves and state.derived.led[broker.broker_id]:
+                for key in state.held_by(broker.broker_id):
+                    _, partition = state.find(key)
+                    if partition.leader == broker.broker_id != elections.best(partition.in_sync):
+                        found.append(key)
+        return _refs(dict.fromkeys(found))
+
+    def _some_displaced(self, state: ClusterState) -> list[int]:
+        """Displaced partitions, those first that come behind the last that were looked at: while a broker is
+        away for long there are many, and nothing to do about them."""
+        keys = sorted(state.derived.displaced)
+        at = bisect_right(keys, self._looked_at)
+        some = (keys[at:] + keys[:at])[: limits.MAX_PROBES_PER_TICK]
+        self._looked_at = some[-1] if some else 0
+        return some
+
+
+def _refs(keys: Iterable[int]) -> list[pb.PartitionRef]:
+    """As many as a command takes."""
+    named = [pb.PartitionRef(topic_id=topic_of(key), partition=partition_of(key)) for key in keys]
+    return named[: limits.MAX_PARTITIONS_PER_COMMAND]

@@ -1,0 +1,90 @@
+"""Which brokers live, as the leading controller sees it. Pure: times come in, commands come out.
+
+Sessions are not in the log: a new leader knows nobody, and gives everybody a full timeout. Silence is judged
+by `tick`; call it after what waits in the sockets was read.
+"""
+
+from dataclasses import dataclass
+
+from tank_controller import limits
+from tank_controller.cluster_state import ClusterState
+from tank_controller.state_parts import BrokerState
+from tank_protos.generated import control_pb2 as pb
+
+
+@dataclass(slots=True)
+class _Session:
+    epoch: int
+    """Of the broker's process."""
+    deadline_ms: int
+    """Until then it need not say anything."""
+    seen_index: int = 0
+    """How far its view has come."""
+
+
+class BrokerSessions:
+    """One leader's, for one term. Times in ms of a clock that never goes back."""
+
+    def __init__(
+        self,
+        timeout_ms: int = limits.SESSION_TIMEOUT_MS,
+        grace_ms: int = limits.BROKEN_STREAM_GRACE_MS,
+    ) -> None:
+        self._timeout_ms = timeout_ms
+        self._grace_ms = grace_ms
+        self._sessions: dict[int, _Session] = {}
+        self._all_until_ms = 0
+        """Until then nobody is fenced who was never heard of."""
+
+    def lead(self, now_ms: int) -> None:
+        """This controller leads from now on, or was itself held up: everybody has a full timeout."""
+        self._sessions.clear()
+        self._all_until_ms = now_ms + self._timeout_ms
+
+    def connected(self, broker_id: int, epoch: int, now_ms: int) -> None:
+        """The broker's process of this epoch has a stream."""
+        self.heard(broker_id, epoch, 0, now_ms)
+
+    def heard(self, broker_id: int, epoch: int, seen_index: int, now_ms: int) -> None:
+        """A heartbeat; its view has come so far."""
+        session = self._sessions.get(broker_id)
+        if session is None or session.epoch < epoch:
+            session = self._sessions[broker_id] = _Session(epoch, 0)
+        elif session.epoch > epoch:
+            return  # of a process before
+        session.deadline_ms = now_ms + self._timeout_ms
+        session.seen_index = max(session.seen_index, seen_index)
+
+    def broken(self, broker_id: int, epoch: int, now_ms: int) -> None:
+        """The stream of this process broke: most often it has ended, else it connects again at once."""
+        session = self._sessions.get(broker_id)
+        if session is not None and session.epoch == epoch:
+            session.deadline_ms = min(session.deadline_ms, now_ms + self._grace_ms)
+
+    def tick(self, state: ClusterState, now_ms: int) -> list[pb.Command]:
+        """Brokers to fence, and to unfence; a bounded number, the rest the next time."""
+        for broker_id in [each for each in self._sessions if each not in state.brokers]:
+            del self._sessions[broker_id]
+        commands: list[pb.Command] = []
+        for broker in state.brokers.values():
+            command = self._judge(broker, now_ms)
+            if command is not None:
+                commands.append(command)
+                if len(commands) == limits.MAX_FENCES_PER_TICK:
+                    break
+        return commands
+
+    def _judge(self, broker: BrokerState, now_ms: int) -> pb.Command | None:
+        session = self._sessions.get(broker.broker_id)
+        if session is not None and session.epoch != broker.epoch:
+            session = None
+        silent = now_ms >= (self._all_until_ms if session is None else session.deadline_ms)
+        if not broker.fenced:
+            if not silent:
+                return None
+            fence = pb.FenceBroker(broker_id=broker.broker_id, epoch=broker.epoch)
+            return pb.Command(fence_broker=fence)
+        if session is None or silent or broker.shutting_down or session.seen_index < broker.fenced_index:
+            return None
+        unfence = pb.UnfenceBroker(broker_id=broker.broker_id, epoch=broker.epoch)
+        return pb.Command(unfence_broker=unfence)
