@@ -170,7 +170,9 @@ class Cluster:
                 pb.Command(unfence_broker=pb.UnfenceBroker(broker_id=broker_id, epoch=self.epoch(broker_id)))
             )
 
-    def set(self, broker_id: int, *, draining: bool | None = None, shutting_down: bool | None = None) -> None:
+    def set_broker(
+        self, broker_id: int, *, draining: bool | None = None, shutting_down: bool | None = None
+    ) -> None:
         change = pb.SetBroker(broker_id=broker_id, epoch=self.epoch(broker_id))
         if draining is not None:
             change.draining = draining

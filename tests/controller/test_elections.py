@@ -83,11 +83,11 @@ def test_a_member_that_is_fenced_or_was_registered_anew_is_refused() -> None:
 def test_a_member_that_is_to_leave_does_not_come_in_and_need_not_go_out(leaving: str) -> None:
     cluster = Cluster(1, 2, 3)
     t = behind(cluster)
-    cluster.set(3, **{leaving: True})
+    cluster.set_broker(3, **{leaving: True})
     assert cluster.error(cluster.in_sync_change(t, 1, 2, 3)) is ErrorCode.INELIGIBLE_REPLICA
-    cluster.set(3, **{leaving: False})
+    cluster.set_broker(3, **{leaving: False})
     cluster.set_in_sync(t, 1, 2, 3)
-    cluster.set(2, draining=True)
+    cluster.set_broker(2, draining=True)
     cluster.set_in_sync(t, 1, 2)
     assert cluster.partition(t).in_sync == (1, 2)
 
@@ -153,7 +153,7 @@ def test_fencing_a_follower_leaves_the_leader_its_epoch() -> None:
 def test_a_broker_that_is_to_leave_leads_only_where_no_other_can() -> None:
     cluster = Cluster(1, 2, 3)
     t = cluster.topic()
-    cluster.set(2, draining=True)
+    cluster.set_broker(2, draining=True)
     cluster.fence(1)
     assert cluster.partition(t).leader == 3
     cluster.fence(3)

@@ -263,7 +263,7 @@ def test_the_number_of_brokers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_controlled_shutdown_moves_leadership_first_and_nobody_waits_for_who_stops() -> None:
     cluster = Cluster(1, 2, 3)
     t = cluster.topic(partitions=3)
-    cluster.set(1, shutting_down=True)
+    cluster.set_broker(1, shutting_down=True)
     for partition in cluster.state.topics[t].partitions:
         assert partition.leader in (2, 3)
         assert set(partition.in_sync) == {2, 3}
@@ -273,7 +273,7 @@ def test_a_controlled_shutdown_moves_leadership_first_and_nobody_waits_for_who_s
 def test_who_stops_stays_in_sync_where_too_few_would_be_left() -> None:
     cluster = Cluster(1, 2)
     t = cluster.topic(factor=2, min__insync__replicas="2")
-    cluster.set(1, shutting_down=True)
+    cluster.set_broker(1, shutting_down=True)
     assert (cluster.partition(t).leader, cluster.partition(t).in_sync) == (2, (1, 2))
 
 
@@ -282,21 +282,21 @@ def test_who_stops_leads_on_where_nobody_else_can() -> None:
     t = cluster.topic(factor=2)
     cluster.set_in_sync(t, cluster.partition(t).leader)
     leader = cluster.partition(t).leader
-    cluster.set(leader, shutting_down=True)
+    cluster.set_broker(leader, shutting_down=True)
     assert cluster.partition(t).leader == leader
 
 
 def test_who_stops_doesn_t_hand_over_to_another_who_stops() -> None:
     cluster = Cluster(1, 2)
     t = cluster.topic(factor=2, min__insync__replicas="2")
-    cluster.set(2, shutting_down=True)
-    cluster.set(1, shutting_down=True)
+    cluster.set_broker(2, shutting_down=True)
+    cluster.set_broker(1, shutting_down=True)
     assert (cluster.partition(t).leader, cluster.partition(t).leader_epoch) == (1, 1)
 
 
 def test_a_shutdown_ends_with_the_next_registration_and_a_drain_outlives_it() -> None:
     cluster = Cluster(1)
-    cluster.set(1, shutting_down=True, draining=True)
+    cluster.set_broker(1, shutting_down=True, draining=True)
     cluster.up(1)
     assert (cluster.state.brokers[1].shutting_down, cluster.state.brokers[1].draining) == (False, True)
     cluster.do(pb.Command(set_broker=pb.SetBroker(broker_id=1, draining=False)))
@@ -321,7 +321,7 @@ def test_a_broker_is_removed_when_it_holds_nothing_and_does_not_run() -> None:
 
 def test_new_partitions_go_to_brokers_that_stay_and_live() -> None:
     cluster = Cluster(1, 2, 3, 4)
-    cluster.set(1, draining=True)
+    cluster.set_broker(1, draining=True)
     cluster.fence(2)
     t = cluster.topic(partitions=4, factor=2)
     assert {each for p in cluster.state.topics[t].partitions for each in p.replicas} == {3, 4}
