@@ -1,14 +1,19 @@
-"""The controller's link of a node that has its controller in the same process: for `tank serve`.
+"""A node's controller in the same process: for `tank serve`.
 
-The controller is Raft with one voter: the same code as in a cluster, and nothing between it and the node.
+The controller is Raft with one voter: the same code as in a cluster. The node talks to it by the messages of
+its stream, handed over without a network.
 """
 
 import asyncio
+import os
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tank_controller import queries
+from tank_controller.broker_desk import BrokerDesk
+from tank_controller.broker_streams import Stream
+from tank_controller.duties import Duties
+from tank_controller.limits import SESSION_TIMEOUT_MS
 from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome
 from tank_controller.proposals import Proposals
@@ -17,51 +22,54 @@ from tank_controller.raft.messages import Message
 from tank_controller.raft_disk import DiskThread
 from tank_controller.raft_driver import RaftDriver
 from tank_controller.raft_replay import RaftStorageError
+from tank_controller.sessions import BrokerSessions
 from tank_controller.standalone import Standalone, open_alone
 from tank_controller.ticks import keep_ticking
 from tank_node.clock import Clock
-from tank_node.controller_link import ChangeOutcome, InSyncChange, ReplicaEnd
-from tank_node.controller_requests import Answered, Proposed, RequestingLink
-from tank_protos.error_codes import ErrorCode
+from tank_node.controller_session import ControllerSession, Registration
 from tank_protos.generated import control_pb2 as pb
 
 LOG_FOLDER = "controller"
 """In the data folder: what a controller of its own has as its folder."""
 JOURNAL_FOLDER = "metadata"
 """Where earlier versions kept the metadata."""
-
-
 POLL_S = 0.001
-"""How often a start looks whether the first fsync has returned."""
+"""How often a start looks whether an fsync has returned."""
 
 
 class RegistrationError(RuntimeError):
     """The controller doesn't take this broker; the message says why."""
 
 
-class LocalController(RequestingLink):
-    """Implements `tank_node.controller_link.ControllerLink`. All calls on the event loop's thread."""
+class LocalController:
+    """The controller; `link` is what the node has of it. All calls on the event loop's thread."""
 
     def __init__(
         self,
         data: Path,
         cluster_id: str,
         broker_id: int,
+        registration: Registration,
         clock: Clock,
         post: Callable[[Callable[[], None]], object],
     ) -> None:
-        super().__init__(cluster_id, broker_id, clock)
+        self.link = ControllerSession(
+            cluster_id, broker_id, ["this process"], registration, clock, random.randrange
+        )
         self._data = data
+        self._cluster_id = cluster_id
+        self._clock = clock
         self._post = post
         self._metadata = Metadata()
         self._failure: Exception | None = None
+        self._ticking: asyncio.Task[None] | None = None
 
     def open(self, *, may_be_new: bool) -> Standalone:
         """Reads the metadata, waiting for the disk. RaftStorageError, JournalError, SnapshotError,
         UnknownEntryError.
         """
         opened = open_alone(
-            self._data / LOG_FOLDER, self._data / JOURNAL_FOLDER, self.view.cluster_id, may_be_new=may_be_new
+            self._data / LOG_FOLDER, self._data / JOURNAL_FOLDER, self._cluster_id, may_be_new=may_be_new
         )
         stored = opened.stored
         raft = Raft(
@@ -72,41 +80,49 @@ class LocalController(RequestingLink):
         self._driver: RaftDriver[Outcome] = RaftDriver(
             raft, opened.storage, _Nowhere(), self._metadata, disk, self._on_fatal
         )
-        self._proposals = Proposals(self._driver, self._metadata)
+        proposals = Proposals(self._driver, self._metadata)
         self._driver.start()
+        self._desk = BrokerDesk(
+            self._cluster_id,
+            proposals,
+            self._metadata,
+            self._clock,
+            os.urandom,
+            BrokerSessions,
+            Duties,
+            lambda: "",
+            SESSION_TIMEOUT_MS,
+        )
         return opened
 
     async def lead(self) -> None:
-        """Waits until the view holds everything that was ever committed. Raises what keeps it from that."""
-        self._ticking = asyncio.create_task(keep_ticking(self._driver.tick))
-        while not self._driver.ready:
+        """Waits until everything that was ever committed is in the view. Raises what keeps it from that."""
+        self._ticking = asyncio.create_task(keep_ticking(self._tick))
+        await self._until(lambda: self._driver.ready and bool(self._metadata.state.peer_key))
+        self.link.view.apply(self._metadata.state.delta())
+
+    async def register(self) -> None:
+        """Says that this process is the broker now: what it leads, it leads in new epochs. Again where its
+        address has changed. RegistrationError.
+        """
+        self.link.restart()
+        self._connect()
+        await self._until(lambda: self.link.connected or self.link.refused is not None)
+        if self.link.refused is not None:
+            raise RegistrationError(self.link.refused)
+
+    async def _until(self, done: Callable[[], bool]) -> None:
+        while not done():
             if (problem := self._driver.failed or self._driver.full) is not None:
                 raise self._failure or RaftStorageError(problem)
+            self._desk.tick()
             await asyncio.sleep(POLL_S)
-        self.view.apply(self._metadata.state.delta())
-        self._metadata.on_delta = self._take_delta
-
-    async def register(self, incarnation: bytes, disk_uuid: bytes, host: str, port: int, rack: str) -> None:
-        """Says that this process is the broker now: what it leads, it leads in new epochs.
-        RegistrationError.
-        """
-        register = pb.RegisterBroker(
-            broker_id=self.view.broker_id,
-            incarnation=incarnation,
-            disk_uuid=disk_uuid,
-            endpoints=[pb.Endpoint(name="tank", host=host, port=port)],
-            rack=rack,
-        )
-        outcome: asyncio.Future[pb.ProposalOutcome] = asyncio.get_running_loop().create_future()
-        self._propose(self._dated(pb.Command(register_broker=register)), outcome.set_result)
-        if (await outcome).error:
-            raise RegistrationError(outcome.result().message)
-        self._registered(self.view.brokers[self.view.broker_id].epoch)
 
     async def stop(self) -> None:
         """Answers what waits and ends the log in good order."""
         stopped = asyncio.Event()
-        self._ticking.cancel()
+        if self._ticking is not None:
+            self._ticking.cancel()
         self._driver.stop(stopped.set)
         await stopped.wait()
 
@@ -115,39 +131,52 @@ class LocalController(RequestingLink):
         """Why nothing can be changed any more; None while all is well."""
         return self._driver.failed
 
+    def _connect(self) -> None:
+        if self.link.target() is not None:
+            self.link.opened(_LocalLine(self._desk, self.link))
+
+    def _tick(self) -> None:
+        self._driver.tick()
+        if self._driver.failed is None:
+            self._desk.tick()
+        if self.link.broker_epoch:
+            self.link.tick()
+            self._connect()
+
     def _on_fatal(self, error: Exception) -> None:
         """The metadata stands still from here on, and /readyz says so; messages go on."""
         self._failure = error
 
-    # --- what the node asks, but for what every link does ---
 
-    def on_ends_asked(self, answer: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]]) -> None:
-        """Nobody asks: with one broker there is nobody to choose from."""
+class _LocalLine:
+    """Both ends of a stream that has no wire."""
 
-    def propose_in_sync(self, changes: Sequence[InSyncChange], done: Callable[[ChangeOutcome], None]) -> None:
-        """Refused: the only replica is the in-sync set."""
-        done(ChangeOutcome(ErrorCode.INVALID_REQUEST, _ALONE, [ErrorCode.INVALID_REQUEST] * len(changes)))
+    def __init__(self, desk: BrokerDesk, link: ControllerSession) -> None:
+        self._desk = desk
+        self._link = link
+        self._stream: Stream = desk.opened(_Towards(self, link))
 
-    def report_failed(
-        self, partitions: Sequence[tuple[int, int]], done: Callable[[ChangeOutcome], None]
-    ) -> None:
-        """Refused: nobody else could lead."""
-        done(ChangeOutcome(ErrorCode.INVALID_REQUEST, _ALONE, [ErrorCode.INVALID_REQUEST] * len(partitions)))
+    def send(self, message: pb.BrokerUp) -> None:
+        """To the controller."""
+        self._desk.received(self._stream, message)
 
-    def _propose(self, command: pb.Command, done: Proposed, *, validate_only: bool = False) -> None:
-        if validate_only:
-            done(self._proposals.judge(command).as_message())
-        else:
-            self._proposals.propose(command, lambda outcome: done(outcome.as_message()))
-
-    def _query(self, query: pb.BrokerQuery, done: Answered) -> None:
-        whole = pb.QueryAnswer()
-        for part in queries.answers(self._metadata.state, query):
-            whole.MergeFrom(part)
-        done(whole)
+    def end(self) -> None:
+        """The node has given it up."""
+        self._desk.closed(self._stream)
 
 
-_ALONE = "this broker is alone: nobody else holds a replica"
+class _Towards:
+    """The controller's end."""
+
+    def __init__(self, line: _LocalLine, link: ControllerSession) -> None:
+        self._line = line
+        self._link = link
+
+    def send(self, message: pb.BrokerDown) -> None:
+        self._link.received(self._line, message)
+
+    def end(self) -> None:
+        self._link.closed(self._line, "the controller ended it")
 
 
 class _Nowhere:

@@ -17,7 +17,7 @@ from tank_node.config import OPTIONS, ConfigError, LogFormat, NodeConfig
 from tank_node.version import kernel_name
 
 if TYPE_CHECKING:
-    from tank_cli.node_process import Started
+    from tank_node.process import Started
 
 EPILOG = """
 Every option can also be an environment variable (--log-format: TANK_LOG_FORMAT) or a key of the TOML file
@@ -64,16 +64,17 @@ def serve(session: Session, **flags: str | None) -> None:
 
 def _run(config: NodeConfig, announce: "Callable[[Started], None]") -> None:
     from tank_cli.local_controller import RegistrationError
-    from tank_cli.node_process import ListenError, NodeProcess
+    from tank_cli.serve_process import ServeProcess
     from tank_controller.cluster_state import SnapshotError
     from tank_controller.journal_format import JournalDamagedError, JournalError
     from tank_controller.metadata import UnknownEntryError
     from tank_controller.raft_replay import RaftStorageError, StorageDamagedError
     from tank_node.log.errors import DataFolderError, StorageError
     from tank_node.loop import TickLoop
+    from tank_node.process import ListenError
 
     async def live() -> None:
-        await NodeProcess(config).run(announce)
+        await ServeProcess(config).run(announce)
 
     try:
         with asyncio.Runner(loop_factory=TickLoop) as runner:

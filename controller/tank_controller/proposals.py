@@ -24,7 +24,7 @@ class Proposals:
 
     def __init__(self, driver: RaftDriver[Outcome], metadata: Metadata) -> None:
         self.driver = driver
-        self._metadata = metadata
+        self.metadata = metadata
 
     def propose(self, command: pb.Command, done: Done) -> None:
         """`done` gets what became of it, at once or later, once.
@@ -39,7 +39,7 @@ class Proposals:
         if self.driver.ready and (known := self._known_producer(command)) is not None:
             self.read(lambda problem: done(Outcome(pb.Delta(), rejection=problem, producer_id=known)))
             return
-        if not self.driver.idle or commands.check(self._metadata.state, command) is None:
+        if not self.driver.idle or commands.check(self.metadata.state, command) is None:
             self._append(command, done)
             return
         # It spares the log what is refused anyway; but only a leader that still leads may say so.
@@ -47,14 +47,14 @@ class Proposals:
 
     def judge(self, command: pb.Command) -> Outcome:
         """Whether it would be rejected, by what is applied now."""
-        return Outcome(pb.Delta(), rejection=commands.check(self._metadata.state, command))
+        return Outcome(pb.Delta(), rejection=commands.check(self.metadata.state, command))
 
     def read(self, done: Callable[[Rejected | None], None]) -> None:
         """`done(None)` when the state holds all that was committed when this was called."""
         self.driver.read(lambda error: done(None if error is None else self._rejection(error)))
 
     def _refuse_or_append(self, command: pb.Command, problem: Rejected | None, done: Done) -> None:
-        rejection = problem or commands.check(self._metadata.state, command)
+        rejection = problem or commands.check(self.metadata.state, command)
         if rejection is None:
             self._append(command, done)
         else:
@@ -65,7 +65,7 @@ class Proposals:
         init = command.init_producer
         if command.WhichOneof("command") != "init_producer":
             return None
-        known = commands.known_producer(self._metadata.state, init.name, init.generation)
+        known = commands.known_producer(self.metadata.state, init.name, init.generation)
         if known is None or command.now_ms - known.used_ms >= PRODUCER_USE_NOTED_MS:
             return None
         return known.producer_id

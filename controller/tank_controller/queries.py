@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from tank_controller.cluster_state import ClusterState, positions
+from tank_controller.cluster_state import ClusterState
+from tank_controller.state_messages import positions
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 

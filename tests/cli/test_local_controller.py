@@ -20,6 +20,7 @@ from tank_node.controller_link import (
     TopicAlteration,
     TopicOutcome,
 )
+from tank_node.controller_session import ALONE_LEVEL, Registration
 from tank_protos.error_codes import ErrorCode
 from tests.support.manual_clock import ManualClock
 
@@ -33,21 +34,27 @@ class Controller:
     def __init__(self, folder: Path, broker_id: int = 1) -> None:
         loop = asyncio.get_running_loop()
         self.clock = ManualClock()
-        self.link = LocalController(folder, "c", broker_id, self.clock, loop.call_soon_threadsafe)
-        self.opened = self.link.open(may_be_new=True)
+        self.registration = Registration(b"i" * 16, b"d" * 16, False, "127.0.0.1", 11011)
+        self.registration.feature_level = ALONE_LEVEL
+        self.controller = LocalController(
+            folder, "c", broker_id, self.registration, self.clock, loop.call_soon_threadsafe
+        )
+        self.link = self.controller.link
+        self.opened = self.controller.open(may_be_new=True)
         self.changes: list[TopicChange] = []
         self.link.on_change(self.changes.append)
 
     async def register(self, incarnation: bytes = b"i" * 16, port: int = 11011) -> "Controller":
         if not self.link.broker_epoch:
-            await self.link.lead()
-        await self.link.register(incarnation, b"d" * 16, "127.0.0.1", port, "")
+            await self.controller.lead()
+        self.registration.incarnation, self.registration.port = incarnation, port
+        await self.controller.register()
         return self
 
     @property
     def entries(self) -> int:
         """How many there are in the log."""
-        return self.link._driver.raft.log.last_index
+        return self.controller._driver.raft.log.last_index
 
     async def create(self, topic: NewTopic) -> TopicOutcome:
         return await asked(lambda done: self.link.create_topic(topic, done))
@@ -95,7 +102,7 @@ def test_a_topic_is_in_the_view_and_announced_before_its_answer(tmp_path: Path) 
         assert (await controller.delete("t")).error is ErrorCode.NONE
         assert controller.link.view.topic("t") is None
         assert [c.kind for c in controller.changes] == list(ChangeKind)
-        await controller.link.stop()
+        await controller.controller.stop()
 
     asyncio.run(life())
 
@@ -108,7 +115,7 @@ def test_everything_survives_a_restart_and_leaders_get_a_new_epoch(tmp_path: Pat
         await controller.create(NewTopic("t", 1))
         await controller.commit("g", Position("t", 0, 7, "note"))
         ids.append((await controller.producer("p", 4)).producer_id)
-        await controller.link.stop()
+        await controller.controller.stop()
 
     async def second() -> None:
         controller = Controller(tmp_path)
@@ -119,7 +126,7 @@ def test_everything_survives_a_restart_and_leaders_get_a_new_epoch(tmp_path: Pat
         (position,) = (await controller.positions("g")).positions
         assert (position.topic, position.sequence_number, position.metadata) == ("t", 7, "note")
         assert [(await controller.producer("p", 4)).producer_id] == ids
-        await controller.link.stop()
+        await controller.controller.stop()
 
     asyncio.run(first())
     asyncio.run(second())
@@ -136,7 +143,7 @@ def test_validate_only_says_what_would_happen_and_changes_nothing(tmp_path: Path
         assert (await controller.alter(TopicAlteration("t", 1, validate_only=True))).message
         assert (await controller.alter(TopicAlteration("t", 9, validate_only=True))).message == ""
         assert len(controller.changes) == 1
-        await controller.link.stop()
+        await controller.controller.stop()
 
     asyncio.run(life())
 
@@ -148,7 +155,7 @@ def test_unknown_names_are_told_at_once(tmp_path: Path) -> None:
         assert (await controller.delete("t")).error is ErrorCode.UNKNOWN_TOPIC
         assert (await controller.positions("g")).error is ErrorCode.UNKNOWN_GROUP
         assert (await controller.commit("g", Position("t", 0, 1))).results == [ErrorCode.UNKNOWN_TOPIC]
-        await controller.link.stop()
+        await controller.controller.stop()
 
     asyncio.run(life())
 
@@ -165,7 +172,7 @@ def test_bytes_that_are_not_text_are_refused_as_names_and_kept_as_notes(tmp_path
         await controller.commit("g", Position("t", 0, 1, NOT_UTF8 + "x"))
         assert (await controller.positions("g")).positions[0].metadata == NOT_UTF8 + "x"
         assert (await controller.positions(NOT_UTF8)).error is ErrorCode.UNKNOWN_GROUP
-        await controller.link.stop()
+        await controller.controller.stop()
 
     asyncio.run(life())
 
@@ -185,7 +192,7 @@ def test_a_groups_positions_can_be_asked_for_by_topic(tmp_path: Path) -> None:
         await controller.delete("a")
         await controller.delete("b")
         assert await controller.groups() == []
-        await controller.link.stop()
+        await controller.controller.stop()
 
     asyncio.run(life())
 
@@ -203,7 +210,7 @@ def test_asking_again_for_a_named_producer_writes_nothing(tmp_path: Path) -> Non
         assert (await controller.producer("p", 2)).producer_id != producer_id
         assert controller.link.view.producer_ended(producer_id)
         assert (await controller.producer("p", 1)).error is ErrorCode.STALE_PRODUCER_EPOCH
-        await controller.link.stop()
+        await controller.controller.stop()
 
     asyncio.run(life())
 
@@ -211,9 +218,8 @@ def test_asking_again_for_a_named_producer_writes_nothing(tmp_path: Path) -> Non
 def test_a_broker_that_can_not_be_registered_is_told_why(tmp_path: Path) -> None:
     async def life() -> None:
         controller = Controller(tmp_path, broker_id=0)
-        await controller.link.lead()
         with pytest.raises(RegistrationError, match="broker id"):
-            await controller.link.register(b"i" * 16, b"d" * 16, "127.0.0.1", 11011, "")
-        await controller.link.stop()
+            await controller.register()
+        await controller.controller.stop()
 
     asyncio.run(life())

@@ -1,4 +1,7 @@
-"""A broker with its controller in one process: put together, run until told to stop, taken apart in order."""
+"""A broker's process: put together, run until told to stop, taken apart in order.
+
+Heirs bring the controller: `tank serve` has one in the same process, `tank-node` reaches it over the network.
+"""
 
 import asyncio
 import os
@@ -6,6 +9,7 @@ import resource
 import signal
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from logging import getLogger
@@ -13,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from tank_cli.local_controller import LocalController
-from tank_controller.standalone import Standalone
 from tank_node.broker import Broker
 from tank_node.clock import SystemClock
 from tank_node.config import Address, NodeConfig
+from tank_node.controller_link import ControllerLink
+from tank_node.controller_session import Registration
 from tank_node.disk import OsDisk
 from tank_node.health import MAX_PROBLEMS, Health, partition_problems, problem_count
 from tank_node.http import HttpServer
@@ -26,6 +30,7 @@ from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
 from tank_node.metrics import Metrics
 from tank_node.server import TankServer
+from tank_protos.topic_settings import FlushPolicy
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
@@ -67,10 +72,11 @@ class Started:
     seconds: float
 
 
-class NodeProcess:
-    """All rooms of one process. `run` is its life."""
+class NodeProcess(ABC):
+    """All rooms of a node. `run` is its life."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, cluster_id: str = "") -> None:
+        """`cluster_id`: what a new data folder belongs to; empty: to a cluster of its own."""
         self.config = config
         log_files = _log_files(_raise_file_limit())
         self.limits = Limits(connections=config.max_connections, files_kept_free=log_files + OTHER_FILES)
@@ -79,24 +85,24 @@ class NodeProcess:
         self._began = time.monotonic()
         self._incarnation = os.urandom(16)
         self._stopping = asyncio.Event()
-        self.data_folder = self._open_data_folder(log_files)
+        self.data_folder = self._open_data_folder(log_files, cluster_id)
 
     async def run(self, announce: Callable[[Started], None]) -> None:
         """Starts, says so, and stops in order at SIGTERM or SIGINT.
 
-        Raises what keeps it from starting: RaftStorageError, JournalError, ListenError, what the logs raise.
+        Raises what keeps it from starting: ListenError, what the logs and the controller's line raise.
         """
         self._loop = asyncio.get_running_loop()
         self._watch_signals()
         try:
-            controller = await self._open_controller()
+            link = await self._open_controller()
         except BaseException:
-            self.data_folder.abandon()
+            await self._abandon()
             raise
         flusher = Flusher(self.data_folder.disk, self._post)
         broker = Broker(
             self.data_folder,
-            controller,
+            link,
             flusher,
             self.clock,
             self.limits,
@@ -109,7 +115,7 @@ class NodeProcess:
         try:
             await self._serve(broker, announce)
         finally:
-            await controller.stop()  # before the folder's lock goes with its logs
+            await self._stop_controller()  # before the folder's lock goes with its logs
             broker.close()
 
     async def _serve(self, broker: Broker, announce: Callable[[Started], None]) -> None:
@@ -126,10 +132,10 @@ class NodeProcess:
                 http_address = await _listening(
                     "--http", wanted, lambda: http.start(wanted.host, wanted.port)
                 )
-            if listen.port != config.listen.port:
-                await self._register(listen.port)
+            await self._ready(listen)
             announce(self._started(listen, http_address))
             await self._stopping.wait()
+            await self._let_go()
             _log.info("stopping: no new requests, those under way have %d ms", config.stop_grace_ms)
         finally:
             await server.stop(config.stop_grace_ms / 1000)
@@ -137,7 +143,7 @@ class NodeProcess:
 
     # --- starting ---
 
-    def _open_data_folder(self, log_files: int) -> DataFolder:
+    def _open_data_folder(self, log_files: int, cluster_id: str) -> DataFolder:
         config = self.config
         self._is_new = not os.path.exists(config.data / "meta.json")
         broker_id = config.broker_id or (DEFAULT_BROKER_ID if self._is_new else None)
@@ -145,45 +151,54 @@ class NodeProcess:
             str(config.data),
             OsDisk(),
             self.clock,
-            cluster_id=config.cluster_id,
+            cluster_id=cluster_id or config.cluster_id,
             broker_id=broker_id,
             open_files=log_files,
         )
 
-    async def _open_controller(self) -> LocalController:
-        meta = self.data_folder.meta
-        folder = Path(self.data_folder.path)
-        self._controller = controller = LocalController(
-            folder,
-            meta.cluster_id,
-            meta.broker_id,
-            self.clock,
-            self._post,
-        )
-        topics = folder / "topics"
-        # The logs' checkpoint is never written before there is metadata, and knows of topics without files.
-        was_used = any(topics.iterdir()) or (folder / "checkpoint").exists()
-        _tell_of(controller.open(may_be_new=not was_used))
-        await controller.lead()
-        # A crash may have come between the word that a topic is deleted and its files' end.
-        for path in topics.iterdir():
-            if path.name.isdigit() and controller.view.was_deleted(int(path.name)):
-                self.data_folder.delete_topic(int(path.name))
-        await self._register(self.config.listen.port)
-        return controller
+    def _advertised(self, port: int) -> Address:
+        """Where others reach a node that listens on this port."""
+        if self.config.advertise is not None:
+            return self.config.advertise
+        host = self.config.listen.host
+        return Address(socket.gethostname() if host in ("0.0.0.0", "::") else host, port)
 
-    async def _register(self, port: int) -> None:
-        advertised = self.config.advertise
-        if advertised is None:
-            host = self.config.listen.host
-            advertised = Address(socket.gethostname() if host in ("0.0.0.0", "::") else host, port)
-        await self._controller.register(
-            self._incarnation,
-            UUID(self.data_folder.meta.disk_uuid).bytes,
-            advertised.host,
-            advertised.port,
-            self.config.rack,
+    def _registration(self) -> Registration:
+        """What this process says of itself; an heir says what of its disk."""
+        advertised = self._advertised(self.config.listen.port)
+        return Registration(
+            incarnation=self._incarnation,
+            disk_uuid=UUID(self.data_folder.meta.disk_uuid).bytes,
+            tail_sure=False,
+            host=advertised.host,
+            port=advertised.port,
+            rack=self.config.rack,
+            flush_replicated=self.config.flush is FlushPolicy.REPLICATED,
         )
+
+    @abstractmethod
+    async def _open_controller(self) -> ControllerLink:
+        """The line to the controller, with this process registered and the view of now."""
+
+    @abstractmethod
+    async def _ready(self, listen: Address) -> None:
+        """Clients are served from now on, there."""
+
+    @abstractmethod
+    async def _let_go(self) -> None:
+        """Before an orderly stop: whatever others have to do first."""
+
+    @abstractmethod
+    async def _stop_controller(self) -> None:
+        """Ends the line."""
+
+    @abstractmethod
+    def _controller_problem(self) -> str | None:
+        """Why metadata can't be changed now; None when all is well."""
+
+    async def _abandon(self) -> None:
+        """The start failed: leaves the folder as it was found."""
+        self.data_folder.abandon()
 
     def _started(self, listen: Address, http: Address | None) -> Started:
         logs = self.data_folder.logs.values()
@@ -228,8 +243,9 @@ class NodeProcess:
     def _health(self) -> Health:
         """For /readyz: the metadata can be changed, and which partitions can't be used."""
         problems = partition_problems(self._broker)
-        if self._controller.failed is not None:
-            problems.append(self._controller.failed)
+        trouble = self._controller_problem()
+        if trouble is not None:
+            problems.append(trouble)
         if self._stopping.is_set():
             problems.append("it is stopping")
         facts: dict[str, str | int] = {
@@ -238,18 +254,8 @@ class NodeProcess:
             "topics": len(self._broker.topics),
             "partitions": len(self.data_folder.logs),
         }
-        ready = not self._stopping.is_set() and self._controller.failed is None
+        ready = not self._stopping.is_set() and trouble is None
         return Health(ready, problems, self.data_folder.recovered.damaged[:MAX_PROBLEMS], facts)
-
-
-def _tell_of(opened: Standalone) -> None:
-    for warning in opened.warnings:
-        _log.warning("%s", warning)
-    if opened.cut_bytes:
-        _log.warning(
-            "%d bytes of metadata, whose writing a crash interrupted, were cut; nobody was told of them",
-            opened.cut_bytes,
-        )
 
 
 async def _listening(flag: str, wanted: Address, start: Callable[[], Awaitable[tuple[str, int]]]) -> Address:

@@ -1,0 +1,64 @@
+"""A broker with its controller in one process: what `tank serve` runs."""
+
+from logging import getLogger
+from pathlib import Path
+
+from tank_cli.local_controller import LocalController
+from tank_controller.standalone import Standalone
+from tank_node.config import Address
+from tank_node.controller_link import ControllerLink
+from tank_node.controller_session import ALONE_LEVEL
+from tank_node.process import NodeProcess
+
+_log = getLogger("tank")
+
+
+class ServeProcess(NodeProcess):
+    """`run` is its life. It raises what NodeProcess' does, and RaftStorageError, JournalError, SnapshotError,
+    UnknownEntryError, RegistrationError.
+    """
+
+    async def _open_controller(self) -> ControllerLink:
+        meta = self.data_folder.meta
+        folder = Path(self.data_folder.path)
+        registration = self._registration()
+        registration.feature_level = ALONE_LEVEL
+        self._controller = controller = LocalController(
+            folder, meta.cluster_id, meta.broker_id, registration, self.clock, self._post
+        )
+        topics = folder / "topics"
+        # The logs' checkpoint is never written before there is metadata, and knows of topics without files.
+        was_used = any(topics.iterdir()) or (folder / "checkpoint").exists()
+        _tell_of(controller.open(may_be_new=not was_used))
+        await controller.lead()
+        # A crash may have come between the word that a topic is deleted and its files' end.
+        for path in topics.iterdir():
+            if path.name.isdigit() and controller.link.view.was_deleted(int(path.name)):
+                self.data_folder.delete_topic(int(path.name))
+        await controller.register()
+        return controller.link
+
+    async def _ready(self, listen: Address) -> None:
+        self._controller.link.serve()
+        if listen.port != self.config.listen.port and self.config.advertise is None:
+            self._controller.link.registration.port = listen.port
+            await self._controller.register()
+
+    async def _let_go(self) -> None:
+        """Nobody else could lead."""
+
+    async def _stop_controller(self) -> None:
+        await self._controller.stop()
+
+    def _controller_problem(self) -> str | None:
+        return self._controller.failed
+
+
+def _tell_of(opened: Standalone) -> None:
+    for warning in opened.warnings:
+        _log.warning("%s", warning)
+    if opened.cut_bytes:
+        _log.warning(
+            "%d bytes of metadata, whose writing a crash interrupted, were cut; nobody was told of them",
+            opened.cut_bytes,
+        )

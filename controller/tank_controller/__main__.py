@@ -1,0 +1,142 @@
+"""`tank-controller`: one controller of a cluster. The only place of this package that wires real things."""
+
+import asyncio
+import logging
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from tank_controller import limits
+from tank_controller.process import ControllerProcess, ListenError
+from tank_controller.rooms import ControllerConfig
+
+EPILOG = """
+Every option can also be an environment variable: --session-timeout-ms: TANK_SESSION_TIMEOUT_MS.
+
+A cluster is founded once, when all configured controllers are there and empty. A controller whose folder was
+emptied asks the others to be added, and doesn't vote before it has caught up.
+
+\b
+Exit codes:
+    0  stopped in order, by SIGTERM or Ctrl-C
+    1  it could not start or go on: the message says why
+    2  an option can't be used
+"""
+
+
+class ClusterOption(click.ParamType):  # type: ignore[type-arg] # generic in newer versions of click alone
+    """`1=HOST:PORT,2=HOST:PORT,…`"""
+
+    name = "ID=HOST:PORT,..."
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[int, str]:
+        """Addresses by ordinal."""
+        found: dict[int, str] = {}
+        for item in str(value).split(","):
+            match = re.fullmatch(r"\s*(\d{1,9})=(\S+):(\d{1,5})\s*", item)
+            if match is None or int(match[3]) > 65_535:
+                self.fail("write ID=HOST:PORT for each controller, with commas between", param, ctx)
+            if int(match[1]) in found:
+                self.fail(f"controller {match[1]} is there twice", param, ctx)
+            found[int(match[1])] = f"{match[2]}:{match[3]}"
+        return found
+
+
+@click.command(
+    epilog=EPILOG,
+    context_settings={
+        "auto_envvar_prefix": "TANK",
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+    },
+)
+@click.option(
+    "--id",
+    "ordinal",
+    type=click.IntRange(0, 999_999_999),
+    required=True,
+    help="Which of --cluster this one is.",
+)
+@click.option(
+    "--cluster",
+    type=ClusterOption(),
+    required=True,
+    help="All controllers, this one among them, the same list for each: where they reach each other, and "
+    "brokers reach them.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Where its log is kept: a folder of its own.",
+)
+@click.option(
+    "--listen", metavar="HOST:PORT", default=None, help="Where to serve gRPC.  [default: what --cluster says]"
+)
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    default="",
+    help="Where to serve /metrics, /healthz and /readyz.  [default: nowhere]",
+)
+@click.option(
+    "--session-timeout-ms",
+    type=click.IntRange(100, 600_000),
+    default=limits.SESSION_TIMEOUT_MS,
+    show_default=True,
+    help="A broker that is silent for so long is fenced.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="The least important lines that are written.",
+)
+def main(
+    ordinal: int,
+    cluster: dict[int, str],
+    data: Path,
+    listen: str | None,
+    http: str,
+    session_timeout_ms: int,
+    log_level: str,
+) -> None:
+    """Run one controller of a cluster, until SIGTERM or Ctrl-C stops it in order.
+
+    It listens without authentication: keep its address among the cluster's own.
+    """
+    if ordinal not in cluster:
+        raise click.UsageError(
+            f"--cluster names {sorted(cluster)}, and not {ordinal}, which --id says this is"
+        )
+    logging.basicConfig(
+        level=log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    config = ControllerConfig(ordinal, cluster, data, listen or cluster[ordinal], http, session_timeout_ms)
+    raise SystemExit(run(config))
+
+
+def run(config: ControllerConfig) -> int:
+    """The exit code."""
+    from tank_controller.cluster_state import SnapshotError
+    from tank_controller.metadata import UnknownEntryError
+    from tank_controller.raft_replay import RaftStorageError
+
+    async def live() -> None:
+        await ControllerProcess(config).run(click.echo)
+
+    try:
+        asyncio.run(live())
+    except (RaftStorageError, SnapshotError, UnknownEntryError, ListenError, OSError) as error:
+        click.echo(f"error: {error}.", err=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    main(prog_name="tank-controller")

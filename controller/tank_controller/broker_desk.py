@@ -1,0 +1,386 @@
+"""Where brokers' streams meet the controller that leads: registration, deltas, proposals, fencing. No I/O.
+
+Every controller has one. While it doesn't lead, it tells brokers who does. Leading means that the state holds
+everything that was ever committed: nothing is answered before. When leadership ends, all streams end, with
+whatever is unread in them: a broker sends again, to the next leader, what it has no answer to.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tank_controller import queries
+from tank_controller.broker_streams import MAX_WAITING_PROPOSALS, DeltaHistory, Line, Stream
+from tank_controller.cluster_state import ClusterState
+from tank_controller.metadata import Metadata
+from tank_controller.outcome import Outcome, Rejected
+from tank_controller.proposals import Proposals
+from tank_controller.view_parts import view_updates
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import control_pb2 as pb
+
+STALLED_MS = 1000
+"""A tick that comes so late was held up, and brokers' words with it: all get a full timeout again."""
+PEER_KEY_BYTES = 16
+
+FROM_BROKERS = frozenset(
+    {
+        "create_topic", "alter_topic", "delete_topic", "init_producer", "commit_positions",
+        "change_in_sync", "report_failed", "set_broker",
+    }
+)  # fmt: skip
+"""Commands that a broker may propose; the others are the controller's own, or come by Admin."""
+
+_log = logging.getLogger("tank.controller")
+
+
+class Clock(Protocol):
+    """Two clocks, in milliseconds."""
+
+    def now_ms(self) -> int:
+        """Of the epoch."""
+
+    def monotonic_ms(self) -> int:
+        """Never goes back."""
+
+
+class Liveness(Protocol):
+    """As `tank_controller.sessions.BrokerSessions` has it."""
+
+    def lead(self, now_ms: int) -> None: ...
+    def connected(self, broker_id: int, epoch: int, now_ms: int) -> None: ...
+    def heard(self, broker_id: int, epoch: int, seen_index: int, now_ms: int) -> None: ...
+    def broken(self, broker_id: int, epoch: int, now_ms: int) -> None: ...
+    def tick(self, state: ClusterState, now_ms: int) -> Sequence[pb.Command]: ...
+
+
+class Ask(Protocol):
+    """A broker that is to say where replicas end."""
+
+    @property
+    def broker_id(self) -> int: ...
+    @property
+    def broker_epoch(self) -> int: ...
+    @property
+    def partitions(self) -> Sequence[tuple[int, int]]: ...
+
+
+class Work(Protocol):
+    """What the leader has to do now."""
+
+    @property
+    def commands(self) -> Sequence[pb.Command]: ...
+    @property
+    def asks(self) -> Sequence[Ask]: ...
+
+
+class Care(Protocol):
+    """As `tank_controller.duties.Duties` has it."""
+
+    def tick(self, state: ClusterState, now_ms: int) -> Work: ...
+    def ends(self, broker_id: int, broker_epoch: int, ends: Sequence[pb.LogEnd], now_ms: int) -> None: ...
+    def may_stop(self, state: ClusterState, broker_id: int) -> bool: ...
+
+
+@dataclass(slots=True)
+class Leading:
+    """What a leader has, for one term."""
+
+    term: int
+    sessions: Liveness
+    duties: Care
+    proposed: int = 0
+    """Commands of its own without an outcome."""
+
+    def is_busy(self) -> bool:
+        """The next commands of its own wait for the outcome of the last."""
+        return self.proposed > 0
+
+
+class BrokerDesk:
+    """One controller's. All calls on the driver's thread."""
+
+    def __init__(
+        self,
+        cluster_id: str,
+        proposals: Proposals,
+        metadata: Metadata,
+        clock: Clock,
+        random_bytes: Callable[[int], bytes],
+        new_sessions: Callable[[], Liveness],
+        new_duties: Callable[[], Care],
+        leader_address: Callable[[], str],
+        session_timeout_ms: int,
+    ) -> None:
+        """`leader_address`: host:port of whoever leads, empty when nobody knows."""
+        self.streams: dict[int, Stream] = {}
+        """By broker id, the newest of each that leads somewhere: registered, or about to be."""
+        self._cluster_id = cluster_id
+        self._proposals = proposals
+        self._driver = proposals.driver
+        self._metadata = metadata
+        self._clock = clock
+        self._random_bytes = random_bytes
+        self._new_sessions = new_sessions
+        self._new_duties = new_duties
+        self._leader_address = leader_address
+        self._session_timeout_ms = session_timeout_ms
+        self._history = DeltaHistory(metadata.state.index)
+        self._leading: Leading | None = None
+        self._last_tick_ms = clock.monotonic_ms()
+        metadata.on_delta = self._on_delta
+        metadata.on_restored = self._on_restored
+
+    # --- leadership ---
+
+    def tick(self) -> None:
+        """Time passes: notices leadership, fences who is silent, does the leader's duties."""
+        now_ms = self._clock.monotonic_ms()
+        stalled = now_ms - self._last_tick_ms > STALLED_MS
+        self._last_tick_ms = now_ms
+        leading = self._look(now_ms)
+        if leading is None:
+            return
+        if stalled:
+            leading.sessions.lead(now_ms)
+        if leading.is_busy():
+            return
+        self._found_cluster(leading)
+        for command in leading.sessions.tick(self._metadata.state, now_ms):
+            self._propose_own(leading, command)
+        if leading.is_busy():
+            return
+        work = leading.duties.tick(self._metadata.state, now_ms)
+        for command in work.commands:
+            self._propose_own(leading, command)
+        for ask in work.asks:
+            self._ask(ask)
+
+    def _look(self, now_ms: int) -> Leading | None:
+        """Who leads may have changed since the last call."""
+        term = self._driver.raft.term if self._driver.ready else None
+        if self._leading is not None and self._leading.term != term:
+            self._leading = None
+            for stream in list(self.streams.values()):
+                self._send_away(stream)
+            self.streams.clear()
+        if self._leading is None and term is not None:
+            self._leading = Leading(term, self._new_sessions(), self._new_duties())
+            self._leading.sessions.lead(now_ms)
+            self._found_cluster(self._leading)
+        return self._leading
+
+    def _found_cluster(self, leading: Leading) -> None:
+        """The first leader of all gives the brokers what they show each other."""
+        if not self._metadata.state.peer_key:
+            key = self._random_bytes(PEER_KEY_BYTES)
+            self._propose_own(leading, pb.Command(found_cluster=pb.FoundCluster(peer_key=key)))
+
+    @property
+    def leads(self) -> bool:
+        """Whether brokers and people are answered here."""
+        return self._look(self._clock.monotonic_ms()) is not None
+
+    def not_leader(self) -> pb.NotLeader:
+        """Where to go instead."""
+        return pb.NotLeader(leader=self._leader_address())
+
+    def _propose_own(self, leading: Leading, command: pb.Command) -> None:
+        command.now_ms = self._clock.now_ms()
+        leading.proposed += 1
+
+        def done(outcome: Outcome) -> None:
+            leading.proposed -= 1
+            if outcome.rejection is not None:
+                _log.debug("%s: %s", command.WhichOneof("command"), outcome.rejection.message)
+
+        self._proposals.propose(command, done)
+
+    # --- streams ---
+
+    def received(self, stream: Stream, up: pb.BrokerUp) -> None:
+        """A broker's message. What makes no sense is answered, or passed over; it harms nobody."""
+        if not stream.open:
+            return
+        now_ms = self._clock.monotonic_ms()
+        leading = self._look(now_ms)
+        if leading is None:
+            self._send_away(stream)
+            return
+        kind = up.WhichOneof("message")
+        if kind == "register":
+            self._register(stream, up.register)
+        elif stream.epoch == 0:
+            return  # before its registration is committed nothing that it says counts
+        elif kind == "heartbeat":
+            leading.sessions.heard(stream.broker_id, stream.epoch, up.heartbeat.seen_index, now_ms)
+            # The answer: this leader lives, and this is how far a view that has everything is.
+            alive = pb.ViewUpdate(delta=pb.Delta(index=self._metadata.state.index))
+            stream.send(pb.BrokerDown(view=alive))
+        elif kind == "proposal":
+            self._propose(stream, up.proposal)
+        elif kind == "query":
+            self._query(stream, up.query)
+        elif kind == "log_ends":
+            leading.duties.ends(stream.broker_id, stream.epoch, up.log_ends.ends, now_ms)
+
+    def closed(self, stream: Stream) -> None:
+        """The stream broke, or the broker ended it."""
+        was_open, stream.open, stream.follows = stream.open, False, False
+        if self.streams.get(stream.broker_id) is not stream:
+            return
+        del self.streams[stream.broker_id]
+        if was_open and self._leading is not None and stream.epoch:
+            self._leading.sessions.broken(stream.broker_id, stream.epoch, self._clock.monotonic_ms())
+
+    def opened(self, line: Line) -> Stream:
+        """A new stream; give it to `received` and `closed`."""
+        return Stream(line)
+
+    def _send_away(self, stream: Stream) -> None:
+        stream.end(pb.BrokerDown(not_leader=self.not_leader()))
+
+    def _register(self, stream: Stream, register: pb.BrokerRegister) -> None:
+        wanted = register.broker
+        if register.cluster_id not in ("", self._cluster_id):
+            message = (
+                f"broker {wanted.broker_id} belongs to cluster {register.cluster_id}, these controllers to "
+                f"{self._cluster_id}: give it their addresses, or another data folder"
+            )
+            self._refuse(stream, Rejected(ErrorCode.INVALID_REQUEST, message))
+            return
+        if stream.broker_id:
+            return  # once is enough
+        before = self.streams.get(wanted.broker_id)
+        if before is not None:
+            before.end()  # what waits unread in it was sent before: the broker sends it again
+        stream.broker_id, stream.incarnation = wanted.broker_id, wanted.incarnation
+        self.streams[wanted.broker_id] = stream
+        command = pb.Command(now_ms=self._clock.now_ms(), register_broker=wanted)
+        self._proposals.propose(
+            command, lambda outcome: self._registered(stream, register.view_index, outcome)
+        )
+
+    def _registered(self, stream: Stream, view_index: int, outcome: Outcome) -> None:
+        if not stream.open:
+            return
+        leading = self._leading
+        if leading is None or (outcome.rejection is not None and _is_unsure(outcome.rejection)):
+            self._send_away(stream)
+            return
+        if outcome.rejection is not None:
+            self._refuse(stream, outcome.rejection)
+            return
+        state = self._metadata.state
+        broker = state.brokers[stream.broker_id]
+        if broker.incarnation != stream.incarnation:
+            stream.end()  # a later process of this broker has registered meanwhile
+            return
+        stream.epoch = broker.epoch
+        registered = pb.Registered(
+            broker_epoch=broker.epoch,
+            index=broker.epoch,
+            cluster_id=self._cluster_id,
+            session_timeout_ms=self._session_timeout_ms,
+            peer_key=state.peer_key,
+        )
+        stream.send(pb.BrokerDown(registered=registered))
+        for message in self._since(view_index):
+            stream.send(message)
+        stream.follows = True
+        leading.sessions.connected(stream.broker_id, stream.epoch, self._clock.monotonic_ms())
+
+    def _since(self, view_index: int) -> list[pb.BrokerDown]:
+        """What a view lacks: the deltas behind it, or everything."""
+        state = self._metadata.state
+        if 0 < view_index <= state.index and (deltas := self._history.since(view_index)) is not None:
+            return deltas
+        return [pb.BrokerDown(view=update) for update in view_updates(state.delta(), whole=True)]
+
+    def _refuse(self, stream: Stream, why: Rejected) -> None:
+        refused = pb.RegisterRefused(error=why.error, message=why.message)
+        if self.streams.get(stream.broker_id) is stream:
+            del self.streams[stream.broker_id]
+        stream.end(pb.BrokerDown(refused=refused))
+
+    # --- proposals and questions ---
+
+    def _propose(self, stream: Stream, proposal: pb.BrokerProposal) -> None:
+        kind = proposal.command.WhichOneof("command")
+        if kind not in FROM_BROKERS:
+            self._answer(stream, proposal, _no(ErrorCode.INVALID_REQUEST, "no command for a broker"))
+        elif proposal.validate_only:
+            self._answer(stream, proposal, self._proposals.judge(proposal.command))
+        elif stream.waiting >= MAX_WAITING_PROPOSALS:
+            self._answer(stream, proposal, _no(ErrorCode.OVERLOADED, "too much waits: ask again"))
+        else:
+            stream.waiting += 1
+
+            def done(outcome: Outcome) -> None:
+                stream.waiting -= 1
+                if outcome.rejection is not None and _is_unsure(outcome.rejection):
+                    self._send_away(stream)  # no outcome is no answer: it asks the next leader again
+                else:
+                    self._answer(stream, proposal, outcome)
+
+            self._proposals.propose(proposal.command, done)
+
+    def _answer(self, stream: Stream, proposal: pb.BrokerProposal, outcome: Outcome) -> None:
+        stream.send(pb.BrokerDown(outcome=outcome.as_message(proposal.request_id)))
+
+    def _query(self, stream: Stream, query: pb.BrokerQuery) -> None:
+        if stream.waiting >= MAX_WAITING_PROPOSALS:
+            message = "too much waits: ask again"
+            refusal = pb.QueryAnswer(request_id=query.request_id, error=ErrorCode.OVERLOADED, message=message)
+            stream.send(pb.BrokerDown(answer=refusal))
+            return
+        stream.waiting += 1
+
+        def done(problem: Rejected | None) -> None:
+            stream.waiting -= 1
+            if problem is not None:
+                self._send_away(stream)
+                return
+            for part in queries.answers(self._metadata.state, query):
+                stream.send(pb.BrokerDown(answer=part))
+
+        self._proposals.read(done)
+
+    def _ask(self, ask: Ask) -> None:
+        stream = self.streams.get(ask.broker_id)
+        if stream is not None and stream.epoch == ask.broker_epoch:
+            wanted = [pb.LogEnd(topic_id=topic_id, partition=number) for topic_id, number in ask.partitions]
+            stream.send(pb.BrokerDown(ask_ends=pb.AskEnds(partitions=wanted)))
+
+    # --- deltas ---
+
+    def _on_delta(self, delta: pb.Delta) -> None:
+        messages = self._history.add(delta)
+        for broker_id in sorted(self.streams):
+            stream = self.streams[broker_id]
+            if stream.follows:
+                for message in messages:
+                    stream.send(message)
+                self._let_stop(stream)
+
+    def _let_stop(self, stream: Stream) -> None:
+        broker = self._metadata.state.brokers.get(stream.broker_id)
+        leading = self._leading
+        if broker is None or leading is None or not broker.shutting_down or stream.asked_to_stop:
+            return
+        if leading.duties.may_stop(self._metadata.state, stream.broker_id):
+            stream.asked_to_stop = True
+            stream.send(pb.BrokerDown(may_stop=pb.MayStop()))
+
+    def _on_restored(self) -> None:
+        self._history = DeltaHistory(self._metadata.state.index)
+
+
+def _no(error: ErrorCode, message: str) -> Outcome:
+    return Outcome(pb.Delta(), rejection=Rejected(error, message))
+
+
+def _is_unsure(rejection: Rejected) -> bool:
+    """It may have come to be, or another controller has to be asked."""
+    return rejection.error in (ErrorCode.NO_LEADER, ErrorCode.TIMED_OUT)

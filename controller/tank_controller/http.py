@@ -1,0 +1,91 @@
+"""The controller's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes and people."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from aiohttp import web
+
+from tank_controller.rooms import Rooms
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+
+class House(Protocol):
+    """As `tank_controller.process.ControllerProcess` has it."""
+
+    rooms: Rooms | None
+
+
+class HttpServer:
+    """Serves one controller's metrics and health."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, address: str) -> None:
+        """Listens on host:port. OSError."""
+        app = web.Application(client_max_size=4096)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        await self._runner.setup()
+        host, _, port = address.rpartition(":")
+        await web.TCPSite(self._runner, host.strip("[]"), int(port)).start()
+
+    async def stop(self) -> None:
+        """Ends it; requests under way get a second."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    def collect(self) -> "Iterator[Metric]":
+        """As Prometheus' library asks a collector."""
+        from prometheus_client.core import GaugeMetricFamily
+
+        rooms = self._house.rooms
+        ready = rooms is not None and not rooms.problem
+        yield GaugeMetricFamily("tank_controller_ready", "1: it is a member and takes part.", float(ready))
+        for name, value in ({} if rooms is None else rooms.facts()).items():
+            if isinstance(value, int):
+                yield GaugeMetricFamily(f"tank_controller_{name}", _HELP[name], float(value))
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        from prometheus_client import CollectorRegistry, ProcessCollector
+        from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+        registry = CollectorRegistry()
+        registry.register(self)
+        ProcessCollector(registry=registry)
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        """That this answers at all says that the event loop runs."""
+        return web.json_response({"status": "ok"})
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        rooms = self._house.rooms
+        if rooms is None:
+            body: dict[str, object] = {
+                "ready": False,
+                "problems": ["it belongs to no cluster yet: it waits for the other configured controllers"],
+            }
+        else:
+            problems = [rooms.problem] if rooms.problem else []
+            body = {"ready": not problems, "problems": problems, **rooms.facts()}
+        return web.json_response(body, status=200 if body["ready"] else 503)
+
+
+_HELP = {
+    "leads": "1: this controller leads.",
+    "term": "Raft's term.",
+    "commit_index": "The last entry that a majority holds.",
+    "applied_index": "The last entry that is in the state.",
+    "brokers_connected": "Streams of brokers that are open here.",
+    "brokers": "Brokers that the state knows.",
+    "topics": "Topics.",
+    "partitions": "Partitions of all topics.",
+    "refused_messages": "Raft's messages that were refused.",
+}

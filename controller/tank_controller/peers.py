@@ -1,0 +1,142 @@
+"""The way to the other controllers: one gRPC channel and one stream of Raft's messages to each."""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+import grpc
+import grpc.aio
+
+from tank_controller import raft_wire
+from tank_controller.raft.messages import Message
+from tank_protos.generated import control_pb2 as pb
+from tank_protos.generated.control_pb2_grpc import ControllersStub
+
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+"""Of brokers' streams and Admin; Raft's own messages stay below 4 MiB (raft.settings)."""
+CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", 1000),
+    ("grpc.keepalive_timeout_ms", 2000),
+    ("grpc.keepalive_permit_without_calls", 0),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.enable_http_proxy", 0),  # controllers are neighbours
+    ("grpc.use_local_subchannel_pool", 1),  # else a new channel inherits an old one's waiting time
+)
+SERVER_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.so_reuseport", 0),  # a port that another process has is an error
+)
+MAX_QUEUED = 1024
+"""Messages to one controller. The oldest are lost when it is away: Raft sends again what matters."""
+BACKOFF_S = 0.1
+ASK_S = 1.0
+"""How long a question to another controller may take."""
+
+_log = logging.getLogger("tank.controller")
+
+
+class Peers:
+    """Implements `tank_controller.raft_driver.Transport`. All calls on the event loop."""
+
+    def __init__(self, addresses: Mapping[int, str]) -> None:
+        """host:port of the others, by ordinal."""
+        self._lines = {ordinal: _PeerLine(ordinal, address) for ordinal, address in sorted(addresses.items())}
+
+    def start(self) -> None:
+        """Begins to connect."""
+        for line in self._lines.values():
+            line.start()
+
+    async def stop(self) -> None:
+        """Ends all streams."""
+        for line in self._lines.values():
+            await line.stop()
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """As Transport; what is for a controller that nobody configured is lost."""
+        for message in messages:
+            line = self._lines.get(message.target.ordinal)
+            if line is not None:
+                line.put(message)
+
+    def ordinals(self) -> list[int]:
+        """Of the others."""
+        return list(self._lines)
+
+    async def identify(self, ordinal: int, request: pb.IdentifyRequest) -> pb.IdentifyAnswer | None:
+        """The other's answer; None: it can't be reached."""
+        stub = self._lines[ordinal].stub()
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            answer: pb.IdentifyAnswer = await stub.Identify(request, timeout=ASK_S)
+            return answer
+        return None
+
+    async def join(self, ordinal: int, request: pb.JoinRequest) -> pb.JoinAnswer | None:
+        """As `identify`."""
+        stub = self._lines[ordinal].stub()
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            answer: pb.JoinAnswer = await stub.Join(request, timeout=ASK_S)
+            return answer
+        return None
+
+
+class _PeerLine:
+    def __init__(self, ordinal: int, address: str) -> None:
+        self._ordinal = ordinal
+        self._address = address
+        self._queue: deque[Message] = deque(maxlen=MAX_QUEUED)
+        self._filled = asyncio.Event()
+        self._channel: grpc.aio.Channel | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        if self._channel is not None:
+            await self._channel.close()
+
+    def stub(self) -> ControllersStub:
+        """Over the one channel to this controller."""
+        if self._channel is None:
+            self._channel = grpc.aio.insecure_channel(self._address, options=CHANNEL_OPTIONS)
+        return ControllersStub(self._channel)
+
+    def put(self, message: Message) -> None:
+        self._queue.append(message)
+        self._filled.set()
+
+    async def _run(self) -> None:
+        reachable = True
+        while True:
+            await self._filled.wait()
+            try:
+                await self.stub().Messages(self._outgoing())
+            except grpc.aio.AioRpcError as error:
+                if reachable:
+                    _log.warning("controller %d at %s: %s", self._ordinal, self._address, error.details())
+                reachable = False
+            else:
+                reachable = True
+            await asyncio.sleep(BACKOFF_S)
+
+    async def _outgoing(self) -> AsyncIterator[pb.RaftMessage]:
+        while True:
+            while self._queue:
+                yield raft_wire.encode(self._queue.popleft())
+            self._filled.clear()
+            await self._filled.wait()

@@ -1,0 +1,261 @@
+"""A controller's process: put together, born or opened, run until told to stop, taken apart in order."""
+
+import asyncio
+import logging
+import random
+import signal
+import uuid
+from collections.abc import Callable
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from tank_controller.http import HttpServer
+from tank_controller.member import Member
+from tank_controller.peers import SERVER_OPTIONS, Peers
+from tank_controller.raft.birth import (
+    Answer,
+    AskToBeAdded,
+    Birth,
+    BirthRefusedError,
+    Found,
+    Founding,
+)
+from tank_controller.raft.messages import Configuration, HardState, NodeId
+from tank_controller.raft_replay import Stored
+from tank_controller.raft_storage import RaftStorage
+from tank_controller.rooms import ControllerConfig, Rooms
+from tank_controller.service import AdminService, BrokersService, ControllersService
+from tank_controller.ticks import keep_ticking
+from tank_protos.generated import control_pb2 as pb
+from tank_protos.generated.control_pb2_grpc import (
+    add_AdminServicer_to_server,
+    add_BrokersServicer_to_server,
+    add_ControllersServicer_to_server,
+)
+
+ASK_EVERY_S = 0.2
+"""How often an empty controller asks the others who they are, and one that is no voter to be added."""
+SERVICES = ("tank.control.Controllers", "tank.control.Brokers", "tank.control.Admin")
+
+_log = logging.getLogger("tank.controller")
+
+
+class ListenError(OSError):
+    """An address that can't be listened on; the message says what to do."""
+
+
+class ControllerProcess:
+    """All rooms of one process. `run` is its life."""
+
+    def __init__(self, config: ControllerConfig) -> None:
+        self.config = config
+        self.birth: Birth | None = None
+        self.rooms: Rooms | None = None
+        self._failure: Exception | None = None
+        self._stopping = asyncio.Event()
+        self._peers = Peers({n: address for n, address in config.cluster.items() if n != config.ordinal})
+        self._health = health.aio.HealthServicer()
+        self._told_leads: bool | None = None
+        """What the health service says of the brokers' service: only the leader serves."""
+
+    async def run(self, announce: Callable[[str], None]) -> None:
+        """Starts, says so, and stops in order at SIGTERM or SIGINT.
+
+        Raises what keeps it from starting or going on: RaftStorageError, SnapshotError, UnknownEntryError,
+        ListenError.
+        """
+        config = self.config
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        config.data.mkdir(parents=True, exist_ok=True)
+        self._storage = RaftStorage(config.data)
+        stored = self._storage.open()
+        own = NodeId(config.ordinal, self._storage.disk)
+        if stored is None:
+            ordinals = frozenset(config.cluster)
+            self.birth = Birth(own, ordinals, random.randrange, lambda: str(uuid.uuid4()))
+        else:
+            self._open(stored)
+        server = await self._serve()
+        http = HttpServer(self)
+        if config.http:
+            await http.start(config.http)
+        self._peers.start()
+        tasks = [
+            asyncio.create_task(keep_ticking(self._tick)),
+            asyncio.create_task(self._be_born() if stored is None else self._stay_in()),
+        ]
+        for task in tasks:
+            task.add_done_callback(self._on_end)
+        announce(f"tank controller {config.ordinal} listening on {config.listen}; data in {config.data}")
+        try:
+            await self._stopping.wait()
+            if self._failure is not None:
+                raise self._failure
+            _log.info("stopping")
+        finally:
+            for task in tasks:
+                task.cancel()
+            await http.stop()
+            await server.stop(0.2)
+            await self._peers.stop()
+            await self._close()
+
+    async def _serve(self) -> grpc.aio.Server:
+        server = grpc.aio.server(options=SERVER_OPTIONS)
+        add_ControllersServicer_to_server(ControllersService(self), server)
+        add_BrokersServicer_to_server(BrokersService(self), server)
+        add_AdminServicer_to_server(AdminService(self), server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+        try:
+            server.add_insecure_port(self.config.listen)
+        except RuntimeError as error:
+            raise ListenError(
+                f"can't listen on {self.config.listen}: choose another address with --listen"
+            ) from error
+        await server.start()
+        return server
+
+    async def _close(self) -> None:
+        if self.rooms is not None:
+            stopped = asyncio.Event()
+            self.rooms.member.driver.stop(stopped.set)
+            await stopped.wait()
+
+    # --- birth ---
+
+    def _open(self, stored: Stored) -> None:
+        for warning in stored.warnings:
+            _log.warning("%s", warning)
+        loop = asyncio.get_running_loop()
+        self.rooms = Rooms(
+            self.config, self._storage, stored, self._peers, loop.call_soon_threadsafe, self._on_fatal
+        )
+        self.birth = None
+
+    def _begin(self, cluster_id: str, hard: HardState, founding: Founding | None) -> None:
+        """Keeps what it begins with, then goes on as a start would."""
+        self._storage.begin(cluster_id, hard, [founding.entry] if founding else [])
+        self._storage = RaftStorage(self.config.data)
+        stored = self._storage.open()
+        assert stored is not None
+        self._open(stored)
+
+    async def _be_born(self) -> None:
+        """Asks all the others who they are until there is a cluster to belong to."""
+        birth = self.birth
+        assert birth is not None
+        self._take(birth.alone())
+        told = False
+        while self.rooms is None:
+            question = birth.ask()
+            request = pb.IdentifyRequest(asker=_node(birth.own), nonce=question.nonce)
+            answers = await asyncio.gather(
+                *(self._peers.identify(ordinal, request) for ordinal in self._peers.ordinals())
+            )
+            for answer in answers:
+                if answer is not None and self.rooms is None:
+                    self._hear(birth, answer)
+            if self.rooms is None:
+                if not told and None in answers:
+                    _log.info("waiting for all configured controllers, to found a cluster or to join theirs")
+                    told = True
+                await asyncio.sleep(ASK_EVERY_S)
+        await self._stay_in()
+
+    def _hear(self, birth: Birth, answer: pb.IdentifyAnswer) -> None:
+        if answer.founding and answer.nonce == birth.nonce:
+            founding = Founding(answer.cluster_id, Configuration.decode(answer.founding))
+            try:
+                birth.accept(founding)
+            except BirthRefusedError as error:
+                _log.error("%s", error)
+                return
+            self._begin(founding.cluster_id, founding.hard_state, founding)
+            return
+        answerer = NodeId(answer.answerer.ordinal, answer.answerer.disk)
+        self._take(birth.take(Answer(answerer, answer.nonce, answer.cluster_id)))
+
+    def _take(self, step: Found | AskToBeAdded | None) -> None:
+        if isinstance(step, Found):
+            founding = step.founding
+            _log.info("founds cluster %s", founding.cluster_id)
+            self._begin(founding.cluster_id, founding.hard_state, founding)
+        elif isinstance(step, AskToBeAdded):
+            _log.info("joins cluster %s", step.cluster_id)
+            self._begin(step.cluster_id, HardState(), None)
+
+    async def _stay_in(self) -> None:
+        """Asks to be added while it is no voter; finds out whether it was removed when no leader speaks."""
+        assert self.rooms is not None
+        member = self.rooms.member
+        own = member.raft.own
+        while True:
+            await asyncio.sleep(ASK_EVERY_S)
+            if member.is_missing(own):
+                await self._ask_to_be_added(member, own)
+            elif member.raft.leader is None:
+                await self._ask_whether_removed(self.rooms)
+            else:
+                self.rooms.removed = ""
+
+    async def _ask_to_be_added(self, member: Member, own: NodeId) -> None:
+        request = pb.JoinRequest(node=_node(own), cluster_id=member.raft.cluster_id)
+        member.join(own)  # where it leads itself, and another disk of its ordinal still counts
+        for ordinal in self._peers.ordinals():
+            answer = await self._peers.join(ordinal, request)
+            if answer is not None and answer.kind == pb.JoinAnswer.REFUSED:
+                _log.error("not added by controller %d: %s", ordinal, answer.message)
+
+    async def _ask_whether_removed(self, rooms: Rooms) -> None:
+        raft = rooms.member.raft
+        request = pb.IdentifyRequest(asker=_node(raft.own), nonce=random.randrange(1 << 62))
+        for ordinal in self._peers.ordinals():
+            answer = await self._peers.identify(ordinal, request)
+            if answer is None or answer.cluster_id != raft.cluster_id or answer.asker_is_member:
+                continue
+            if answer.configuration_index > raft.log.commit and not rooms.removed:
+                rooms.removed = (
+                    f"controller {raft.own.ordinal} was removed from cluster {raft.cluster_id}: stop it; to "
+                    f"let it join again, empty {self.config.data} first"
+                )
+                _log.error("%s", rooms.removed)
+
+    # --- running ---
+
+    def _tick(self) -> None:
+        rooms = self.rooms
+        if rooms is None:
+            return
+        rooms.tick()
+        self._tell_health(rooms.desk.leads)
+
+    def _tell_health(self, leads: bool) -> None:
+        serving, not_serving = (
+            health_pb2.HealthCheckResponse.SERVING,
+            health_pb2.HealthCheckResponse.NOT_SERVING,
+        )
+        if leads is not self._told_leads:
+            if self._told_leads is not None or leads:
+                _log.info("this controller leads" if leads else "this controller doesn't lead any more")
+            self._told_leads = leads
+            status = serving if leads else not_serving
+            asyncio.get_running_loop().create_task(self._health.set(SERVICES[1], status))
+
+    def _on_fatal(self, error: Exception) -> None:
+        self._failure = error
+        self._stopping.set()
+
+    def _on_end(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            assert isinstance(error, Exception)
+            self._on_fatal(error)
+
+
+def _node(node: NodeId) -> pb.RaftNode:
+    return pb.RaftNode(ordinal=node.ordinal, disk=node.disk)

@@ -1,0 +1,120 @@
+"""What a controller consists of once it belongs to a cluster, put together."""
+
+import os
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tank_controller.broker_desk import BrokerDesk
+from tank_controller.duties import Duties
+from tank_controller.member import Member
+from tank_controller.metadata import Metadata
+from tank_controller.outcome import Outcome
+from tank_controller.proposals import Proposals
+from tank_controller.raft.core import Raft
+from tank_controller.raft.messages import NodeId
+from tank_controller.raft.settings import Settings
+from tank_controller.raft_disk import DiskThread
+from tank_controller.raft_driver import RaftDriver, Transport
+from tank_controller.raft_replay import Stored
+from tank_controller.raft_storage import RaftStorage
+from tank_controller.sessions import BrokerSessions
+from tank_controller.ticks import ELECTION_TICKS
+
+
+@dataclass(slots=True, frozen=True)
+class ControllerConfig:
+    """What a controller is told at its start."""
+
+    ordinal: int
+    cluster: dict[int, str]
+    """host:port of all controllers' gRPC, by ordinal, this one among them."""
+    data: Path
+    listen: str
+    """host:port of its gRPC."""
+    http: str
+    """host:port of health and metrics; empty: nowhere."""
+    session_timeout_ms: int
+
+
+class WallClock:
+    """The system's clocks."""
+
+    def now_ms(self) -> int:
+        """Milliseconds of the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that never go back."""
+        return time.monotonic_ns() // 1_000_000
+
+
+class Rooms:
+    """What there is once the controller belongs to a cluster."""
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        storage: RaftStorage,
+        stored: Stored,
+        transport: Transport,
+        post: Callable[[Callable[[], None]], object],
+        on_fatal: Callable[[Exception], None],
+    ) -> None:
+        """SnapshotError. `post` runs a call on the loop's thread."""
+        own = NodeId(config.ordinal, storage.disk)
+        raft = Raft(
+            own, stored.cluster_id, stored.hard, stored.snapshot, stored.entries, random.randrange,
+            Settings(election_ticks=ELECTION_TICKS), stored.base,
+        )  # fmt: skip
+        self.metadata = Metadata()
+        driver: RaftDriver[Outcome] = RaftDriver(
+            raft, storage, transport, self.metadata, DiskThread(post), on_fatal
+        )
+        self.member = Member(driver, config.cluster)
+        self.proposals = Proposals(driver, self.metadata)
+        driver.start()
+        self.desk = BrokerDesk(
+            stored.cluster_id,
+            self.proposals,
+            self.metadata,
+            WallClock(),
+            os.urandom,
+            lambda: BrokerSessions(config.session_timeout_ms),
+            Duties,
+            self.member.leader_address,
+            config.session_timeout_ms,
+        )
+        self.removed = ""
+        """Why it is no member any more."""
+
+    @property
+    def problem(self) -> str:
+        """Why it takes nothing; empty when all is well."""
+        return self.member.driver.failed or self.member.driver.full or self.removed
+
+    def facts(self) -> dict[str, int | str]:
+        """For /readyz and /metrics."""
+        raft, state = self.member.raft, self.metadata.state
+        return {
+            "cluster_id": raft.cluster_id,
+            "controller_id": raft.own.ordinal,
+            "leader": self.member.leader_address(),
+            "leads": int(self.member.driver.ready),
+            "term": raft.term,
+            "commit_index": raft.log.commit,
+            "applied_index": self.member.driver.applied,
+            "brokers_connected": len(self.desk.streams),
+            "brokers": len(state.brokers),
+            "topics": len(state.topics),
+            "partitions": state.derived.partition_count,
+            "refused_messages": sum(self.member.driver.refused.values()),
+        }
+
+    def tick(self) -> None:
+        """Time passes."""
+        self.member.driver.tick()
+        if self.member.driver.failed is None:
+            self.desk.tick()

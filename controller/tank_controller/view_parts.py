@@ -1,0 +1,35 @@
+"""Deltas cut into parts that fit a message. Pure.
+
+A fence of a broker that leads ten thousand partitions, or the whole state, may be tens of megabytes.
+"""
+
+from collections.abc import Iterator
+
+from tank_protos.generated import control_pb2 as pb
+
+PART_BYTES = 1024 * 1024
+"""Of one message; a single larger item, a topic of tens of thousands of partitions, goes alone."""
+
+
+def view_updates(delta: pb.Delta, *, whole: bool = False) -> list[pb.ViewUpdate]:
+    """The messages that bring a delta, in order; all but the last say that more follow."""
+    if delta.ByteSize() <= PART_BYTES:
+        return [pb.ViewUpdate(delta=delta, whole=whole)]
+    parts = list(_parts(delta))
+    return [pb.ViewUpdate(delta=part, whole=whole, more=part is not parts[-1]) for part in parts]
+
+
+def _parts(delta: pb.Delta) -> Iterator[pb.Delta]:
+    part = pb.Delta(index=delta.index)
+    size = 0
+    for field, items in delta.ListFields():
+        if field.name == "index":
+            continue
+        for item in items:
+            item_size = 10 if isinstance(item, int) else item.ByteSize() + 6
+            if size and size + item_size > PART_BYTES:
+                yield part
+                part, size = pb.Delta(index=delta.index), 0
+            getattr(part, field.name).append(item)
+            size += item_size
+    yield part

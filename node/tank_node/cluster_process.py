@@ -1,0 +1,124 @@
+"""A broker of a cluster: what `tank-node` runs. Its controllers are other processes."""
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+
+import grpc
+import grpc.aio
+
+from tank_node.config import Address, NodeConfig
+from tank_node.controller_channel import CHANNEL_OPTIONS, CONNECT_S, ControllerChannel
+from tank_node.controller_link import ControllerLink
+from tank_node.controller_session import ControllerSession
+from tank_node.process import NodeProcess
+from tank_protos.generated import control_pb2 as pb
+from tank_protos.generated.control_pb2_grpc import AdminStub
+
+POLL_S = 0.01
+ASK_AGAIN_S = 0.2
+LET_GO_S = 20.0
+"""How long a broker that stops waits for others to take over what it leads."""
+
+_log = logging.getLogger("tank")
+
+
+class RefusedError(RuntimeError):
+    """The controllers don't take this broker; the message says why."""
+
+
+class ClusterNodeProcess(NodeProcess):
+    """`run` is its life. It raises what NodeProcess' does, and RefusedError."""
+
+    def __init__(self, config: NodeConfig, controllers: list[str], cluster_id: str) -> None:
+        """`cluster_id`: what `find_cluster_id` says, for a data folder that is new."""
+        super().__init__(config, cluster_id)
+        self._controllers = controllers
+        self._session: ControllerSession | None = None
+        self._channel: asyncio.Task[None] | None = None
+
+    async def _open_controller(self) -> ControllerLink:
+        meta = self.data_folder.meta
+        self.data_folder.open_found()
+        registration = self._registration()
+        registration.tail_sure = self.data_folder.claims().tail_sure
+        registration.damaged = lambda: self.data_folder.claims().damaged
+        self._session = session = ControllerSession(
+            meta.cluster_id, meta.broker_id, self._controllers, registration, self.clock, random.randrange
+        )
+        self._channel = asyncio.create_task(ControllerChannel(session).run())
+        began = told = time.monotonic()
+        while not session.broker_epoch:
+            if session.refused is not None:
+                raise RefusedError(session.refused)
+            if self._stopping.is_set():
+                raise RefusedError("it was stopped before a controller had taken it")
+            if time.monotonic() - told > 5:
+                told = time.monotonic()
+                _log.warning("no controller has taken this broker for %d s; asking on", int(told - began))
+            await asyncio.sleep(POLL_S)
+        return session
+
+    async def _ready(self, listen: Address) -> None:
+        session = self._session
+        assert session is not None
+        if listen.port != self.config.listen.port and self.config.advertise is None:
+            session.registration.port = listen.port
+            session.restart()
+        session.serve()
+        self._watch = asyncio.create_task(self._end_when_refused(session))
+
+    async def _end_when_refused(self, session: ControllerSession) -> None:
+        while session.refused is None:  # noqa: ASYNC110 - the session knows no asyncio
+            await asyncio.sleep(ASK_AGAIN_S)
+        _log.critical("the controllers don't take this broker any more: %s", session.refused)
+        self._stopping.set()
+
+    async def _let_go(self) -> None:
+        session = self._session
+        assert session is not None
+        if session.refused is not None:
+            return
+        _log.info("stopping: handing over what it leads")
+        session.shut_down()
+        deadline = time.monotonic() + LET_GO_S
+        while not session.may_stop and time.monotonic() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(POLL_S)
+        if not session.may_stop:
+            _log.warning("no controller let it go within %d s: stopping nevertheless", int(LET_GO_S))
+
+    async def _stop_controller(self) -> None:
+        if self._channel is not None:
+            self._channel.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._channel
+
+    async def _abandon(self) -> None:
+        """Logs may be open: as after a crash, the next start recovers what is to be recovered."""
+        await self._stop_controller()
+
+    def _controller_problem(self) -> str | None:
+        session = self._session
+        if session is None or not session.connected:
+            return "no controller has a line to this broker: metadata can't be changed"
+        return None
+
+
+async def find_cluster_id(controllers: list[str]) -> str:
+    """Asks the controllers until one of them belongs to a cluster."""
+    told = False
+    while True:
+        for address in controllers:
+            async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+                with contextlib.suppress(grpc.aio.AioRpcError):
+                    description: pb.ControllersDescription = await AdminStub(channel).Describe(
+                        pb.DescribeControllersRequest(), timeout=CONNECT_S
+                    )
+                    if description.cluster_id:
+                        return description.cluster_id
+        if not told:
+            _log.info("waiting for a controller that belongs to a cluster: %s", ", ".join(controllers))
+            told = True
+        await asyncio.sleep(ASK_AGAIN_S)

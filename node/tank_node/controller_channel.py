@@ -1,0 +1,99 @@
+"""The node's gRPC to the controllers: carries the messages of a `ControllerSession`, one stream at a time."""
+
+import asyncio
+import contextlib
+import logging
+
+import grpc
+import grpc.aio
+
+from tank_node.controller_session import ControllerSession
+from tank_protos.generated import control_pb2 as pb
+from tank_protos.generated.control_pb2_grpc import BrokersStub
+
+TICK_MS = 50
+CONNECT_S = 1.0
+"""A controller that doesn't answer so long is passed over."""
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+"""A topic of 65,530 partitions, the largest single item, takes 4 MiB."""
+CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.enable_http_proxy", 0),  # controllers are neighbours
+    ("grpc.use_local_subchannel_pool", 1),  # else a new channel inherits the old one's waiting time
+)
+
+_log = logging.getLogger("tank.controller")
+
+
+class ControllerChannel:
+    """`run` is its life."""
+
+    def __init__(self, session: ControllerSession) -> None:
+        self._session = session
+
+    async def run(self) -> None:
+        """Keeps a stream to the controller that leads, until it is cancelled."""
+        ticking = asyncio.create_task(self._keep_ticking())
+        try:
+            while True:
+                address = self._session.target()
+                if address is None:
+                    await asyncio.sleep(TICK_MS / 1000)
+                else:
+                    await self._talk(address)
+        finally:
+            ticking.cancel()
+
+    async def _keep_ticking(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_MS / 1000)
+            self._session.tick()
+
+    async def _talk(self, address: str) -> None:
+        """One stream, from its beginning to its end."""
+        line: _Line | None = None
+        why = "it ended the stream"
+        async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+            try:
+                await asyncio.wait_for(channel.channel_ready(), CONNECT_S)
+                call = BrokersStub(channel).Session()
+                line = _Line(call)
+                self._session.opened(line)
+                sending = asyncio.create_task(line.carry())
+                try:
+                    while not line.ended and (message := await call.read()) is not grpc.aio.EOF:
+                        self._session.received(line, message)
+                finally:
+                    sending.cancel()
+            except TimeoutError:
+                why = "it can't be reached"
+            except grpc.aio.AioRpcError as error:
+                why = error.details() or error.code().name
+            except asyncio.CancelledError:
+                if line is None or not line.ended:
+                    raise  # this task is, not the call
+        self._session.closed(line, why)
+
+
+class _Line:
+    """A stream, as the session sees it."""
+
+    def __init__(self, call: "grpc.aio.StreamStreamCall[pb.BrokerUp, pb.BrokerDown]") -> None:
+        self._call = call
+        self._queue: asyncio.Queue[pb.BrokerUp] = asyncio.Queue()
+        self.ended = False
+
+    def send(self, message: pb.BrokerUp) -> None:
+        """Bounded by the session: what waits for an answer, and a heartbeat now and then."""
+        self._queue.put_nowait(message)
+
+    def end(self) -> None:
+        self.ended = True
+        self._call.cancel()
+
+    async def carry(self) -> None:
+        """Writes what is put in; the reader finds out when the stream is gone."""
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            while True:
+                await self._call.write(await self._queue.get())

@@ -1,0 +1,389 @@
+"""The node's side of its stream to the controller that leads: messages in, messages out, no I/O.
+
+A shell (`controller_channel`, the simulator, `tank serve`) opens the streams that `target` asks for and hands
+their messages over. What was proposed and not answered is sent again on the next stream, in its order: every
+command is idempotent. A process has one incarnation, so it keeps its epoch over all streams.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tank_node.clock import Clock
+from tank_node.controller_link import ChangeOutcome, InSyncChange, ReplicaEnd
+from tank_node.controller_requests import Answered, Proposed, RequestingLink
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import control_pb2 as pb
+
+FEATURE_LEVEL = 1
+"""Replication: registered fenced, and unfenced when the view has the registration."""
+ALONE_LEVEL = 0
+"""Of a broker with its controller in one process: never fenced, because nobody could take over."""
+MAX_PENDING = 16_384
+"""Proposals and questions without an answer."""
+PENDING_MS = 30_000
+"""After so long without a controller that answers, whoever asked is told so."""
+HEARTBEATS = 6
+"""In one session timeout: some may be late."""
+FIRST_TIMEOUT_MS = 3000
+"""How long a controller may be silent before it has said how long it waits itself."""
+BACKOFF_MS = 50
+MAX_BACKOFF_MS = 1000
+
+_log = logging.getLogger("tank.controller")
+
+
+class Line(Protocol):
+    """A stream to one controller, as its shell has it."""
+
+    def send(self, message: pb.BrokerUp) -> None:
+        """Puts a message on its way, in order; must not wait."""
+
+    def end(self) -> None:
+        """Closes it; `closed` need not be called any more."""
+
+
+@dataclass(slots=True)
+class Registration:
+    """What this process says of itself and of its data folder."""
+
+    incarnation: bytes
+    """Random, of this process; 16 bytes."""
+    disk_uuid: bytes
+    tail_sure: bool
+    host: str
+    port: int
+    """Where clients and other brokers reach the TANK port."""
+    rack: str = ""
+    flush_replicated: bool = False
+    """What topics that don't say have here."""
+    damaged: Callable[[], Sequence[tuple[int, int]]] = tuple
+    """(topic id, partition) of the replicas that are damaged now."""
+    feature_level: int = FEATURE_LEVEL
+    endpoints: list[pb.Endpoint] = field(default_factory=list)
+    """Further ones, such as that for metrics."""
+
+    def message(self, broker_id: int) -> pb.RegisterBroker:
+        """The command's fields."""
+        own = pb.Endpoint(name="tank", host=self.host, port=self.port)
+        return pb.RegisterBroker(
+            broker_id=broker_id,
+            incarnation=self.incarnation,
+            disk_uuid=self.disk_uuid,
+            tail_sure=self.tail_sure,
+            endpoints=[own, *self.endpoints],
+            rack=self.rack,
+            damaged=[pb.PartitionRef(topic_id=topic, partition=number) for topic, number in self.damaged()],
+            feature_level=self.feature_level,
+            flush_replicated=self.flush_replicated,
+        )
+
+
+@dataclass(slots=True)
+class _Pending:
+    message: pb.BrokerUp
+    deadline_ms: int
+    proposed: Proposed | None = None
+    answered: Answered | None = None
+    answer: pb.QueryAnswer = field(default_factory=pb.QueryAnswer)
+    """The parts so far."""
+
+
+class ControllerSession(RequestingLink):
+    """Implements `tank_node.controller_link.ControllerLink`. All calls on the event loop's thread."""
+
+    def __init__(
+        self,
+        cluster_id: str,
+        broker_id: int,
+        addresses: Sequence[str],
+        registration: Registration,
+        clock: Clock,
+        random: Callable[[int], int],
+    ) -> None:
+        """`addresses`: host:port of the controllers, one at least."""
+        super().__init__(cluster_id, broker_id, clock)
+        self.registration = registration
+        self.peer_key = b""
+        self.refused: str | None = None
+        """Why the controller will never take this broker: it has to end."""
+        self.may_stop = False
+        """It was asked to be let go, and nobody needs it any more as a leader."""
+        self._addresses = list(addresses)
+        self._random = random
+        self._at = random(len(self._addresses))
+        self._leader = ""
+        """Who leads, as another controller said; tried once."""
+        self._failures = 0
+        self._retry_ms = 0
+        self._line: Line | None = None
+        self._wanted_index = 0
+        """The view has to reach it before `broker_epoch` counts; 0: nothing is awaited."""
+        self._wanted_epoch = 0
+        self._serves = False
+        self._timeout_ms = FIRST_TIMEOUT_MS
+        self._heard_ms = 0
+        self._spoke_ms = 0
+        self._parts: pb.Delta | None = None
+        self._pending: dict[int, _Pending] = {}
+        """By request id, in the order of asking."""
+        self._last_request = 0
+        self._ends: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]] = _nothing
+
+    # --- the shell's side ---
+
+    def target(self) -> str | None:
+        """The controller to open a stream to now; None: there is one, or it is too early."""
+        if self._line is not None or self.refused or self._clock.monotonic_ms() < self._retry_ms:
+            return None
+        return self._leader or self._addresses[self._at]
+
+    def opened(self, line: Line) -> None:
+        """A stream is there."""
+        assert self._line is None
+        self._line = line
+        self._parts = None
+        self._heard_ms = self._spoke_ms = self._clock.monotonic_ms()
+        self._timeout_ms = FIRST_TIMEOUT_MS
+        register = pb.BrokerRegister(
+            broker=self.registration.message(self.view.broker_id),
+            cluster_id=self.view.cluster_id,
+            view_index=self.view.index,
+        )
+        line.send(pb.BrokerUp(register=register))
+
+    def restart(self) -> None:
+        """Registers anew, with what `registration` says now; the next stream may be opened at once."""
+        line, self._line = self._line, None
+        self._wanted_epoch = self._retry_ms = 0
+        if line is not None:
+            line.end()
+
+    def closed(self, line: Line | None, why: str) -> None:
+        """The stream broke, or could not be opened (None): the next one, after a while."""
+        if line is not self._line:
+            return
+        self._line = None
+        self._go_to("", why)
+
+    def received(self, line: Line, down: pb.BrokerDown) -> None:
+        """A controller's message; one that comes by a stream which was given up is not heard."""
+        if line is not self._line:
+            return
+        self._heard_ms = self._clock.monotonic_ms()
+        match down.WhichOneof("message"):
+            case "registered":
+                self._on_registration(line, down.registered)
+            case "view":
+                self._on_view(down.view)
+            case "outcome":
+                self._on_outcome(down.outcome)
+            case "answer":
+                self._on_answer(down.answer)
+            case "ask_ends":
+                self._on_ask(line, down.ask_ends)
+            case "may_stop":
+                self.may_stop = True
+            case "not_leader":
+                self._give_up(line, down.not_leader.leader, "it doesn't lead")
+            case "refused":
+                self.refused = down.refused.message
+                self._give_up(line, "", self.refused)
+
+    def tick(self) -> None:
+        """Time passes: a few times in a second."""
+        now_ms = self._clock.monotonic_ms()
+        line = self._line
+        if line is not None and now_ms - self._heard_ms > self._timeout_ms:
+            self._give_up(line, "", "it is silent")
+        elif line is not None and now_ms - self._spoke_ms >= self._timeout_ms // HEARTBEATS:
+            self._beat(line)
+        while self._pending and (first := next(iter(self._pending.items())))[1].deadline_ms <= now_ms:
+            del self._pending[first[0]]
+            _tell(first[1], ErrorCode.TIMED_OUT, "no controller that leads answered: ask again")
+
+    @property
+    def connected(self) -> bool:
+        """Whether a controller has taken this process on the stream that is open."""
+        return self._line is not None and self._wanted_epoch != 0
+
+    def _give_up(self, line: Line, leader: str, why: str) -> None:
+        self._line = None
+        line.end()
+        self._go_to(leader, why)
+
+    def _go_to(self, leader: str, why: str) -> None:
+        """Where to next, and when: at once to a leader that was named, else to the next in turn, later and
+        later."""
+        tried = self._leader or self._addresses[self._at]
+        self._wanted_epoch = 0
+        self._failures += 1
+        self._leader = leader if leader != tried else ""
+        wait_ms = 0
+        if not self._leader or self._failures > 1:
+            wait_ms = min(BACKOFF_MS << min(self._failures, 6), MAX_BACKOFF_MS)
+            wait_ms = wait_ms // 2 + self._random(wait_ms // 2 + 1)
+        if not self._leader:
+            self._at = (self._at + 1) % len(self._addresses)
+        self._retry_ms = self._clock.monotonic_ms() + wait_ms
+        if self._failures in (1, 10) or self._failures % 100 == 0:
+            _log.info("no line to controller %s: %s", tried, why)
+
+    # --- what the controller says ---
+
+    def _on_registration(self, line: Line, registered: pb.Registered) -> None:
+        self._failures = 0
+        self.peer_key = registered.peer_key
+        self._timeout_ms = registered.session_timeout_ms or FIRST_TIMEOUT_MS
+        self._wanted_epoch, self._wanted_index = registered.broker_epoch, registered.index
+        for pending in self._pending.values():
+            pending.answer.Clear()
+            line.send(pending.message)
+        self._take_epoch()
+
+    def _on_view(self, update: pb.ViewUpdate) -> None:
+        delta = update.delta
+        if self._parts is not None:
+            self._parts.MergeFrom(delta)
+            delta = self._parts
+        if update.more:
+            self._parts = delta
+            return
+        self._parts = None
+        if update.whole:
+            self._complete(delta)
+        brokers = bool(delta.brokers or delta.removed_brokers)
+        self._take_delta(delta)
+        self._take_epoch()
+        if brokers and self._line is not None:
+            self._beat(self._line)  # a fenced broker is let in when it has seen that it is
+
+    def _complete(self, whole: pb.Delta) -> None:
+        """What isn't in the whole state is not there any more."""
+        topics = {topic.topic_id for topic in whole.topics}
+        gone = [topic.topic_id for topic in self.view.topics() if topic.topic_id not in topics]
+        whole.deleted_topics.extend(sorted(gone))
+        brokers = {broker.broker_id for broker in whole.brokers}
+        whole.removed_brokers.extend(sorted(self.view.brokers.keys() - brokers))
+
+    def _take_epoch(self) -> None:
+        if self._wanted_epoch and self.view.index >= self._wanted_index:
+            self._registered(self._wanted_epoch)
+
+    def _on_outcome(self, outcome: pb.ProposalOutcome) -> None:
+        pending = self._pending.pop(outcome.request_id, None)
+        if pending is not None and pending.proposed is not None:
+            pending.proposed(outcome)
+
+    def _on_answer(self, answer: pb.QueryAnswer) -> None:
+        pending = self._pending.get(answer.request_id)
+        if pending is None or pending.answered is None:
+            return
+        pending.answer.MergeFrom(answer)
+        if not answer.more:
+            del self._pending[answer.request_id]
+            pending.answered(pending.answer)
+
+    def _on_ask(self, line: Line, asked: pb.AskEnds) -> None:
+        ends = self._ends([(wanted.topic_id, wanted.partition) for wanted in asked.partitions])
+        found = [
+            pb.LogEnd(topic_id=e.topic_id, partition=e.partition, epoch_at_end=e.epoch_at_end, end=e.end)
+            for e in ends
+        ]
+        line.send(pb.BrokerUp(log_ends=pb.LogEnds(ends=found)))
+
+    def _beat(self, line: Line) -> None:
+        self._spoke_ms = self._clock.monotonic_ms()
+        if self._wanted_epoch:
+            seen = self.view.index if self._serves else 0
+            line.send(pb.BrokerUp(heartbeat=pb.BrokerHeartbeat(seen_index=seen)))
+
+    # --- what the node asks ---
+
+    def on_ends_asked(self, answer: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]]) -> None:
+        """As ControllerLink."""
+        self._ends = answer
+
+    def propose_in_sync(self, changes: Sequence[InSyncChange], done: Callable[[ChangeOutcome], None]) -> None:
+        """As ControllerLink."""
+        sets = [
+            pb.InSyncSet(
+                topic_id=change.topic_id,
+                partition=change.partition,
+                leader_epoch=change.leader_epoch,
+                partition_epoch=change.partition_epoch,
+                in_sync=[
+                    pb.InSyncMember(broker_id=broker_id, broker_epoch=epoch)
+                    for broker_id, epoch in change.in_sync
+                ],
+            )
+            for change in changes
+        ]
+        change = pb.ChangeInSync(broker_id=self.view.broker_id, broker_epoch=self.broker_epoch, sets=sets)
+        self._propose(self._dated(pb.Command(change_in_sync=change)), lambda outcome: done(_change(outcome)))
+
+    def report_failed(
+        self, partitions: Sequence[tuple[int, int]], done: Callable[[ChangeOutcome], None]
+    ) -> None:
+        """As ControllerLink."""
+        report = pb.ReportFailed(
+            broker_id=self.view.broker_id,
+            broker_epoch=self.broker_epoch,
+            partitions=[pb.PartitionRef(topic_id=topic, partition=number) for topic, number in partitions],
+        )
+        self._propose(self._dated(pb.Command(report_failed=report)), lambda outcome: done(_change(outcome)))
+
+    def serve(self) -> None:
+        """The node listens, and follows the view. Before that its heartbeats say that it has seen nothing, so
+        that it stays fenced and is given nothing to lead."""
+        self._serves = True
+        if self._line is not None:
+            self._beat(self._line)
+
+    def shut_down(self) -> None:
+        """Asks to be let go: leadership moves to others; `may_stop` says when it has."""
+        stop = pb.SetBroker(broker_id=self.view.broker_id, epoch=self.broker_epoch, shutting_down=True)
+        self._propose(self._dated(pb.Command(set_broker=stop)), _unheard)
+
+    def _propose(self, command: pb.Command, done: Proposed, *, validate_only: bool = False) -> None:
+        proposal = pb.BrokerProposal(command=command, validate_only=validate_only)
+        self._ask(pb.BrokerUp(proposal=proposal), proposed=done)
+
+    def _query(self, query: pb.BrokerQuery, done: Answered) -> None:
+        self._ask(pb.BrokerUp(query=query), answered=done)
+
+    def _ask(
+        self, message: pb.BrokerUp, proposed: Proposed | None = None, answered: Answered | None = None
+    ) -> None:
+        pending = _Pending(message, self._clock.monotonic_ms() + PENDING_MS, proposed, answered)
+        if len(self._pending) >= MAX_PENDING:
+            _tell(pending, ErrorCode.OVERLOADED, "too much waits for the controller: ask again")
+            return
+        self._last_request += 1
+        kind = message.WhichOneof("message")
+        (message.proposal if kind == "proposal" else message.query).request_id = self._last_request
+        self._pending[self._last_request] = pending
+        if self._line is not None and self._wanted_epoch:
+            self._line.send(message)
+
+
+def _tell(pending: _Pending, error: ErrorCode, message: str) -> None:
+    if pending.proposed is not None:
+        pending.proposed(pb.ProposalOutcome(error=error, message=message))
+    if pending.answered is not None:
+        pending.answered(pb.QueryAnswer(error=error, message=message))
+
+
+def _change(outcome: pb.ProposalOutcome) -> ChangeOutcome:
+    results = [ErrorCode(result) for result in outcome.results]
+    return ChangeOutcome(ErrorCode(outcome.error), outcome.message, results)
+
+
+def _nothing(asked: Sequence[tuple[int, int]]) -> Sequence[ReplicaEnd]:
+    """Before anybody knows of logs."""
+    return ()
+
+
+def _unheard(outcome: pb.ProposalOutcome) -> None:
+    """The view shows what became of it."""
