@@ -134,10 +134,9 @@ class Leadership(Source):
 
     def matched(self, follower: int, matched: int, synced: int) -> None:
         self.in_sync.matched(follower, matched, synced)
-        if follower in self.in_sync.members:
-            self._advance_and_answer()
-        else:
+        if follower not in self.in_sync.members:
             self._pushers.watch(self)
+        self._advance_and_answer()  # one that is proposed counts too
 
     def refused(self, follower: int, error: PushError) -> None:
         self.in_sync.unmatched(follower)
