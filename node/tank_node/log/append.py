@@ -81,7 +81,9 @@ class AppendableLog:
         self.size_bytes = 0
         """Of the batches in all segments, without their records."""
         self.epochs: list[tuple[int, int]] = []
-        """(leader epoch, the first number written in it), rising."""
+        """(leader epoch, the first number given out in it), rising. Numbers that were left out belong to the
+        epoch that left them out: the logs of two replicas are the same up to a number at which both have the
+        same epoch."""
         self.compacted_through = 0
         """Sealed segments up to this number were compacted already."""
         self.changed = True
@@ -182,9 +184,9 @@ class AppendableLog:
         run.records.append(_pack_head(number, span, position, length, crc) + record[HEAD_BYTES:])
         run.batches.append(batch)
         run.count, run.end = run.count + 1, position + length
-        self.last = last = number + span
         if not self.epochs or self.epochs[-1][0] != leader_epoch:
-            self.epochs.append((leader_epoch, number))
+            self.epochs.append((leader_epoch, self.last + 1))
+        self.last = last = number + span
         if producer_id:
             produced = ProducedBatch(producer_sequence, messages, number, span)
             self._remember(producer_id, producer_epoch, produced)

@@ -43,7 +43,7 @@ def append_stretch(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> None
     records, batches = memoryview(pushed.records), memoryview(pushed.batches)
     last, epoch, differs_at = pushed.start - 1, pushed.previous_epoch, 0
     if len(records) and pushed.start <= log.last:
-        had, differs_at = _compare(log, pushed)
+        had, differs_at = _compare(log, pushed, keep_through)
         for record in _each(records[: had * RECORD_BYTES]):
             batches = batches[record.length :]
             last, epoch = record.last, record.leader_epoch
@@ -69,15 +69,14 @@ def _each(packed: Buffer) -> Iterator[Record]:
 # --- what the log has already ----------------------------------------------------------------------
 
 
-def _compare(log: "ReplicaLog", pushed: Pushed) -> tuple[int, int]:
+def _compare(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> tuple[int, int]:
     """How many of the pushed records the log has, and the number of its own batch that differs from the
     next one; 0: it has none there."""
-    epoch = pushed.previous_epoch
     own = _own_records(log, pushed.start)
     mine = next(own, None)
     had = 0
     for record in _each(pushed.records):
-        while mine is not None and _was_compacted_away(mine, record, epoch):
+        while mine is not None and _was_compacted_away(mine, record, keep_through):
             mine = next(own, None)
         if mine is None:
             return had, 0
@@ -85,7 +84,6 @@ def _compare(log: "ReplicaLog", pushed: Pushed) -> tuple[int, int]:
             mine = next(own, None)
         elif not (record.last < mine.first and record.last <= log.compacted_through):
             return had, mine.first  # else compaction left nothing of what was here
-        epoch = record.leader_epoch
         had += 1
     return had, 0
 
@@ -104,11 +102,11 @@ def _is_same(mine: Record, pushed: Record) -> bool:
     return mine.crc == pushed.crc or bool((mine.flags | pushed.flags) & REWRITTEN)
 
 
-def _was_compacted_away(mine: Record, pushed: Record, epoch: int) -> bool:
-    """Whether the leader had this batch before the one that it pushed, and compacted it away. `epoch`: of
-    what came before both."""
+def _was_compacted_away(mine: Record, pushed: Record, keep_through: int) -> bool:
+    """Whether the leader had this batch before the one that it pushed, and compacted it away: it did when
+    they are of one epoch, and when the batch is committed."""
     gone = bool(pushed.flags & REWRITTEN) and mine.last < pushed.first
-    return gone and mine.leader_epoch in (epoch, pushed.leader_epoch)
+    return gone and (mine.leader_epoch == pushed.leader_epoch or mine.last <= keep_through)
 
 
 def _cut(log: "ReplicaLog", differs_at: int, leader_epoch: int, keep_through: int) -> None:
@@ -148,9 +146,11 @@ def _append(log: "ReplicaLog", stored: bytes, batches: memoryview) -> tuple[byte
             log.fail(str(error))
         raise
     log.size_bytes += size
+    before = log.last
     for record in _each(records):
         if not log.epochs or log.epochs[-1][0] != record.leader_epoch:
-            log.epochs.append((record.leader_epoch, record.first))
+            log.epochs.append((record.leader_epoch, before + 1))
+        before = record.last
     if producers is not None:
         if named:
             producers.replay(_each(records))

@@ -336,17 +336,19 @@ def take_over(log: PartitionLog, last: int, entry: Entry | None) -> None:
     log.last = log.written = last
     drop_snapshots(log, last)
     log.high_water_mark = min(log.high_water_mark, last)
-    if entry is None or not entry.epochs or log.segments[0].base > entry.recovery_point:
+    if entry is None or not entry.epochs or log.segments[0].base > entry.recovery_point + 1:
         log.epochs, start = [], 0
     else:
         log.epochs = [epoch for epoch in entry.epochs if epoch[1] <= entry.recovery_point]
         start = entry.recovery_point + 1
+    before = start - 1 if start else log.segments[0].base - 1
     for at, segment in enumerate(log.segments):
         if at + 1 < len(log.segments) and log.segments[at + 1].base <= start:
             continue
         for record in segment.index.records(segment.index.containing(start)):
             if not log.epochs or log.epochs[-1][0] != record.leader_epoch:
-                log.epochs.append((record.leader_epoch, record.first))
+                log.epochs.append((record.leader_epoch, before + 1))
+            before = record.last
     try:
         point = entry.recovery_point if entry is not None else -1
         # The names may be as new as the batches behind the recovery point, or as a segment without any.

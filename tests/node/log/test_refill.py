@@ -1,0 +1,176 @@
+"""Refill: one way back for a corrupt batch, a lost index, an emptied disk, and an end before the leader's
+start."""
+
+import random
+
+import pytest
+
+from tank_node.log.epoch_history import epoch_at
+from tank_node.log.errors import LogDamaged, LogFailed
+from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.settings import LogSettings
+from tests.support.fault_disk import PowerLoss
+from tests.support.logs import FOLDER, Folder, append, read_all
+from tests.support.replicas import assert_copies, push, records_of, stretch_of
+
+SMALL = LogSettings(segment_bytes=100, replication_factor=3)
+FIRST_LOG = f"{FOLDER}/{1:020d}.log"
+FIRST_INDEX = f"{FOLDER}/{1:020d}.index"
+
+
+def pair(*, early_checkpoint: bool = False) -> tuple[PartitionLog, Folder, PartitionLog]:
+    """A leader with 12 messages, and a follower that has everything synced; its checkpoint knows all of it,
+    or little."""
+    leader = Folder(settings=SMALL).log()
+    for number in range(12):
+        append(leader, b"%05d" % number * 6, epoch=1 + number // 8, now_ms=1000 + number)
+    theirs = Folder(settings=SMALL)
+    follower = theirs.log()
+    follower.append_stretch(stretch_of(leader, 1), 0)
+    follower.flush()
+    theirs.data.write_checkpoint()
+    if not early_checkpoint:
+        push(leader, follower)
+        follower.flush()
+        theirs.data.write_checkpoint()
+    push(leader, follower)
+    follower.flush()
+    return leader, theirs, follower
+
+
+def flip(folder: Folder, path: str) -> None:
+    content = bytearray(folder.fault.content(path))
+    content[3] ^= 8
+    folder.fault.overwrite(path, bytes(content))
+
+
+def test_a_bad_batch_that_scrub_met_is_healed_from_the_leader() -> None:
+    leader, theirs, follower = pair()
+    flip(theirs, FIRST_LOG)
+    assert follower.scrub(1 << 20).bad
+    assert (follower.state, follower.is_impaired) == (LogState.DAMAGED, True)
+    with pytest.raises(LogDamaged):
+        follower.append_stretch(stretch_of(leader, 13), 0)
+    follower.begin_anew(1, 0)
+    push(leader, follower)
+    assert_copies(leader, follower)
+    assert follower.is_impaired, "before it is synced up to the leader's mark it claims nothing"
+    follower.flush()
+    follower.refilled_through(leader.last)
+    assert not follower.is_impaired
+    assert_copies(leader, theirs.reopen())
+
+
+@pytest.mark.parametrize("lost", ["index", "short index", "log", "everything"])
+def test_what_a_crash_and_a_lost_file_leave_is_not_guessed_with_other_replicas_there(lost: str) -> None:
+    leader, theirs, _ = pair()
+    theirs.fault.kill_process()
+    if lost == "short index":
+        theirs.fault.overwrite(FIRST_INDEX, theirs.fault.content(FIRST_INDEX)[:64])
+    for path in theirs.fault.paths():
+        gone = {"index": FIRST_INDEX, "log": FIRST_LOG}.get(lost)
+        if path == gone or (lost == "everything" and path.startswith(FOLDER)):
+            theirs.fault.delete(path)
+    follower = theirs.reopen_after_power_loss()
+    if lost == "short index":  # a segment below the recovery point is looked into when it is read
+        with pytest.raises(LogDamaged):
+            for number in range(1, 13):
+                stretch = follower.read(number, 1 << 20, follower.last)
+                if stretch is not None:
+                    stretch.file.release()
+    assert follower.state is LogState.DAMAGED
+    paths = theirs.fault.paths()
+    follower.maintain(10_000, 0, retain=False)
+    assert (follower.state, theirs.fault.paths()) == (LogState.DAMAGED, paths), "left as it is"
+    theirs.data.open_found()
+    assert theirs.data.claims().damaged == ((7, 0),)
+    follower.begin_anew(1, 0)
+    push(leader, follower)
+    assert_copies(leader, follower)
+    assert read_all(follower) == read_all(leader)
+
+
+def test_a_refill_that_a_crash_interrupts_begins_again() -> None:
+    for stop_at in range(200):
+        leader, theirs, follower = pair(early_checkpoint=True)
+        flip(theirs, FIRST_LOG)
+        follower.scrub(1 << 20)
+        theirs.fault.stop_at = theirs.fault.changes + stop_at
+        done = False
+        try:
+            follower.begin_anew(1, 0)
+            while follower.last < leader.last:
+                follower.append_stretch(stretch_of(leader, follower.last + 1), 0)
+                follower.flush()
+            follower.refilled_through(leader.last)
+            theirs.data.write_checkpoint()
+            done = True
+        except PowerLoss:
+            theirs.fault.lose_power(random.Random(stop_at))
+        else:
+            theirs.fault.kill_process()
+        after = theirs.reopen_after_power_loss()
+        if done:
+            assert not after.is_impaired
+            assert_copies(leader, after)
+            return
+        assert after.is_impaired or after.last == leader.last, "it claims to be whole and is not"
+        after.begin_anew(1, 0)
+        push(leader, after)
+        assert_copies(leader, after)
+    raise AssertionError("it never got through")
+
+
+def test_an_end_before_the_leaders_start_begins_there_with_the_epoch_before_it() -> None:
+    leader, _, _ = pair()
+    behind = Folder(settings=SMALL)
+    follower = behind.log()
+    follower.append_stretch(stretch_of(leader, 1, 1), 0)
+    leader.retain_from(9)
+    assert (leader.first_available, epoch_at(leader.epochs, 8)) == (9, 1)
+    first = stretch_of(leader, 9)
+    assert first.previous_epoch == 1
+    follower.begin_anew(9, first.previous_epoch)
+    assert (follower.last, follower.first_available, follower.synced) == (8, 9, 0)
+    assert epoch_at(follower.epochs, 8) == 1
+    assert not follower.is_impaired, "it lacks nothing that anybody has"
+    push(leader, follower)
+    assert read_all(follower) == read_all(leader)
+    assert follower.epochs[-1] == leader.epochs[-1]
+    assert behind.kill().last == 12
+
+
+def test_an_empty_beginning_is_synced_only_by_an_fsync_and_survives_then() -> None:
+    _, theirs, follower = pair()
+    follower.begin_anew(50, 4)
+    assert follower.synced == 0
+    follower.flush()
+    assert (follower.synced, follower.last) == (49, 49)
+    theirs.data.write_checkpoint()
+    theirs.fault.lose_power(random.Random(0))
+    after = theirs.reopen_after_power_loss()
+    assert (after.state, after.last, epoch_at(after.epochs, 49)) == (LogState.ACTIVE, 49, 4)
+
+
+def test_the_leaders_start_cuts_whole_segments_and_is_served_from_there() -> None:
+    leader, theirs, follower = pair()
+    follower.retain_from(6)
+    assert follower.first_available == 6
+    assert follower.segments[0].base <= 6 < follower.segments[1].base
+    follower.retain_from(4)
+    assert follower.first_available == 6, "it never goes back"
+    follower.retain_from(13)
+    assert (follower.first_available, follower.last, len(records_of(follower))) == (13, 12, 0)
+    append(leader, b"more", epoch=2)
+    push(leader, follower)
+    assert read_all(follower) == {13: b"more"}
+    assert epoch_at(follower.epochs, 12) == 2
+    after = theirs.kill()
+    assert (after.first_available, after.last) == (13, 13)
+
+
+def test_a_failed_replica_is_not_filled_anew_by_the_disk_that_failed_it() -> None:
+    _, _, follower = pair()
+    follower.fail("the disk said no")
+    with pytest.raises(LogFailed):
+        follower.begin_anew(1, 0)
