@@ -61,6 +61,10 @@ class BrokerSessions:
         if session is not None and session.epoch == epoch:
             session.deadline_ms = min(session.deadline_ms, now_ms + self._grace_ms)
 
+    def known(self) -> list[int]:
+        """The brokers that were heard of."""
+        return sorted(self._sessions)
+
     def tick(self, state: ClusterState, now_ms: int) -> list[pb.Command]:
         """Brokers to fence, and to unfence; a bounded number, the rest the next time."""
         for broker_id in [each for each in self._sessions if each not in state.brokers]:
