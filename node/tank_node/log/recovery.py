@@ -341,7 +341,9 @@ def take_over(log: PartitionLog, last: int, entry: Entry | None) -> None:
     else:
         log.epochs = [epoch for epoch in entry.epochs if epoch[1] <= entry.recovery_point]
         start = entry.recovery_point + 1
-    before = start - 1 if start else log.segments[0].base - 1
+    before = start - 1
+    if not start and log.segments:
+        before = log.segments[0].base - 1
     for at, segment in enumerate(log.segments):
         if at + 1 < len(log.segments) and log.segments[at + 1].base <= start:
             continue

@@ -116,6 +116,10 @@ def test_the_memory_of_producers_goes_back_with_a_cut_and_on_with_what_comes() -
     assert theirs.kill().check_producer(5, 0, 3, 1).outcome is Outcome.APPEND
 
 
+def with_bytes(stretch: Pushed, where: str, content: bytes) -> Pushed:
+    return stretch._replace(records=content) if where == "records" else stretch._replace(batches=content)
+
+
 @pytest.mark.parametrize("where", ["records", "batches"])
 def test_one_flipped_bit_anywhere_is_refused_with_nothing_changed(where: str) -> None:
     ours, theirs = pair()
@@ -128,7 +132,7 @@ def test_one_flipped_bit_anywhere_is_refused_with_nothing_changed(where: str) ->
         broken = bytearray(content)
         broken[at] ^= 1 << at % 8
         with pytest.raises(BadRecord):
-            follower.append_stretch(good._replace(**{where: bytes(broken)}), 0)
+            follower.append_stretch(with_bytes(good, where, bytes(broken)), 0)
     assert (follower.last, follower.segments) == (0, [])
     follower.append_stretch(good, 0)
     assert_copies(leader, follower)

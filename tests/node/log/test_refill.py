@@ -44,20 +44,25 @@ def flip(folder: Folder, path: str) -> None:
     folder.fault.overwrite(path, bytes(content))
 
 
+def impaired(log: PartitionLog) -> bool:
+    """Now: type checkers believe that an attribute stays what it was."""
+    return log.is_impaired
+
+
 def test_a_bad_batch_that_scrub_met_is_healed_from_the_leader() -> None:
     leader, theirs, follower = pair()
     flip(theirs, FIRST_LOG)
     assert follower.scrub(1 << 20).bad
-    assert (follower.state, follower.is_impaired) == (LogState.DAMAGED, True)
+    assert impaired(follower)
     with pytest.raises(LogDamaged):
         follower.append_stretch(stretch_of(leader, 13), 0)
     follower.begin_anew(1, 0)
     push(leader, follower)
     assert_copies(leader, follower)
-    assert follower.is_impaired, "before it is synced up to the leader's mark it claims nothing"
+    assert impaired(follower), "before it is synced up to the leader's mark it claims nothing"
     follower.flush()
     follower.refilled_through(leader.last)
-    assert not follower.is_impaired
+    assert not impaired(follower)
     assert_copies(leader, theirs.reopen())
 
 
