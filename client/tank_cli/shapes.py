@@ -22,7 +22,45 @@ def _bench(name: str, *latencies: str) -> dict[str, Json]:
     }
 
 
+_CLUSTER: Json = {
+    "cluster_id": "6f1c3f0e-8a57-4d4c-9d1c-2b7f3c0a5e11",
+    "processes": [
+        {
+            "role": "controller",
+            "id": 1,
+            "pid": 4711,
+            "addresses": {"tank": None, "http": "127.0.0.1:11112", "grpc": "127.0.0.1:11111"},
+        },
+        {
+            "role": "broker",
+            "id": 1,
+            "pid": 4712,
+            "addresses": {"tank": "127.0.0.1:11011", "http": "127.0.0.1:11012", "grpc": None},
+        },
+    ],
+}
+
+
 SHAPES: dict[str, tuple[Json, ...]] = {
+    "cluster up": (_CLUSTER,),
+    "cluster down": ({"stopped": [{"role": "broker", "id": 1, "killed": False}]},),
+    "cluster logs": (
+        {"logs": [{"name": "broker-1", "lines": ["2026-11-21T09:00:00.000Z INFO tank: stopping"]}]},
+    ),
+    "cluster partitions": (
+        {
+            "partitions": [
+                {
+                    "topic": "flights",
+                    "partition": 0,
+                    "leader": 2,
+                    "leader_epoch": 5,
+                    "replicas": [1, 2, 3],
+                    "in_sync": [2, 3],
+                }
+            ]
+        },
+    ),
     "topic create": ({"topic": "flights", "created": True},),
     "topic list": (
         {

@@ -93,7 +93,12 @@ class Rooms:
     @property
     def problem(self) -> str:
         """Why it takes nothing; empty when all is well."""
-        return self.member.driver.failed or self.member.driver.full or self.removed
+        driver = self.member.driver
+        if (trouble := driver.failed or driver.full or self.removed) or not self.member.is_missing(
+            driver.raft.own
+        ):
+            return trouble or ""
+        return "it doesn't vote yet: it waits for the leader to add it"
 
     def facts(self) -> dict[str, int | str]:
         """For /readyz and /metrics."""

@@ -103,6 +103,9 @@ class ClusterNodeProcess(NodeProcess):
         session = self._session
         if session is None or not session.connected:
             return "no controller has a line to this broker: metadata can't be changed"
+        own = session.view.brokers.get(session.view.broker_id)
+        if own is None or own.fenced:
+            return "the controllers have fenced this broker: it leads nothing, and is in no in-sync set"
         return None
 
 

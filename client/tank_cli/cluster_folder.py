@@ -1,0 +1,162 @@
+"""`DIR/cluster.json`: which processes a cluster on this machine has, and where they are. People and tests
+read it to find them, and to hurt them.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tank_cli.exit_codes import CliError, ExitCode
+from tank_cli.output import Json
+
+LOOPBACK = "127.0.0.1"
+MAX_BROKERS = 50
+CONTROLLERS_FROM = 2 * MAX_BROKERS
+"""Controllers' ports begin so far above the base port; each process has two."""
+CONTROLLER, BROKER = "controller", "broker"
+
+
+@dataclass(slots=True, frozen=True)
+class Member:
+    """One process of the cluster, whether it runs or not."""
+
+    role: str
+    """CONTROLLER or BROKER."""
+    number: int
+    """From 1 on."""
+    port: int
+    """gRPC of a controller, TANK of a broker; HTTP is the next one."""
+    pid: int | None = None
+    """The last that was started; None: it was stopped."""
+
+    @property
+    def name(self) -> str:
+        """Such as `broker-1`: its folder's name, and its log's."""
+        return f"{self.role}-{self.number}"
+
+    @property
+    def address(self) -> str:
+        """host:port of what it serves."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def http(self) -> str:
+        """host:port of its health and metrics."""
+        return f"{LOOPBACK}:{self.port + 1}"
+
+    def as_json(self) -> dict[str, Json]:
+        """As cluster.json has it."""
+        serves = "grpc" if self.role == CONTROLLER else "tank"
+        addresses: dict[str, Json] = {"tank": None, "http": self.http, "grpc": None}
+        addresses[serves] = self.address
+        return {"role": self.role, "id": self.number, "pid": self.pid, "addresses": addresses}
+
+
+@dataclass(slots=True)
+class ClusterFolder:
+    """A cluster's folder on this machine."""
+
+    path: Path
+    cluster_id: str
+    members: list[Member]
+
+    @property
+    def controllers(self) -> list[Member]:
+        return [member for member in self.members if member.role == CONTROLLER]
+
+    @property
+    def brokers(self) -> list[Member]:
+        return [member for member in self.members if member.role == BROKER]
+
+    def data_of(self, member: Member) -> Path:
+        """Where a process keeps its data."""
+        return self.path / member.name
+
+    def log_of(self, member: Member) -> Path:
+        """Where a process' own lines go."""
+        return self.path / "logs" / f"{member.name}.log"
+
+    def put(self, changed: Member) -> None:
+        """Notes what became of a process, at once."""
+        self.members = [changed if m.name == changed.name else m for m in self.members]
+        self.store()
+
+    def as_json(self) -> dict[str, Json]:
+        """What cluster.json holds."""
+        return {"cluster_id": self.cluster_id, "processes": [member.as_json() for member in self.members]}
+
+    def store(self) -> None:
+        """Replaces the file."""
+        new = self.path / "cluster.json.new"
+        new.write_text(json.dumps(self.as_json(), indent=2) + "\n")
+        os.replace(new, self.path / "cluster.json")
+
+
+def load(path: Path) -> ClusterFolder | None:
+    """None: there is no cluster yet. CliError when the file can't be read."""
+    file = path / "cluster.json"
+    try:
+        content = json.loads(file.read_text())
+        return ClusterFolder(path, str(content["cluster_id"]), list(_members(content["processes"])))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CliError(f"{file} can't be read ({error}): put it back, or choose another --data.") from error
+
+
+def load_existing(path: Path) -> ClusterFolder:
+    """CliError when there is no cluster."""
+    folder = load(path)
+    if folder is None:
+        raise CliError(
+            f"There is no cluster in {path}.", ExitCode.NOT_FOUND, f"tank cluster up --data {path}"
+        )
+    return folder
+
+
+def _members(processes: list[dict[str, object]]) -> Iterator[Member]:
+    for process in processes:
+        addresses = process["addresses"]
+        assert isinstance(addresses, dict)
+        address = addresses["grpc"] or addresses["tank"]
+        pid = process["pid"]
+        yield Member(
+            str(process["role"]),
+            int(str(process["id"])),
+            int(str(address).rpartition(":")[2]),
+            None if pid is None else int(str(pid)),
+        )
+
+
+def planned(path: Path, controllers: int, brokers: int, base_port: int) -> ClusterFolder:
+    """The cluster of this folder, grown to so many brokers; a new one where there is none. CliError."""
+    folder = load(path)
+    if folder is None:
+        members = [
+            Member(CONTROLLER, number, base_port + CONTROLLERS_FROM + 2 * number - 2)
+            for number in range(1, controllers + 1)
+        ]
+        folder = ClusterFolder(path, "", members)
+    if len(folder.controllers) != controllers:
+        raise CliError(
+            f"The cluster in {path} has {len(folder.controllers)} controllers, and keeps that number.",
+            ExitCode.USAGE,
+            f"tank cluster up --controllers {len(folder.controllers)} --data {path}",
+        )
+    if len(folder.brokers) > brokers:
+        raise CliError(
+            f"The cluster in {path} has {len(folder.brokers)} brokers, and they may hold the only copies.",
+            ExitCode.USAGE,
+            f"tank cluster up --brokers {len(folder.brokers)} --data {path}",
+        )
+    first = folder.controllers[0].port - CONTROLLERS_FROM
+    for number in range(len(folder.brokers) + 1, brokers + 1):
+        folder.members.append(Member(BROKER, number, first + 2 * number - 2))
+    return folder
+
+
+def stopped(member: Member) -> Member:
+    """The same without a process."""
+    return replace(member, pid=None)

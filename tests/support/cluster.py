@@ -1,0 +1,145 @@
+"""A cluster of real processes on this machine, by `tank cluster up`; what tests look at and do to it."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.ports import free_port
+from tests.support.waiting import until
+
+UP_TIMEOUT_S = 110.0
+
+
+@dataclass(frozen=True)
+class Process:
+    """An entry of cluster.json."""
+
+    role: str
+    number: int
+    pid: int
+    addresses: dict[str, str | None]
+
+    def kill(self) -> None:
+        """kill -9; returns when it is gone."""
+        os.kill(self.pid, signal.SIGKILL)
+        until(lambda: not _runs(self.pid), f"{self.role} {self.number} doesn't die")
+
+    def facts(self) -> dict[str, Any]:
+        """What /readyz says; empty when nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://{self.addresses['http']}/readyz", timeout=5) as answer:
+                found: dict[str, Any] = json.load(answer)
+        except urllib.error.HTTPError as error:
+            found = json.load(error)
+        except OSError:
+            return {}
+        return found
+
+
+class LocalCluster:
+    """`tank cluster`, as a person runs it."""
+
+    def __init__(self, data: Path, controllers: int = 3, brokers: int = 3) -> None:
+        self.data = data
+        self.size = ["--controllers", str(controllers), "--brokers", str(brokers)]
+        self.base_port = _free_base(brokers, controllers)
+
+    def tank(self, *arguments: str, fails: bool = False) -> str:
+        """Runs the command; its standard output."""
+        servers = ",".join(str(b.addresses["tank"]) for b in self.processes("broker"))
+        ended = subprocess.run(
+            [sys.executable, "-m", "tank_cli", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=UP_TIMEOUT_S,
+            env={**os.environ, "TANK_SERVERS": servers or "127.0.0.1:1"},
+            check=False,
+        )
+        assert (ended.returncode != 0) is fails, ended.stderr + ended.stdout
+        return ended.stderr if fails else ended.stdout
+
+    def up(self) -> None:
+        """Starts what doesn't run."""
+        self.tank("cluster", "up", *self.size, "--data", str(self.data), "--base-port", str(self.base_port))
+
+    def down(self) -> None:
+        """Stops all."""
+        self.tank("cluster", "down", "--data", str(self.data))
+
+    def processes(self, role: str) -> list[Process]:
+        """As cluster.json has them, of one role."""
+        file = self.data / "cluster.json"
+        if not file.exists():
+            return []
+        return [
+            Process(p["role"], p["id"], p["pid"], p["addresses"])
+            for p in json.loads(file.read_text())["processes"]
+            if p["role"] == role
+        ]
+
+    def leader(self) -> Process:
+        """The controller that leads; waits until one does."""
+        found: list[Process] = []
+
+        def look() -> bool:
+            found[:] = [p for p in self.processes("controller") if p.facts().get("leads")]
+            return len(found) == 1
+
+        until(look, "no controller leads")
+        return found[0]
+
+    def partitions(self, topic: str, servers: str = "") -> list[dict[str, Any]]:
+        """`tank cluster partitions`."""
+        chosen = ["--servers", servers] if servers else []
+        found = json.loads(self.tank(*chosen, "cluster", "partitions", "--topic", topic, "--output", "json"))
+        partitions: list[dict[str, Any]] = found["partitions"]
+        return partitions
+
+
+@contextlib.contextmanager
+def running_cluster(data: Path, controllers: int = 3, brokers: int = 3) -> Iterator[LocalCluster]:
+    """A cluster that is up, and none of whose processes is left behind."""
+    cluster = LocalCluster(data, controllers, brokers)
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        for process in cluster.processes("broker") + cluster.processes("controller"):
+            if process.pid and _runs(process.pid):
+                os.kill(process.pid, signal.SIGKILL)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False
+
+
+def _free_base(brokers: int, controllers: int) -> int:
+    """A base port with whose others are free, too, just now."""
+    for _ in range(200):
+        base = free_port()
+        wanted = [*range(base, base + 2 * brokers), *range(base + 100, base + 100 + 2 * controllers)]
+        if all(_is_free(port) for port in wanted):
+            return base
+    raise AssertionError("no free ports side by side")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
