@@ -96,5 +96,5 @@ class Place:
         self.known_mark = -1
         """The high-water mark that the follower has when it took what it was sent; -1: it was not told."""
         self.unanswered = 0
-        """Stretches under way."""
+        """Stretches under way whose answers will count."""
         self.retry_ms = 0

@@ -231,9 +231,9 @@ class PushLine:
             source = place.source
             if (told.topic_id, told.partition) != (source.topic_id, source.number):
                 raise PushRefused("the answers are not in the order of the stretches")
-            place.unanswered -= 1
             if place.state is PlaceState.GONE or sent.request_id < place.valid_from:
                 continue
+            place.unanswered -= 1
             if told.error:
                 self._refused(place, told, before, now_ms)
             else:
@@ -283,6 +283,7 @@ class PushLine:
         place.matched = 0
         place.known_mark = -1
         place.valid_from = self._next_id
+        place.unanswered = 0
         if error is PushError.DISAGREES and self._go_back(place, before, told):
             return
         self._pause(place, now_ms + _RETRY_MS.get(error, _LATER_MS))
