@@ -33,11 +33,12 @@ class Receiver:
         self._metrics = server.metrics
         self._receive_bytes = limits.receive_bytes
         self._memory_bytes = limits.memory_bytes
-        # Behind it there is room for a receive and all that can be pending before it. And what is written is
-        # still in the processor's cache.
-        self._last_start = limits.arena_bytes // 4
+        # Behind it there is room for a receive and all that can be pending before it, and some to spare.
+        self._last_start = limits.arena_bytes - 3 * limits.receive_bytes
         self._arena = bytearray(limits.arena_bytes)
         self._view = memoryview(self._arena)
+        self._front = self._view[: self._receive_bytes]
+        """Where the first receive of a tick goes, and the only one of most."""
         self.used = 0
         """How much of the arena this tick's batches occupy."""
         self.starved: dict[Connection, None] = {}
@@ -57,8 +58,12 @@ class Receiver:
         ):
             self._receive_on(connection)
             return
+        room = connection.receive_bytes
         try:
-            count = connection.receive_into(self._view[start : start + connection.receive_bytes])
+            if not start and room == self._receive_bytes:
+                count = connection.receive_into(self._front)
+            else:
+                count = connection.receive_into(self._view[start : start + room])
         except BlockingIOError:
             return
         except OSError:
