@@ -10,7 +10,9 @@ figure is the median of the others. Values are random bytes of one length: compr
 from __future__ import annotations
 
 import argparse
+import signal
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -92,6 +94,8 @@ class Display:
 
 
 def main() -> None:
+    # As an exception: the brokers and Spark end with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     given = _parser().parse_args()
     names = kernels(given.kernel)
     jobs = wanted(given)
