@@ -19,7 +19,7 @@ SANITIZED_FRAMES ?= 200000
 KILLS ?= 200
 SEEDS ?= 200
 
-.PHONY: help setup kernel run check unit unit-pure test fuzz fuzz-short fuzz-sanitized crash sim mutants long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check unit unit-pure test fuzz fuzz-short fuzz-sanitized crash sim mutants long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +44,7 @@ $(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/python
 
 setup: $(VENV)/.ready-dev ## install everything for development into .venv
 
-kernel: $(VENV)/.ready-dev ## build the compiled kernel anew where its sources changed (the install builds it first)
+kernel: $(VENV)/.ready-dev ## build the compiled kernel anew where its sources changed: twins and node (the install builds it first)
 	@$(BIN)/python protos/kernel_build.py
 
 run: $(VENV)/.ready-run ## stream a year of flights through a broker into a PySpark pipeline
@@ -124,7 +124,10 @@ docs: $(VENV)/.ready-dev ## write the references of the command line and of the 
 wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
 	@$(BIN)/python -m tests.wheel
 
-ci: check test unit-pure fuzz-short wheel run ## what CI runs
+kernel-auto: $(VENV)/.ready-dev
+	@$(BIN)/python protos/kernel_build.py --auto
+
+ci: kernel-auto check test unit-pure fuzz-short wheel run ## what CI runs
 
 clean: ## remove the environment and what was built
 	@rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

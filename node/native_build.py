@@ -31,7 +31,7 @@ MODULES = (
     *("log.reading", "log.record", "log.replica", "log.segment", "log.staged"),
     *("sessions.consume", "sessions.consume_path", "sessions.extensions", "sessions.fetch_again"),
     *("sessions.output", "sessions.peer", "sessions.produce", "sessions.produce_path"),
-    *("sessions.push", "sessions.session", "sessions.tank"),
+    *("sessions.push", "sessions.session", "sessions.settling", "sessions.tank"),
 )
 """What runs for each request, and the classes whose attributes that reads. A class and its subclasses belong
 in here together. Configuration, recovery, compaction and administration stay out: no request waits for them,

@@ -3,6 +3,7 @@
     python protos/kernel_build.py             build beside the sources what is out of date; say what is there
     python protos/kernel_build.py --check     exit with 1 when what is there was built from other sources
     python protos/kernel_build.py --out DIR   build everything into DIR, as the wheel wants it
+    python protos/kernel_build.py --auto      build in place as an install does it: TANK_KERNEL_BUILD decides
     ... --twins                               the same for the twins alone, without the node's modules
 
 It has two parts: the twins of hot functions over buffers, in C by way of Cython, and the node's hot modules,
@@ -257,6 +258,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only say whether what is there is up to date")
     parser.add_argument("--out", type=Path, help="build everything into this folder")
+    parser.add_argument("--auto", action="store_true", help="build as an install does: where it can be built")
     parser.add_argument("--twins", action="store_true", help="leave the node's modules out")
     arguments = parser.parse_args()
     os.chdir(ROOT)
@@ -265,6 +267,10 @@ def main() -> None:
         return
     if arguments.check:
         check()
+        return
+    if arguments.auto:
+        if mode() != "off":
+            attempt([])
         return
     try:
         built = build_in_place(only_twins=arguments.twins)
