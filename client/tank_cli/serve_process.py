@@ -5,10 +5,12 @@ from pathlib import Path
 
 from tank_cli.local_controller import LocalController
 from tank_controller.standalone import Standalone
+from tank_node.broker import Broker
 from tank_node.config import Address
 from tank_node.controller_link import ControllerLink
 from tank_node.controller_session import ALONE_LEVEL
 from tank_node.process import NodeProcess
+from tank_node.server import TankServer
 
 _log = getLogger("tank")
 
@@ -37,6 +39,9 @@ class ServeProcess(NodeProcess):
                 self.data_folder.delete_topic(int(path.name))
         await controller.register()
         return controller.link
+
+    def _replicate(self, broker: Broker, server: TankServer) -> None:
+        """There are no others."""
 
     async def _ready(self, listen: Address) -> None:
         self._controller.link.serve()

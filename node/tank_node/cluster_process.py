@@ -9,11 +9,15 @@ import time
 import grpc
 import grpc.aio
 
+from tank_node.broker import Broker
 from tank_node.config import Address, NodeConfig
 from tank_node.controller_channel import CHANNEL_OPTIONS, CONNECT_S, ControllerChannel
 from tank_node.controller_link import ControllerLink
 from tank_node.controller_session import ControllerSession
+from tank_node.outgoing import ServerDialer
 from tank_node.process import NodeProcess
+from tank_node.replicator import Replicator
+from tank_node.server import TankServer
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub
 
@@ -60,6 +64,9 @@ class ClusterNodeProcess(NodeProcess):
                 _log.warning("no controller has taken this broker for %d s; asking on", int(told - began))
             await asyncio.sleep(POLL_S)
         return session
+
+    def _replicate(self, broker: Broker, server: TankServer) -> None:
+        broker.roles.pushers = Replicator(broker, ServerDialer(server))
 
     async def _ready(self, listen: Address) -> None:
         session = self._session

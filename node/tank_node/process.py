@@ -110,19 +110,19 @@ class NodeProcess(ABC):
             self.config.flush,
         )
         self._broker = broker
+        listen = self.config.listen
+        server = TankServer(broker, self._loop, (listen.host, listen.port), self.limits, self.metrics)
+        self._replicate(broker, server)
         broker.open()
         # What ends it before here leaves the folder as a crash does: closing says that its logs are in order.
         try:
-            await self._serve(broker, announce)
+            await self._serve(server, announce)
         finally:
             await self._stop_controller()  # before the folder's lock goes with its logs
             broker.close()
 
-    async def _serve(self, broker: Broker, announce: Callable[[Started], None]) -> None:
+    async def _serve(self, server: TankServer, announce: Callable[[Started], None]) -> None:
         config = self.config
-        server = TankServer(
-            broker, self._loop, (config.listen.host, config.listen.port), self.limits, self.metrics
-        )
         http = HttpServer(self._collector, self._health)
         listen = await _listening("--listen", config.listen, server.start)
         try:
@@ -179,6 +179,10 @@ class NodeProcess(ABC):
     @abstractmethod
     async def _open_controller(self) -> ControllerLink:
         """The line to the controller, with this process registered and the view of now."""
+
+    @abstractmethod
+    def _replicate(self, broker: Broker, server: TankServer) -> None:
+        """Before the broker opens: what brings its messages to other brokers."""
 
     @abstractmethod
     async def _ready(self, listen: Address) -> None:
