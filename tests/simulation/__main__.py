@@ -5,7 +5,7 @@ import os
 import sys
 
 from tests.simulation import runner
-from tests.simulation.story import tell
+from tests.simulation.story import Kind, tell
 
 
 def main(arguments: list[str]) -> int:
@@ -25,11 +25,14 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--lines", type=int, default=400, metavar="N", help="of one seed's trace, at the end")
     parser.add_argument("--until-failure", action="store_true", help="end with the first seed that fails")
+    kinds = [kind.value for kind in Kind]
+    parser.add_argument("--kind", choices=kinds, default=Kind.ANY.value, help="which stories (default: any)")
     options = parser.parse_args(arguments)
+    kind = Kind(options.kind)
     if options.until_failure:
-        return 1 if runner.until_failure(options.first, options.seeds) else 0
+        return 1 if runner.until_failure(options.first, options.seeds, kind) else 0
     if options.seed is None:
-        return 1 if runner.run(options.first, options.seeds, options.processes) else 0
+        return 1 if runner.run(options.first, options.seeds, options.processes, kind=kind) else 0
     told = tell(options.seed, -options.lines)
     for line in told.trace:
         print(line)

@@ -1,17 +1,20 @@
 """A controller in the simulated world: the real core, driver, storage and state machine on a simulated disk.
 
-Birth, and how an emptied disk comes back, are here as a process does them: questions to all the others,
-a founding document that is kept before it is handed on, and a leader that adds who asks for it.
+Put together as a controller's process does it: birth by questions to all the others, Raft once there is a
+cluster to belong to, and the desk that brokers' streams come to.
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tank_controller import raft_wire
-from tank_controller.metadata import Metadata
+from tank_controller.broker_desk import BrokerDesk
+from tank_controller.duties import Duties
+from tank_controller.member import Member
 from tank_controller.outcome import Outcome
+from tank_controller.proposals import Proposals
 from tank_controller.raft.birth import (
     Answer,
     AskToBeAdded,
@@ -20,25 +23,26 @@ from tank_controller.raft.birth import (
     Found,
     Founding,
     Question,
-    member_answer,
 )
 from tank_controller.raft.core import Raft
-from tank_controller.raft.errors import ProposalRefusedError
-from tank_controller.raft.membership import Change, ChangeKind
-from tank_controller.raft.messages import Configuration, Entry, HardState, Message, NodeId, Snapshot
+from tank_controller.raft.messages import Configuration, Entry, HardState, Message, NodeId
 from tank_controller.raft.settings import Settings
 from tank_controller.raft.state import Role
 from tank_controller.raft_driver import RaftDriver
 from tank_controller.raft_replay import RaftStorageError, StorageDamagedError
-from tank_controller.raft_storage import RaftStorage
+from tank_controller.sessions import BrokerSessions
+from tank_protos.generated import control_pb2 as pb
+from tests.simulation.booked import BookedMetadata, BookedStorage
+from tests.simulation.clocks import SimulatedClock
 from tests.simulation.disks import SimulatedDisk, SimulatedFiles, SimulatedThread
 from tests.simulation.metadata_books import MetadataBooks
-from tests.simulation.network import Network
+from tests.simulation.network import End, Network, Stream
 from tests.simulation.raft_books import RaftBooks
 from tests.simulation.world import MS, Life, Violation, World, must
 
 FOLDER = Path("/metadata")
 TICK_US = 50 * MS
+SESSION_TIMEOUT_MS = 3000
 SEGMENT_BYTES = 3000
 SNAPSHOT_AFTER_BYTES = 6000
 
@@ -66,43 +70,20 @@ Told = Question | Answer | Founding | Join
 """What controllers say to each other outside of Raft."""
 
 
-class BookedStorage(RaftStorage):
-    """The real one; the books hear what it promised to keep."""
+class ControllerLine:
+    """A controller's end of a broker's stream: `tank_controller.broker_streams.Line`."""
 
-    books: RaftBooks
+    def __init__(self, stream: Stream, end: End) -> None:
+        self._stream = stream
+        self._end = end
 
-    def persist(self, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[Entry]) -> None:
-        """As the real one."""
-        super().persist(hard, snapshot, entries)
-        self.books.persisted(NodeId(self.ordinal, self.disk), hard, snapshot, entries)
+    def send(self, message: pb.BrokerDown) -> None:
+        """In order."""
+        self._stream.send(self._end, message.SerializeToString())
 
-    ordinal: int
-
-
-class BookedMetadata(Metadata):
-    """The replicated state machine; the books hear of every entry that it takes."""
-
-    def __init__(self, name: str, books: MetadataBooks) -> None:
-        super().__init__()
-        self._name = name
-        self._books = books
-
-    def apply(self, index: int, data: bytes) -> Outcome:
-        """As the real one."""
-        outcome = super().apply(index, data)
-        self._books.applied(self._name, self.state, index, data, outcome)
-        return outcome
-
-    def snapshot(self) -> bytes:
-        """As the real one."""
-        data = super().snapshot()
-        self._books.snapshot_made(self._name, self.state.index, data)
-        return data
-
-    def restore(self, data: bytes) -> None:
-        """As the real one."""
-        super().restore(data)
-        self._books.snapshot_made(self._name, self.state.index, self.state.snapshot())
+    def end(self) -> None:
+        """Closes it behind what was sent."""
+        self._stream.close(self._end)
 
 
 class Cluster:
@@ -160,15 +141,12 @@ class Controller:
         self.own = NodeId(ordinal, b"")
         self.driver: RaftDriver[Outcome] | None = None
         self.machine: BookedMetadata | None = None
+        self.member: Member | None = None
+        self.desk: BrokerDesk | None = None
         self.seen_commit = 0
         self.seen_term = 0
-        self.services: list[Callable[[], None]] = []
-        """Called at each tick of the running process."""
         self._storage: BookedStorage | None = None
         self._birth: Birth | None = None
-        self._founding: Founding | None = None
-        self._wants: dict[int, NodeId] = {}
-        """Who asked this leader to be added."""
 
     @property
     def raft(self) -> Raft:
@@ -190,15 +168,14 @@ class Controller:
         """The process is gone; with its machine's power, what was not synced, too."""
         if self.life is not None:
             self.life.alive = False
-        self.life = self.driver = self.machine = None
+            self.cluster.network.process_ended(self.life, power=power)
+        self.life = self.driver = self.machine = self.member = self.desk = None
         self._storage = self._birth = None
-        self._wants = {}
         self.world.say(self.name, "loses power" if power else "is gone")
-        if power or self.disk.broken:
+        if power:
             self.disk.lose_power(self.world.random)
         else:
             self.disk.kill_process()
-        self.disk.broken = False
         self.disk.failing_syncs = 0
 
     def empty(self) -> None:
@@ -245,8 +222,23 @@ class Controller:
         thread = SimulatedThread(self.world, self.life, 4 * MS)
         self.driver = RaftDriver(raft, storage, self, self.machine, thread, self._fatal)
         self.cluster.raft_books.began(self)
-        self.world.every(TICK_US, self.life, self._tick)
+        addresses = {node.ordinal: f"{node.name}:1" for node in self.cluster.nodes.values()}
+        self.member = Member(self.driver, addresses)
+        proposals = Proposals(self.driver, self.machine)
         self.driver.start()
+        self.desk = BrokerDesk(
+            stored.cluster_id,
+            proposals,
+            self.machine,
+            SimulatedClock(self.world),
+            self.world.random_bytes,
+            lambda: BrokerSessions(SESSION_TIMEOUT_MS),
+            Duties,
+            self.member.leader_address,
+            SESSION_TIMEOUT_MS,
+        )
+        self.world.every(TICK_US, self.life, self._tick)
+        self.world.every(4 * TICK_US, self.life, self._stay_in)
 
     def _fatal(self, error: Exception) -> None:
         self.world.say(self.name, "must end: %s", error)
@@ -255,21 +247,38 @@ class Controller:
 
     def _tick(self) -> None:
         assert self.driver is not None
+        assert self.member is not None
+        assert self.desk is not None
         self.driver.tick()
-        if self.driver.failed is not None:
-            return
-        if self._is_missing(self.own):
+        if self.driver.failed is None:
+            self.desk.tick()
+
+    def _stay_in(self) -> None:
+        """Asks to be added while it is no voter."""
+        assert self.member is not None
+        if self.member.is_missing(self.own):
+            self.member.join(self.own)
             self._tell_all(Join(self.own))
-        if self.raft.role is Role.LEADER:
-            if self._is_missing(self.own):
-                self._wants[self.ordinal] = self.own
-            self._add_one()
-        for service in self.services:
-            service()
 
     def _check(self) -> None:
         if self.driver is not None and self.driver.failed is None:
             self.cluster.raft_books.check(self)
+
+    # --- brokers ---
+
+    def accept(self, stream: Stream, end: End) -> None:
+        """A broker has connected."""
+        assert self.desk is not None
+        desk = self.desk
+        line = ControllerLine(stream, end)
+        opened = desk.opened(line)
+
+        def received(data: object) -> None:
+            assert isinstance(data, bytes)
+            desk.received(opened, pb.BrokerUp.FromString(data))
+
+        end.received = received
+        end.broken = lambda: desk.closed(opened)
 
     # --- messages ---
 
@@ -317,9 +326,8 @@ class Controller:
             case Founding() if self._birth is not None:
                 with contextlib.suppress(BirthRefusedError):
                     self._join(self._birth.accept(told))
-            case Join() if self.driver is not None and self.raft.role is Role.LEADER:
-                if self._is_missing(told.node):
-                    self._wants[told.node.ordinal] = told.node
+            case Join() if self.member is not None:
+                self.member.join(told.node)
             case _:
                 pass
 
@@ -335,19 +343,13 @@ class Controller:
     def _on_question(self, ordinal: int, question: Question) -> None:
         if self._birth is not None:
             self._tell(ordinal, self._birth.answer(question))
-        elif self.driver is not None:
-            founding = self._document()
-            if founding is not None and question.asker in founding.configuration.voters:
-                self._tell(ordinal, founding)
+        elif self.member is not None:
+            asker = pb.RaftNode(ordinal=question.asker.ordinal, disk=question.asker.disk)
+            answer = self.member.identify(pb.IdentifyRequest(asker=asker, nonce=question.nonce))
+            if answer.founding:
+                self._tell(ordinal, Founding(answer.cluster_id, Configuration.decode(answer.founding)))
             else:
-                self._tell(ordinal, member_answer(self.own, self.raft.cluster_id, question))
-
-    def _document(self) -> Founding | None:
-        """The founding document, as long as the log has it."""
-        log = self.raft.log
-        if log.base_index > 0 or not log.entries:
-            return None
-        return Founding(self.raft.cluster_id, Configuration.decode(log.entries[0].data))
+                self._tell(ordinal, Answer(self.own, answer.nonce, answer.cluster_id))
 
     def _take_birth(self, step: Found | AskToBeAdded | None) -> None:
         if isinstance(step, Found):
@@ -372,28 +374,3 @@ class Controller:
         self.life.alive = False
         self.life = Life(self.name, self._check, self.end)
         self.world.guarded(self.life, self._open)
-
-    def _is_missing(self, node: NodeId) -> bool:
-        """Whether it doesn't vote yet, or the disk that its ordinal had before still counts."""
-        configuration = self.raft.configuration
-        same = [member for member in configuration.members if member.ordinal == node.ordinal]
-        return node not in configuration.voters or same != [node]
-
-    def _add_one(self) -> None:
-        """The leader's next step to bring in one that asked."""
-        configuration = self.raft.configuration
-        for ordinal, node in sorted(self._wants.items()):
-            old = [m for m in configuration.members if m.ordinal == ordinal and m != node]
-            if node in configuration.voters and not old:
-                del self._wants[ordinal]
-                return
-            if node in configuration.voters:
-                change = Change(ChangeKind.REMOVE, old[0])
-            elif node in configuration.learners:
-                change = Change(ChangeKind.PROMOTE, node)
-            else:
-                change = Change(ChangeKind.ADD_LEARNER, node)
-            assert self.driver is not None
-            with contextlib.suppress(ProposalRefusedError):
-                self.driver.change(change, lambda outcome: None)
-            return

@@ -24,8 +24,6 @@ class SimulatedDisk(FaultDisk):
         self.failing_syncs = 0
         """So many of the next fsyncs fail."""
         self.fail_sync = self._sync_fails
-        self.broken = False
-        """An fsync failed: the machine gets a sound disk when the process has ended, with what is durable."""
 
     def stop_soon(self, changes: int, *, power: bool) -> None:
         """The process ends before the change that comes so many changes from now."""
@@ -42,7 +40,6 @@ class SimulatedDisk(FaultDisk):
         if not self.failing_syncs:
             return False
         self.failing_syncs -= 1
-        self.broken = True
         return True
 
 

@@ -6,12 +6,13 @@ the world: they remember what crashes forget. After each event of a broker's pro
 at, but only where something moved.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tank_node.log.log import PartitionLog
 from tank_node.log.record import Record
+from tank_node.log.segment import Segment
 from tank_node.partition import Partition
 from tank_node.replication.role import Role
 from tank_protos import bundle
@@ -48,8 +49,13 @@ class Committed:
     """By leader epoch: the broker and the process that led in it."""
     shown: int = 0
     """The greatest end that any client was shown."""
-    gone: bool = False
-    """The topic was deleted."""
+    refused: set[bytes] = field(default_factory=set)
+    """Messages of which a producer was told that they are not stored."""
+
+    lossy: bool = False
+    """There was an election that may have lost messages: what follows isn't judged."""
+    acknowledged: dict[bytes, int] = field(default_factory=dict)
+    """Messages whose producer was told that they are stored; where, 0: it wasn't told."""
 
     @property
     def end(self) -> int:
@@ -73,6 +79,12 @@ class MessageBooks:
         self.world = world
         self.partitions: dict[Key, Committed] = {}
 
+    def lossy(self, key: Key) -> None:
+        """An election may have lost messages, and says so: nothing is promised of what was before."""
+        self.world.counts["lossy elections"] += 1
+        self.world.say("books", "%s had a lossy election", key)
+        self.of(key).lossy = True
+
     def of(self, key: Key) -> Committed:
         """Those of a partition."""
         return self.partitions.setdefault(key, Committed())
@@ -87,6 +99,8 @@ class MessageBooks:
         log = partition.log
         key = log.topic_id, log.partition
         books = self.of(key)
+        if books.lossy:
+            return
         if role is Role.LEADER and (seen.role is not Role.LEADER or seen.leader_epoch != epoch):
             self._check_leader(who, process, key, books, partition)
         must(mark >= seen.mark, "the mark of %s at %s goes back from %s to %s", key, who, seen.mark, mark)
@@ -126,14 +140,16 @@ class MessageBooks:
             number = batch.first
             for one in bundle.bundles(data):
                 for message in bundle.decode(one, number):
-                    books.payloads.setdefault(bytes(message.value or b""), []).append(message.number)
+                    value = bytes(message.value)
+                    must(value not in books.refused, "%s was refused, and is committed in %s", value, key)
+                    books.payloads.setdefault(value, []).append(message.sequence_number)
                     self.world.counts["messages committed"] += 1
         self.world.say(who, "commits %s up to %s", key, mark)
 
     def _compare(
         self, who: str, does: str, key: Key, books: Committed, log: PartitionLog, after: int, through: int
     ) -> None:
-        """This log must hold every committed batch behind `after` that isn't below its start, to `through`."""
+        """This log must hold every committed batch behind `after`, from its start on, up to `through`."""
         low = max(after, log.log_start - 1)
         begin, end = bisect_right(books.firsts, low), bisect_right(books.firsts, through)
         expected = books.batches[begin:end]
@@ -165,6 +181,9 @@ class MessageBooks:
     def acknowledged(self, key: Key, payload: bytes, number: int = 0) -> None:
         """A producer is told that its message is stored (0: it isn't told where)."""
         books = self.of(key)
+        if books.lossy:
+            return
+        books.acknowledged[payload] = number
         numbers = books.payloads.get(payload, [])
         must(bool(numbers), "%s of %s is acknowledged before it is committed", payload, key)
         if number:
@@ -177,15 +196,30 @@ class MessageBooks:
                 numbers,
             )
 
+    def refused(self, key: Key, payloads: list[bytes]) -> None:
+        """A producer that never repeats is told that these are not stored."""
+        books = self.of(key)
+        for payload in payloads if not books.lossy else ():
+            must(payload not in books.payloads, "%s of %s is refused, and is committed", payload, key)
+            books.refused.add(payload)
+
     def read(self, key: Key, number: int, payload: bytes) -> None:
         """A consumer is shown a message."""
+        books = self.of(key)
         must(
-            number in self.of(key).payloads.get(payload, []),
+            books.lossy or number in books.payloads.get(payload, []),
             "a consumer of %s is shown %s at %s, which is not committed",
             key,
             payload,
             number,
         )
+
+    def check_acknowledged(self) -> None:
+        """At the end: an idempotent producer's message is there exactly once."""
+        for key, books in self.partitions.items():
+            for payload, number in books.acknowledged.items() if not books.lossy else ():
+                numbers = books.payloads.get(payload, [])
+                must(not number or numbers == [number], "%s of %s is stored at %s", payload, key, numbers)
 
     def shown_end(self, key: Key, end: int) -> None:
         """A client is shown where the partition ends."""
@@ -202,23 +236,27 @@ class MessageBooks:
 
 
 def records(log: PartitionLog, after: int, through: int) -> Iterator[Record]:
-    """The index records of the batches that begin behind `after`, up to the one that holds `through`."""
-    bases = [segment.base for segment in log.segments]
-    for segment in log.segments[max(bisect_left(bases, after + 1) - 1, 0) :]:
-        if segment.base > through:
-            return
-        for record in segment.index.records():
-            if record.first > through:
-                return
-            if record.first > after:
-                yield record
+    """The index records of the batches that begin behind `after` and not behind `through`."""
+    for _, record in _placed(log, after, through):
+        yield record
 
 
 def stored(log: PartitionLog, after: int, through: int) -> Iterator[tuple[Record, bytes]]:
     """The same with the batches' bytes."""
-    for segment in log.segments:
-        for record in segment.index.records():
-            if after < record.first <= through:
-                file = segment.log_end.file
-                data = file.files.disk.read_at(file.files.use(file), record.length, record.position)
-                yield record, data
+    for segment, record in _placed(log, after, through):
+        file = segment.log_end.file
+        yield record, file.files.disk.read_at(file.files.use(file), record.length, record.position)
+
+
+def _placed(log: PartitionLog, after: int, through: int) -> Iterator[tuple[Segment, Record]]:
+    bases = [segment.base for segment in log.segments]
+    for segment in log.segments[max(bisect_right(bases, after + 1) - 1, 0) :]:
+        if segment.base > through:
+            return
+        index = segment.index
+        start = index.containing(after + 1) if index.count else 0
+        for record in index.records(max(start, 0)):
+            if record.first > through:
+                return
+            if record.first > after:
+                yield segment, record

@@ -5,6 +5,7 @@ than everything that was answered before it was asked, and a read sees at least 
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tank_controller.cluster_state import ClusterState
@@ -40,6 +41,9 @@ class MetadataBooks:
         self.settled = 0
         """The greatest index that anybody was told of."""
         self.refusals: Counter[str] = Counter()
+        self.on_lossy: Callable[[PartitionKey], None] = lambda key: None
+        """Told of an election that may have lost acknowledged messages."""
+        self._lossy: dict[PartitionKey, int] = {}
 
     # --- the state machine ---
 
@@ -72,6 +76,9 @@ class MetadataBooks:
     def _check_partition(self, state: ClusterState, topic_id: int, partition: pb.Partition) -> None:
         key = topic_id, partition.partition
         reign = self.reigns.setdefault(key, Reign())
+        if partition.lossy_elections > self._lossy.get(key, 0):
+            self._lossy[key] = partition.lossy_elections
+            self.on_lossy(key)
         where = f"{topic_id}/{partition.partition} at entry {state.index}"
         must(partition.partition_epoch >= reign.partition_epoch, "the partition epoch of %s goes back", where)
         must(partition.leader_epoch >= reign.leader_epoch, "the leader epoch of %s goes back", where)

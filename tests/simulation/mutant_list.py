@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tests.simulation.story import Kind
+
 RAFT = "controller/tank_controller/raft/"
 CONTROLLER = "controller/tank_controller/"
 
@@ -14,6 +16,8 @@ class Mutant:
     file: str
     old: str
     new: str
+    kind: Kind = Kind.CONTROLLERS
+    """The stories that it should show in."""
     seeds: int = 100
     """Within so many it must be caught."""
 

@@ -65,7 +65,7 @@ def try_one(mutant: Mutant) -> Fate:
         copy_tree(folder)
         path = folder / mutant.file
         path.write_text(path.read_text().replace(mutant.old, mutant.new))
-        done = _simulate(folder, mutant.seeds)
+        done = _simulate(folder, mutant)
     if done.returncode == 0:
         return Fate(mutant, 0, "")
     number, _, seen = done.stdout.strip().rpartition("\n")[2].partition(" ")
@@ -74,10 +74,11 @@ def try_one(mutant: Mutant) -> Fate:
     return Fate(mutant, int(number), seen)
 
 
-def _simulate(folder: Path, seeds: int) -> subprocess.CompletedProcess[str]:
+def _simulate(folder: Path, mutant: Mutant) -> subprocess.CompletedProcess[str]:
     paths = [str(folder), *(str(folder / room) for room in ROOMS)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TANK_KERNEL": "pure"}
-    command = [sys.executable, "-m", "tests.simulation", "--until-failure", "--seeds", str(seeds)]
+    command = [sys.executable, "-m", "tests.simulation", "--until-failure"]
+    command += ["--kind", mutant.kind.value, "--seeds", str(mutant.seeds)]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator
 from multiprocessing import get_context
 from typing import TextIO
 
-from tests.simulation.story import Told, tell
+from tests.simulation.story import Kind, Told, seeds, tell
 
 TRACE_SHOWN = 150
 BAR_WIDTH = 30
 
 
-def stories(seeds: Iterable[int], processes: int, trace: int) -> Iterator[Told]:
+def stories(chosen: Iterable[int], processes: int, trace: int) -> Iterator[Told]:
     """Runs the seeds; they come as they end."""
-    jobs = [(seed, trace) for seed in seeds]
+    jobs = [(seed, trace) for seed in chosen]
     if processes == 1:
         yield from map(_one, jobs)
         return
@@ -32,7 +32,7 @@ def again(seed: int) -> str:
     return f"python -m tests.simulation --seed {seed}"
 
 
-def run(first: int, count: int, processes: int, out: TextIO = sys.stdout) -> int:
+def run(first: int, count: int, processes: int, out: TextIO = sys.stdout, kind: Kind = Kind.ANY) -> int:
     """Runs so many seeds and says what came of it; how many failed."""
     began = time.monotonic()
     bar = _Bar(count, out)
@@ -40,7 +40,7 @@ def run(first: int, count: int, processes: int, out: TextIO = sys.stdout) -> int
     counts: Counter[str] = Counter()
     events, seconds = 0, 0.0
     failed: list[Told] = []
-    for told in stories(range(first, first + count), processes, TRACE_SHOWN):
+    for told in stories(seeds(first, count, kind), processes, TRACE_SHOWN):
         faults += told.faults
         counts += told.counts
         events += told.events
@@ -66,12 +66,12 @@ def run(first: int, count: int, processes: int, out: TextIO = sys.stdout) -> int
     return len(failed)
 
 
-def until_failure(first: int, count: int, out: TextIO = sys.stdout) -> bool:
+def until_failure(first: int, count: int, kind: Kind, out: TextIO = sys.stdout) -> bool:
     """Runs the seeds one after another; ends with the first one that fails, and says which and why."""
-    for seed in range(first, first + count):
+    for tried, seed in enumerate(seeds(first, count, kind), 1):
         told = tell(seed)
         if told.failure:
-            print(f"{seed - first + 1} {told.failure}", file=out)
+            print(f"{tried} {told.failure}", file=out)
             return True
     return False
 

@@ -1,20 +1,19 @@
-"""One seed's story: a cluster, people who use it, faults, peace, and what must hold at the end."""
+"""One seed's story: who is in it, what it came to."""
 
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 
-from tests.simulation import faults, operators
-from tests.simulation.controllers import Cluster, Controller
-from tests.simulation.faults import Faults, Machine
-from tests.simulation.network import Network, Weather
-from tests.simulation.operators import Operator
-from tests.simulation.world import MS, SECOND, BugLog, Violation, World, must
+from tests.simulation.cluster_story import ClusterStory
+from tests.simulation.controller_story import ControllerStory
+from tests.simulation.world import SECOND, BugLog, Violation, World
 
-HEALS_WITHIN_US = 60 * SECOND
-"""After the last fault everything serves again within so much virtual time."""
+CONTROLLERS_ALONE = 3
+"""Each third story is about controllers alone."""
 
 
 @dataclass(slots=True)
@@ -32,110 +31,29 @@ class Told:
     trace: list[str] = field(default_factory=list)
 
 
-class ControllerStory:
-    """Controllers alone, with people who change the metadata."""
+class Kind(Enum):
+    """What a story is about."""
 
-    def __init__(self, seed: int) -> None:
-        world = self.world = World(seed)
-        chance = world.random
-        weather = Weather(
-            loss=chance.choice((0.0, 0.0, 0.02, 0.2)),
-            doubled=chance.choice((0.0, 0.05, 0.2)),
-            slow=chance.choice((0.0, 0.05, 0.3)),
-            slow_us=chance.choice((300, 2000)) * MS,
-            usual_us=chance.choice((1, 1, 20, 150, 500)) * MS,
-        )
-        self.network = Network(world, weather)
-        self.cluster = Cluster(world, self.network, chance.choice((1, 3, 3, 3, 5)))
-        machines = list(self.cluster.nodes.values())
-        self.faults = Faults(world, self.network, machines, faults.plan(world), self._empty)
-        self.operators = [
-            Operator(self.cluster, f"o{n}", operators.any_command, chance.choice((20, 100, 400)) * MS)
-            for n in range(1, chance.choice((2, 4, 6)))
-        ]
-        self.length_us = chance.choice((5, 10, 20)) * SECOND
+    CONTROLLERS = "controllers"
+    CLUSTER = "cluster"
+    ANY = "any"
 
-    def run(self) -> None:
-        """From birth to peace."""
-        world = self.world
-        for node in self.cluster.nodes.values():
-            world.after(world.between(0, 2 * SECOND), None, lambda node=node: self._start(node))  # type: ignore[misc]
-        world.after(world.between(0, 3 * SECOND), None, self.faults.begin)
-        world.after(SECOND, None, self._watch)
-        for operator in self.operators:
-            world.after(SECOND, None, operator.act)
-        world.run_until(self.length_us)
-        self._heal()
 
-    def _start(self, node: Controller) -> None:
-        if node.life is None:
-            node.start()
+def kind_of(seed: int) -> Kind:
+    """A seed says what its story is about, too."""
+    return Kind.CONTROLLERS if seed % CONTROLLERS_ALONE == 0 else Kind.CLUSTER
 
-    def _watch(self) -> None:
-        """What somebody looks after now and then."""
-        self.faults.watch()
-        if self.world.chance(0.1):
-            operators.transfer(self.cluster)
-        self.world.after(SECOND, None, self._watch)
 
-    def _empty(self, machine: Machine) -> bool:
-        if not isinstance(machine, Controller) or not self.cluster.may_be_emptied(machine):
-            return False
-        machine.empty()
-        return True
-
-    def _heal(self) -> None:
-        """Faults stop: within bounded time everybody who asked is answered, and all have the same state."""
-        world, cluster = self.world, self.cluster
-        world.say("STORY", "faults stop")
-        self.faults.stop()
-        self.network.weather = Weather()
-        for operator in self.operators:
-            operator.active = False
-        world.after(SECOND, None, self._keep_up)
-        done = world.run_until(world.now + HEALS_WITHIN_US, self._is_well)
-        must(done, "the cluster did not heal: %s", self._complaint())
-        states = {
-            node.machine.state.snapshot() for node in cluster.nodes.values() if node.machine is not None
-        }
-        must(len(states) == 1, "the controllers ended with different states")
-
-    def _keep_up(self) -> None:
-        """Somebody goes on asking, so that whoever is behind hears of something new."""
-        self.faults.stop()
-        operator = self.operators[0]
-        if not operator.is_waiting:
-            operator.ask(operators.any_command(self.world, operator).SerializeToString())
-        if not self._is_well():
-            self.world.after(2 * SECOND, None, self._keep_up)
-
-    def _is_well(self) -> bool:
-        return not self._complaint()
-
-    def _complaint(self) -> str:
-        leader = self.cluster.leader()
-        if leader is None:
-            return "nobody leads"
-        raft = leader.raft
-        if not raft.own_term_committed:
-            return f"{leader.name} commits nothing"
-        for node in self.cluster.nodes.values():
-            if node.driver is None:
-                return f"{node.name} belongs to no cluster"
-            same = [member for member in raft.configuration.members if member.ordinal == node.ordinal]
-            if node.own not in raft.configuration.voters or same != [node.own]:
-                return f"{node.name} does not vote"
-            if node.driver.applied != raft.log.commit:
-                return f"{node.name} is behind"
-        for operator in self.operators:
-            if operator.is_waiting:
-                return f"{operator.name} waits for an answer"
-        return "" if self.world.counts["metadata writes"] else "nothing was ever written"
+def seeds(first: int, count: int, kind: Kind) -> list[int]:
+    """So many of a kind, from the first one on."""
+    found = (seed for seed in itertools.count(first) if kind in (Kind.ANY, kind_of(seed)))
+    return list(itertools.islice(found, count))
 
 
 def tell(seed: int, trace: int = 0) -> Told:
     """Runs a seed. A failure brings so many lines of what led there."""
-    story = ControllerStory(seed)
+    story: ControllerStory | ClusterStory
+    story = ControllerStory(seed) if kind_of(seed) is Kind.CONTROLLERS else ClusterStory(seed)
     world = story.world
     failure = ""
     with _listening(world):

@@ -9,9 +9,9 @@ import pytest
 
 from tank_controller.raft.quorum import Vote
 from tests.simulation import runner
-from tests.simulation.story import tell
+from tests.simulation.story import Kind, tell
 
-SEEDS = range(6)
+SEEDS = (0, 3, 6, 9)
 
 
 def test_what_is_promised_holds_in_a_few_stories() -> None:
@@ -23,7 +23,7 @@ def test_what_is_promised_holds_in_a_few_stories() -> None:
 def test_a_story_is_the_same_in_every_process_whatever_its_hashes() -> None:
     told = []
     for hash_seed in ("1", "2"):
-        command = [sys.executable, "-m", "tests.simulation", "--seed", "4", "--lines", "100000"]
+        command = [sys.executable, "-m", "tests.simulation", "--seed", "3", "--lines", "100000"]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "TANK_KERNEL": "pure"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         told.append(done.stdout)
@@ -36,7 +36,7 @@ def test_a_broken_promise_is_reported_with_what_led_there_and_how_to_see_it_agai
 ) -> None:
     monkeypatch.setattr("tank_controller.raft.election.tally", lambda voters, votes: Vote.WON)
     out = io.StringIO()
-    assert runner.run(0, 8, 1, out) > 0
+    assert runner.run(0, 8, 1, out, Kind.CONTROLLERS) > 0
     report = out.getvalue()
     assert "what led there:" in report
     assert "leads in term" in report

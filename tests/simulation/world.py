@@ -14,6 +14,7 @@ MS = 1000
 SECOND = 1000 * MS
 START_MS = 1_700_000_000_000
 """The wall clock at the beginning."""
+LOOK_US = 250 * MS
 TRACE_LINES = 6000
 """Kept for a failure's report."""
 
@@ -95,14 +96,17 @@ class World:
         self.after(self.random.randrange(period) + 1, life, again)
 
     def run_until(self, moment: int, done: Callable[[], bool] | None = None) -> bool:
-        """Lets events happen until that moment, or until `done`; whether it came to that."""
+        """Lets events happen until that moment, or until `done`, asked now and then; whether it is."""
         heap = self._heap
+        look = self.now
         while heap and heap[0][0] <= moment:
             at, _, life, call = heapq.heappop(heap)
             self.now = at
             self._happen(life, call)
-            if done is not None and done():
-                return True
+            if done is not None and at >= look:
+                if done():
+                    return True
+                look = at + LOOK_US
         self.now = moment
         return done is not None and done()
 

@@ -1,0 +1,49 @@
+"""The controllers' real storage and state machine, whose every step the books hear of."""
+
+from collections.abc import Sequence
+
+from tank_controller.metadata import Metadata
+from tank_controller.outcome import Outcome
+from tank_controller.raft.messages import Entry, HardState, NodeId, Snapshot
+from tank_controller.raft_storage import RaftStorage
+from tests.simulation.metadata_books import MetadataBooks
+from tests.simulation.raft_books import RaftBooks
+
+
+class BookedStorage(RaftStorage):
+    """The real one; the books hear what it promised to keep."""
+
+    books: RaftBooks
+
+    def persist(self, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[Entry]) -> None:
+        """As the real one."""
+        super().persist(hard, snapshot, entries)
+        self.books.persisted(NodeId(self.ordinal, self.disk), hard, snapshot, entries)
+
+    ordinal: int
+
+
+class BookedMetadata(Metadata):
+    """The replicated state machine; the books hear of every entry that it takes."""
+
+    def __init__(self, name: str, books: MetadataBooks) -> None:
+        super().__init__()
+        self._name = name
+        self._books = books
+
+    def apply(self, index: int, data: bytes) -> Outcome:
+        """As the real one."""
+        outcome = super().apply(index, data)
+        self._books.applied(self._name, self.state, index, data, outcome)
+        return outcome
+
+    def snapshot(self) -> bytes:
+        """As the real one."""
+        data = super().snapshot()
+        self._books.snapshot_made(self._name, self.state.index, data)
+        return data
+
+    def restore(self, data: bytes) -> None:
+        """As the real one."""
+        super().restore(data)
+        self._books.snapshot_made(self._name, self.state.index, self.state.snapshot())

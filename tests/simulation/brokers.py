@@ -1,0 +1,237 @@
+"""A broker in the simulated world: the real folder, logs, partitions, replication and controller session.
+
+Put together as a node's process does it: the folder is opened, what its disk may claim is said at
+registration, and the partitions come once the registration is in the view.
+"""
+
+import uuid
+from functools import partial
+
+from tank_node.broker import Broker
+from tank_node.controller_session import ControllerSession, Registration
+from tank_node.limits import Limits
+from tank_node.log.data_folder import DataFolder
+from tank_node.log.errors import DataFolderError
+from tank_node.metrics import Metrics
+from tank_node.partition import Partition
+from tank_node.replicator import Replicator
+from tank_protos.generated import control_pb2 as pb
+from tests.simulation.clocks import SimulatedClock
+from tests.simulation.controllers import Cluster, Controller
+from tests.simulation.disks import SimulatedDisk
+from tests.simulation.flushing import SimulatedFlusher
+from tests.simulation.message_books import Key, MessageBooks, Seen
+from tests.simulation.network import End, Network, Stream
+from tests.simulation.serving import Addresses, Server, SimulatedDialer
+from tests.simulation.world import MS, SECOND, Life, World
+
+PORT = 11011
+FOLDER = "/data"
+TICK_US = 25 * MS
+LINE_US = 50 * MS
+MAINTENANCE_US = SECOND
+LIMITS = Limits()
+
+
+class BrokerMachine:
+    """One broker id: its machine with the disk, and its process when it runs."""
+
+    def __init__(
+        self, cluster: Cluster, network: Network, addresses: Addresses, books: MessageBooks, broker_id: int
+    ) -> None:
+        self.cluster = cluster
+        self.world: World = cluster.world
+        self.network = network
+        self.addresses = addresses
+        self.books = books
+        self.broker_id = broker_id
+        self.name = f"b{broker_id}"
+        self.host = self.name
+        """Its address: another machine may have had it before."""
+        self.disk = SimulatedDisk()
+        self.life: Life | None = None
+        self.link: ControllerSession | None = None
+        self.broker: Broker | None = None
+        self.server: Server | None = None
+        self.rack = ""
+        self._boot = 0
+        """Starts of the machine."""
+        self._wrong_by_ms = self.world.random.choice((0, 0, -3000, 5000))
+        self._seen: dict[Key, Seen] = {}
+
+    # --- the process ---
+
+    def start(self) -> None:
+        """A new process on the disk that is there."""
+        assert self.life is None
+        if not self.cluster.founded:
+            return  # a broker is told the id of its cluster
+        self.world.say(self.name, "starts")
+        self.life = Life(self.name, self._check, self.end)
+        self.world.guarded(self.life, self._open)
+
+    def end(self, power: bool) -> None:
+        """The process is gone; with its machine's power, what was not synced, too."""
+        life = self.life
+        if life is not None:
+            life.alive = False
+            self.network.process_ended(life, power=power)
+        if self.server is not None and self.addresses.servers.get((self.host, PORT)) is self.server:
+            del self.addresses.servers[(self.host, PORT)]
+        self.life = self.link = self.broker = self.server = None
+        self._seen = {}
+        self.world.say(self.name, "loses power" if power else "is gone")
+        if power:
+            self.disk.lose_power(self.world.random)
+            self._boot += 1
+        else:
+            self.disk.kill_process()
+        self.disk.failing_syncs = 0
+
+    def empty(self) -> None:
+        """An empty disk in the place of its own."""
+        if self.life is not None:
+            self.end(True)
+        self.disk = SimulatedDisk()
+
+    def _open(self) -> None:
+        clock = SimulatedClock(self.world, self._wrong_by_ms)
+        try:
+            folder = DataFolder.open(
+                FOLDER,
+                self.disk,
+                clock,
+                cluster_id=min(self.cluster.founded),
+                broker_id=self.broker_id,
+                new_uuid=lambda: str(uuid.UUID(bytes=self.world.random_bytes(16))),
+                boot_id=lambda: f"boot {self._boot}",
+            )
+            folder.open_found()
+        except (DataFolderError, OSError) as error:
+            self.world.say(self.name, "can't start: %s", str(error))
+            self.end(False)
+            return
+        claims = folder.claims()
+        self.world.say(self.name, "claims: sure %s, damaged %s", claims.tail_sure, claims.damaged)
+        registration = Registration(
+            incarnation=self.world.random_bytes(16),
+            disk_uuid=uuid.UUID(claims.disk_uuid).bytes,
+            tail_sure=claims.tail_sure,
+            host=self.host,
+            port=PORT,
+            rack=self.rack,
+            damaged=lambda: folder.claims().damaged,
+        )
+        controllers = [f"{node.name}:1" for node in self.cluster.nodes.values()]
+        link = ControllerSession(
+            min(self.cluster.founded),
+            self.broker_id,
+            controllers,
+            registration,
+            clock,
+            self.world.random.randrange,
+        )
+        self.link = link
+        assert self.life is not None
+        self.world.every(LINE_US, self.life, lambda: self._keep_line(folder, clock))
+
+    def _serve(self, folder: DataFolder, link: ControllerSession, clock: SimulatedClock) -> None:
+        """The registration is in the view: the partitions are opened, and clients come in."""
+        assert self.life is not None
+        world = self.world
+        world.say(self.name, "is registered with epoch %s", link.broker_epoch)
+        flusher = SimulatedFlusher(world, self.life, self.disk)
+        broker = Broker(folder, link, flusher, clock, LIMITS, Metrics())
+        server = Server(world, self.network, self.name, self.life, broker)
+        replicator = Replicator(broker, SimulatedDialer(server, self.addresses))
+        broker.roles.pushers = replicator
+        self.broker, self.server = broker, server
+        broker.open()
+        self.addresses.servers[(self.host, PORT)] = server
+        link.serve()
+        world.every(TICK_US, self.life, self._tick)
+        world.every(MAINTENANCE_US, self.life, server.maintain)
+
+    def _tick(self) -> None:
+        assert self.broker is not None
+        assert self.server is not None
+        self.server.begin()
+        self.broker.roles.pushers.tick()
+        self.server.pass_time()
+
+    def _check(self) -> None:
+        broker = self.broker
+        if broker is None or self.link is None:
+            return
+        process = self.broker_id, self.link.broker_epoch
+        for partition in broker.partitions():
+            key = partition.log.topic_id, partition.number
+            seen = self._seen.get(key)
+            if seen is None:
+                seen = self._seen[key] = Seen()
+            self.books.look(self.name, process, partition, seen)
+
+    def replica(self, key: Key) -> Partition | None:
+        """One that is open here."""
+        return None if self.broker is None else self.broker.partition_by_id(*key)
+
+    # --- the line to the controllers ---
+
+    def _keep_line(self, folder: DataFolder, clock: SimulatedClock) -> None:
+        link = self.link
+        assert link is not None
+        if link.refused is not None:
+            self.world.say(self.name, "is refused: %s", link.refused)
+            self.end(False)
+            return
+        if link.broker_epoch and self.broker is None:
+            self._serve(folder, link, clock)
+        link.tick()
+        address = link.target()
+        if address is None or self.life is None:
+            return
+        node = next(node for node in self.cluster.nodes.values() if address == f"{node.name}:1")
+        near = End(self.name, self.life)
+        self.network.connect(near, partial(_end_of, node), partial(self._joined, link, near, node))
+
+    def _joined(self, link: ControllerSession, near: End, node: Controller, stream: Stream | None) -> None:
+        if stream is None:
+            link.closed(None, "refused")
+            return
+        if link.target() is None:  # another attempt was faster
+            stream.close(near)
+            return
+        line = NodeLine(stream, near)
+        near.received = lambda data: link.received(line, pb.BrokerDown.FromString(_bytes(data)))
+        near.broken = lambda: link.closed(line, "broken")
+        life = stream.far.life
+        self.world.after(0, life, lambda: node.accept(stream, stream.far))
+        link.opened(line)
+
+
+class NodeLine:
+    """A broker's end of its stream to a controller."""
+
+    def __init__(self, stream: Stream, end: End) -> None:
+        self._stream = stream
+        self._end = end
+
+    def send(self, message: pb.BrokerUp) -> None:
+        """`tank_node.controller_session.Line`."""
+        self._stream.send(self._end, message.SerializeToString())
+
+    def end(self) -> None:
+        """The same."""
+        self._stream.close(self._end)
+
+
+def _end_of(node: Controller) -> End | None:
+    """A controller's end of a new stream; None when nobody listens there."""
+    if node.life is None or node.driver is None:
+        return None
+    return End(node.name, node.life)
+
+
+def _bytes(data: object) -> bytes:
+    assert isinstance(data, bytes)
+    return data
