@@ -115,6 +115,33 @@ def test_rows_may_name_topic_and_partition() -> None:
     }
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(1, 300)), min_size=1, max_size=6),
+    st.lists(st.integers(0, 1800), max_size=4),
+    st.booleans(),
+)
+def test_long_runs_are_shared_out_as_single_rows_are(
+    runs: list[tuple[int, int]], cuts: list[int], keyed: bool
+) -> None:
+    """Where rows of one partition lie together they are taken as slices; what they become is the same."""
+    partitions = [partition for partition, rows in runs for _ in range(rows)]
+    table = pa.table(
+        {"value": pa.array([b"%d" % row for row in range(len(partitions))], pa.binary()),
+         "partition": pa.array(partitions, pa.int32()),
+         "key": pa.array([b"k%d" % row if keyed and row % 3 else None for row in range(len(partitions))])}
+    )  # fmt: skip
+    bundler = Bundler(KeyPartitioner(lambda _: 3, 0, 7), "t", max_rows=500, max_bytes=1 << 20)
+    made: dict[int, list[tuple[bytes, bytes | None]]] = defaultdict(list)
+    bounds = sorted({0, len(partitions), *(cut % (len(partitions) + 1) for cut in cuts)})
+    parts = [table.slice(begin, end - begin).combine_chunks() for begin, end in itertools.pairwise(bounds)]
+    bundles = [found for part in parts for batch in part.to_batches() for found in bundler.add(batch)]
+    for where, part in [*bundles, *bundler.finish()]:
+        made[where.partition] += zip(part.values, part.keys or [None] * len(part.values), strict=True)
+    for partition in {*partitions}:
+        rows = [row for row, chosen in enumerate(partitions) if chosen == partition]
+        assert made[partition] == [(b"%d" % row, b"k%d" % row if keyed and row % 3 else None) for row in rows]
+
+
 def test_the_topic_option_goes_before_the_column() -> None:
     made = add({"value": pa.array([b"x"]), "topic": pa.array([None], pa.string())}, topic="t")
     assert set(made) == {TopicPartition("t", 0)}
