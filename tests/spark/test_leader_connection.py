@@ -14,16 +14,25 @@ import pytest
 from pyspark_tank.leader_connection import LeaderConnection
 from pyspark_tank.offsets import OffsetRange
 from pyspark_tank.options import parse_source_options
-from tank_client.data_operations import Want
-from tank_client.errors import OutOfBounds, ProtocolViolation
+from tank_client.data_operations import Want, to_store
+from tank_client.errors import OutOfBounds, ProtocolViolation, TankError
 from tank_client.model import Address, Features
 from tank_client.settings import ClientSettings
 from tank_client.sync import Client
 from tank_protos.bundle import Codec, as_batch, encode
 from tank_protos.bundle_arrow import Columns, value_array
+from tank_protos.error_codes import ProduceError
 from tank_protos.errors import WireError
 from tank_protos.framing import frame
-from tank_protos.generated.tank import ConsumeResponse, FetchedPartition, FetchedTopic, Ping
+from tank_protos.generated.tank import (
+    ConsumeResponse,
+    FetchedPartition,
+    FetchedTopic,
+    IdempotentPartitionResult,
+    IdempotentProduceResponse,
+    IdempotentTopicResult,
+    Ping,
+)
 from tests.spark.conftest import NewTopic
 from tests.support.broker_process import BrokerProcess
 
@@ -62,7 +71,8 @@ def served() -> Iterator[Served]:
         threads.append(threading.Thread(target=send, args=(stream,)))
         threads[-1].start()
         address = Address("127.0.0.1", listener.getsockname()[1])
-        opened.append(LeaderConnection(address, Features(1000), ClientSettings(max_frame_bytes=1 << 24)))
+        server = Features(1000, features={"idempotent_produce": (0, 0)})
+        opened.append(LeaderConnection(address, server, ClientSettings(max_frame_bytes=1 << 24)))
         return opened[-1]
 
     yield connect
@@ -103,6 +113,46 @@ def test_whatever_is_no_chunk_raises(served: Served, stream: bytes, error: type[
     connection.ask(WANT, 0)
     with pytest.raises(error):
         connection.answer()
+
+
+def acknowledgement(request_id: int, error: int = 0) -> bytes:
+    partition = IdempotentPartitionResult(partition=0, error=error, first=1, last=1)
+    topics = [IdempotentTopicResult(name="topic", partitions=[partition])]
+    message = IdempotentProduceResponse(request_id=request_id, topics=topics)
+    return b"".join(frame(IdempotentProduceResponse.ID, message.encode()))
+
+
+BUNDLE = to_store("topic", 0, encode([b"content" * 50_000], timestamps=1, codec=Codec.NONE), producer_id=1)
+
+
+def test_bundles_are_acknowledged_in_any_order(served: Served) -> None:
+    connection = served(acknowledgement(2) + PING + acknowledgement(1) + acknowledgement(3))
+    numbers = [connection.send(BUNDLE) for _ in range(3)]
+    for number in numbers:
+        connection.confirm(number)
+    with pytest.raises(ConnectionResetError):
+        connection.confirm(connection.send(BUNDLE))
+
+
+@pytest.mark.parametrize(
+    ("stream", "error"),
+    [
+        (b"", ConnectionResetError),
+        (acknowledgement(1)[:-1], ConnectionResetError),
+        (acknowledgement(3), ProtocolViolation),
+        (answer(b""), ProtocolViolation),
+        (acknowledgement(1) + acknowledgement(1), ProtocolViolation),
+        (acknowledgement(2, ProduceError.OTHER_LEADER), TankError),
+        (acknowledgement(2, ProduceError.STORAGE), TankError),
+        (b"".join(frame(IdempotentProduceResponse.ID, [b"nothing"])), WireError),
+    ],
+)
+def test_whatever_is_no_acknowledgement_raises(served: Served, stream: bytes, error: type[Exception]) -> None:
+    connection = served(stream)
+    numbers = [connection.send(BUNDLE) for _ in range(2)]
+    with pytest.raises(error):
+        for number in numbers:
+            connection.confirm(number)
 
 
 class JustValues:
