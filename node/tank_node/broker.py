@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator
 
 from tank_node.clock import Clock
-from tank_node.cluster_view import ChangeKind, PartitionView, TopicChange, TopicView
+from tank_node.cluster_view import NO_LEADER, ChangeKind, PartitionView, TopicChange, TopicView
 from tank_node.controller_link import ControllerLink
 from tank_node.following import Followers
 from tank_node.limits import Limits
@@ -46,7 +46,10 @@ class Topic:
         """Why there is no such partition in `partitions`."""
         if number in self.broken:
             return ErrorCode.STORAGE
-        return ErrorCode.NO_LEADER if number < len(self.view.partitions) else ErrorCode.UNKNOWN_PARTITION
+        if number >= len(self.view.partitions):
+            return ErrorCode.UNKNOWN_PARTITION
+        led = self.view.partitions[number].leader != NO_LEADER
+        return ErrorCode.OTHER_LEADER if led else ErrorCode.NO_LEADER
 
 
 class Broker(WaitList):

@@ -318,7 +318,8 @@ class Partition(ReadablePartition):
         """Takes over the log's state: a failed one takes no appends, a damaged one isn't read either."""
         state = self.log.state
         if self.role is not Role.LEADER:
-            self._stop(ErrorCode.NO_LEADER, unreadable=True)
+            elsewhere = self.role is Role.FOLLOWER
+            self._stop(ErrorCode.OTHER_LEADER if elsewhere else ErrorCode.NO_LEADER, unreadable=True)
         elif state is LogState.ACTIVE:
             self.refusal = ErrorCode.NONE if self.in_sync else ErrorCode.NOT_ENOUGH_REPLICAS
             self.unreadable = False

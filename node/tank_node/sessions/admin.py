@@ -1,9 +1,12 @@
 """TANK's own questions about topics and brokers (6, 7, 8, 10, 11, 12)."""
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tank_node.cluster_view import BrokerView
 from tank_node.controller_link import NewTopic, TopicOutcome
+from tank_node.sessions import redirect
 from tank_node.sessions.outcome import outcome_of
 from tank_node.sessions.settling import when_settled
 from tank_protos import topic_settings
@@ -23,6 +26,7 @@ from tank_protos.generated.tank import (
     ReloadConfResponse,
     StatusRequest,
     StatusResponse,
+    TopologyNode,
 )
 from tank_protos.topic_settings import SettingError
 
@@ -33,6 +37,9 @@ VERSION = 1000
 """In the status answer: we know the messages from 0x40 on."""
 STANDALONE = 0xFFFF
 NOBODY = 2**64 - 1
+_HAS_ADDRESS, _AVAILABLE, _BLOCKED = 1, 2, 4
+"""Bits of a node of the topology."""
+_U16_MAX = 0xFFFF
 _NOT_OPENED = 0xFB
 _NO_LEADER = 0xFD
 
@@ -57,10 +64,19 @@ def _discovered(session: "TankSession", request: DiscoverPartitionsRequest) -> N
                 found.append(DiscoveredPartition(partition.log.first_available, partition.high_water_mark))
             else:
                 reason = topic.absence(number) if partition is None else partition.refusal
-                no_leader = reason is ErrorCode.NO_LEADER or (partition is not None and not partition.settled)
-                found.append(DiscoveredPartition(NOBODY, NOBODY, _NO_LEADER if no_leader else _NOT_OPENED))
+                found.append(_undiscovered(session, request.topic, number, reason))
     answer = DiscoverPartitionsResponse(request_id=request.request_id, topic=request.topic, partitions=found)
     session.answer(answer)
+
+
+def _undiscovered(session: "TankSession", topic: str, number: int, reason: ErrorCode) -> DiscoveredPartition:
+    """One whose end can't be told here. No reason: its leader is new and doesn't know it yet."""
+    if reason is ErrorCode.OTHER_LEADER:
+        address = redirect.address_of(session, topic, number)
+        if address is not None:
+            return DiscoveredPartition(NOBODY, NOBODY, ErrorCode.OTHER_LEADER, *address)
+    no_leader = reason in (ErrorCode.OTHER_LEADER, ErrorCode.NO_LEADER, ErrorCode.NONE)
+    return DiscoveredPartition(NOBODY, NOBODY, _NO_LEADER if no_leader else _NOT_OPENED)
 
 
 _CREATE_ERRORS = {
@@ -139,7 +155,26 @@ def discover_topics(session: "TankSession", payload: memoryview) -> None:
 
 
 def discover_topology(session: "TankSession", payload: memoryview) -> None:
-    """A broker that stands alone has no topology."""
+    """The brokers of the cluster; a broker that stands alone has no topology."""
     request = DiscoverTopologyRequest.decode(payload)
     answer = DiscoverTopologyResponse(request_id=request.request_id, node_count=STANDALONE)
+    broker = session.broker
+    if broker.roles.pushers.are_needed:
+        view = broker.link.view
+        held: Counter[int] = Counter()
+        for topic in view.topics():
+            for placed in topic.partitions:
+                held.update(placed.replicas)
+        answer.cluster_name = view.cluster_id
+        answer.nodes = [_node(one, held[one.broker_id]) for _, one in sorted(view.brokers.items())]
+        answer.node_count = len(answer.nodes)
     session.answer(answer)
+
+
+def _node(broker: BrokerView, partitions: int) -> TopologyNode:
+    bits = _BLOCKED if broker.fenced else _AVAILABLE
+    address = redirect.ipv4_of(broker)
+    partitions = min(partitions, _U16_MAX)
+    if address is None:
+        return TopologyNode(broker.broker_id, bits, partitions=partitions)
+    return TopologyNode(broker.broker_id, bits | _HAS_ADDRESS, *address, partitions)

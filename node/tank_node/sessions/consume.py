@@ -12,6 +12,7 @@ from tank_node.log.segment import Stretch
 from tank_node.metrics import OK
 from tank_node.numbering import FIRST_AVAILABLE
 from tank_node.partition import Partition, Reach
+from tank_node.sessions import redirect
 from tank_node.sessions.consume_path import ConsumePath
 from tank_node.waiting import Waiter
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
@@ -107,6 +108,7 @@ def _resolve(session: "TankSession", request: ConsumeRequest) -> Topics:
 _ABSENT = {
     ErrorCode.UNKNOWN_PARTITION: ConsumeFlag.UNKNOWN_PARTITION,
     ErrorCode.NO_LEADER: ConsumeFlag.NO_LEADER,
+    ErrorCode.OTHER_LEADER: ConsumeFlag.OTHER_LEADER,
     ErrorCode.STORAGE: ConsumeFlag.NOT_OPENED,
 }
 
@@ -142,6 +144,7 @@ def _look(topics: Topics, *, redirects: bool, at_least: int = 0) -> bool:
 _REFUSED: Final = {
     ErrorCode.UNKNOWN_PARTITION: ConsumeFlag.UNKNOWN_PARTITION,
     ErrorCode.NO_LEADER: ConsumeFlag.NO_LEADER,
+    ErrorCode.OTHER_LEADER: ConsumeFlag.OTHER_LEADER,
 }
 """Why a partition that is here can't be read, where that is no trouble of its log."""
 
@@ -193,7 +196,10 @@ def _answer(session: "TankSession", request_id: int, topics: Topics, *, woken: b
                 chunks.append(found)
             elif found is not Reach.WAIT:
                 errors.append(found.name.lower())
-            head += _entry(one, woken)
+            if found is ConsumeFlag.OTHER_LEADER:
+                head += _elsewhere(session, name, one.number)
+            else:
+                head += _entry(one, woken)
     length = len(head) + 5
     session.send(_start(2, 4 + length + size, length, request_id, len(topics)) + head)
     if chunks:
@@ -204,6 +210,14 @@ def _answer(session: "TankSession", request_id: int, topics: Topics, *, woken: b
     metrics.requests[2, errors[0] if errors else OK] += 1
     for error in errors:
         metrics.errors["consume", error] += 1
+
+
+def _elsewhere(session: "TankSession", topic: str, number: int) -> bytes:
+    """The same for one that another broker leads: where, if that can be said."""
+    address = redirect.address_of(session, topic, number)
+    if address is None:
+        return _flag(number, ConsumeFlag.NO_LEADER)
+    return _flag(number, ConsumeFlag.OTHER_LEADER) + redirect.packed(address)
 
 
 def _entry(one: Wanted, woken: bool) -> bytes:

@@ -8,6 +8,7 @@ from tank_node.log.errors import StorageError
 from tank_node.metrics import OK
 from tank_node.partition import Partition
 from tank_node.sessions.outcome import error_name, outcome_of
+from tank_node.sessions.redirect import leader_of
 from tank_node.sessions.settling import when_settled
 from tank_node.waiting import Producer, Waiter
 from tank_protos.error_codes import ErrorCode
@@ -103,6 +104,13 @@ class NumberedReply:
                 self.outcome = name
         self._one_less()
 
+    def elsewhere(self, token: int, topic: str, number: int) -> None:
+        """Another broker leads: tells which, if it is known."""
+        if (leader := leader_of(self.session, topic, number)) is not None:
+            result = self.results[token]
+            result.leader_host, result.leader_port = leader.host, leader.port
+        self.settle(token, ErrorCode.OTHER_LEADER, 0, 0)
+
     def close(self) -> None:
         """The whole request was read: nothing more will be expected."""
         self._one_less()
@@ -126,7 +134,9 @@ def idempotent_produce(session: "TankSession", payload: memoryview) -> None:
         for entry in wanted.partitions:
             token = reply.expect(result, entry.partition)
             partition = None if topic is None else topic.partitions.get(entry.partition)
-            if topic is None or partition is None:
+            if _is_led_elsewhere(topic, partition, entry.partition):
+                reply.elsewhere(token, wanted.name, entry.partition)
+            elif topic is None or partition is None:
                 error = ErrorCode.UNKNOWN_TOPIC if topic is None else topic.absence(entry.partition)
                 reply.settle(token, error, 0, 0)
             elif ended:
@@ -147,6 +157,13 @@ def idempotent_produce(session: "TankSession", payload: memoryview) -> None:
                     timeout_ms=request.ack_timeout_ms,
                 )
     reply.close()
+
+
+def _is_led_elsewhere(topic: Topic | None, partition: Partition | None, number: int) -> bool:
+    if topic is None:
+        return False
+    refusal = topic.absence(number) if partition is None else partition.refusal
+    return refusal is ErrorCode.OTHER_LEADER
 
 
 _ENTRY_BYTES = 15

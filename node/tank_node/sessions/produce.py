@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from tank_node.metrics import OK
 from tank_node.partition import HALF
+from tank_node.sessions import redirect
 from tank_node.sessions.outcome import error_name
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode, ProduceError
@@ -36,9 +37,10 @@ class NotAPeer(WireError):
 
 def tank_error(error: int, old: bool) -> int:
     """The result byte for a TANK client: codes that only our own messages have become 0x02, "not stored",
-    and for a client of the old document those too that tell of leaders."""
+    and for a client of the old document those too that tell of leaders. Where another leader is, is not said
+    here: see `ProduceReply.elsewhere`."""
     if error == ErrorCode.OTHER_LEADER:
-        error = ErrorCode.NO_LEADER  # where it is, is told by the topology
+        error = ErrorCode.NO_LEADER
     if old and error == ErrorCode.NO_LEADER:
         return ProduceError.STORAGE
     return ProduceError.STORAGE if _FIRST_OWN_CODE <= error < _FIRST_SHARED_CODE else error
@@ -47,7 +49,7 @@ def tank_error(error: int, old: bool) -> int:
 class ProduceReply:
     """The answer to a request with any number of bundles: sent when the last of them is settled."""
 
-    __slots__ = ("kind", "missing", "old", "outcome", "request_id", "results", "session")
+    __slots__ = ("addresses", "kind", "missing", "old", "outcome", "request_id", "results", "session")
 
     def __init__(self, session: "TankSession", request_id: int, kind: int, version: int) -> None:
         self.session = session
@@ -58,6 +60,8 @@ class ProduceReply:
         """Whether the client is one of the old document."""
         self.outcome = OK
         """The first error among the results."""
+        self.addresses: dict[int, bytes] = {}
+        """Where the leaders are that these results name."""
         self.results = bytearray()
         self.missing = 1
         """Bundles not settled yet, and 1 until `close`."""
@@ -78,6 +82,14 @@ class ProduceReply:
                 self.outcome = name
         self._one_less()
 
+    def elsewhere(self, token: int, topic: str, number: int) -> None:
+        """Another broker leads: tells where, if this client can be told."""
+        address = None if self.old else redirect.address_of(self.session, topic, number)
+        self.settle(token, ErrorCode.OTHER_LEADER, 0, 0)
+        if address is not None:
+            self.results[token] = ErrorCode.OTHER_LEADER
+            self.addresses[token] = redirect.packed(address)
+
     def close(self) -> None:
         """The whole request was read: nothing more will be expected."""
         self._one_less()
@@ -88,6 +100,8 @@ class ProduceReply:
             self.session.in_flight -= 1
             self.session.metrics.requests[self.kind, self.outcome] += 1
             results = self.results
+            for token in sorted(self.addresses, reverse=True):
+                results[token + 1 : token + 1] = self.addresses[token]
             self.session.send(_HEADER.pack(_ANSWER_ID, 4 + len(results), self.request_id) + results)
 
 
@@ -103,8 +117,12 @@ def produce(session: "TankSession", payload: memoryview) -> None:
         for entry in wanted.partitions:
             token = reply.expect()
             partition = topic.partitions.get(entry.partition)
+            refusal = topic.absence(entry.partition) if partition is None else partition.refusal
+            if refusal is ErrorCode.OTHER_LEADER:
+                reply.elsewhere(token, wanted.name, entry.partition)
+                continue
             if partition is None:
-                reply.settle(token, topic.absence(entry.partition), 0, 0)
+                reply.settle(token, refusal, 0, 0)
                 continue
             assert isinstance(entry.bundle, memoryview)
             if request.required_acks and not partition.has_in_sync(request.required_acks):
@@ -130,8 +148,12 @@ def produce_with_numbers(session: "TankSession", payload: memoryview) -> None:
         for entry in wanted.partitions:
             token = reply.expect()
             partition = topic.partitions.get(entry.partition)
+            refusal = topic.absence(entry.partition) if partition is None else partition.refusal
+            if refusal is ErrorCode.OTHER_LEADER:
+                reply.elsewhere(token, wanted.name, entry.partition)
+                continue
             if partition is None:
-                reply.settle(token, topic.absence(entry.partition), 0, 0)
+                reply.settle(token, refusal, 0, 0)
                 continue
             if request.required_acks and not partition.has_in_sync(request.required_acks):
                 reply.settle(token, ErrorCode.NOT_ENOUGH_REPLICAS, 0, 0)

@@ -121,7 +121,7 @@ def test_who_steps_down_stores_nothing_of_what_was_staged(cell: BrokerCell) -> N
     assert errors(told) == [ErrorCode.NO_LEADER]
     assert node.log().last == 0
     append(node, b"x", told, 1)
-    assert told.told[1][0] is ErrorCode.NO_LEADER
+    assert told.told[1][0] is ErrorCode.OTHER_LEADER
 
 
 def test_an_old_clients_produce_elsewhere_is_answered_as_an_error_it_knows(cell: BrokerCell) -> None:
@@ -130,7 +130,7 @@ def test_an_old_clients_produce_elsewhere_is_answered_as_an_error_it_knows(cell:
     client = cell.nodes[2].client()
     topics = [ProduceTopic("a", [ProducePartition(0, memoryview(batch_of(b"x")))])]
     answers = [client.ask(ProduceRequest(version, 1, "", 0, 0, topics))[4] for version in (0, 2)]
-    assert answers == [ErrorCode.STORAGE, ErrorCode.NO_LEADER]
+    assert answers == [ErrorCode.STORAGE, ErrorCode.OTHER_LEADER]
 
 
 def test_a_follower_is_not_read(cell: BrokerCell) -> None:
@@ -138,7 +138,7 @@ def test_a_follower_is_not_read(cell: BrokerCell) -> None:
     cell.run(200)
     client = cell.nodes[2].client()
     fetch(client, 0)
-    assert fetched(client)[0][0] == ConsumeFlag.NO_LEADER
+    assert fetched(client)[0][0] == ConsumeFlag.OTHER_LEADER
     fetch(client, 0, version=0)
     assert fetched(client) == [(ConsumeFlag.DATA, 0, 0)]
 
