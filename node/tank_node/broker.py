@@ -6,14 +6,15 @@ Single-threaded; no I/O but through the log.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tank_node.clock import Clock
 from tank_node.cluster_view import NO_LEADER, ChangeKind, PartitionView, TopicChange, TopicView
-from tank_node.controller_link import ControllerLink
+from tank_node.controller_link import ControllerLink, ReplicaEnd
 from tank_node.following import Followers
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
+from tank_node.log.epoch_history import epoch_at
 from tank_node.log.errors import StorageError
 from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
@@ -101,6 +102,7 @@ class Broker(WaitList):
         for view in views:
             self._take_in(view)
         self.link.on_change(self._on_change)
+        self.link.on_ends_asked(self._ends)
         self.opening_ms = self.clock.monotonic_ms() - began_ms
 
     def partitions(self) -> Iterator[Partition]:
@@ -283,6 +285,17 @@ class Broker(WaitList):
         if view is None or partition.number >= len(view.partitions):
             return None
         return view.partitions[partition.number]
+
+    def _ends(self, asked: Sequence[tuple[int, int]]) -> list[ReplicaEnd]:
+        """Where these replicas' logs end: before a lossy election the controller asks all who may lead."""
+        found = []
+        for topic_id, number in asked:
+            partition = self.partition_by_id(topic_id, number)
+            if partition is not None and partition.log.state in (LogState.ACTIVE, LogState.DAMAGED):
+                log = partition.log
+                epoch = epoch_at(log.epochs, log.written)
+                found.append(ReplicaEnd(topic_id, number, epoch, log.written))
+        return found
 
     def _on_failure(self, partition: Partition, error: StorageError) -> None:
         logger.error("partition %s/%d: %s", partition.topic_name, partition.number, error)

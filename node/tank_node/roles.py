@@ -6,6 +6,7 @@ from tank_node.cluster_view import NO_LEADER, PartitionView, TopicView
 from tank_node.controller_link import ControllerLink
 from tank_node.leadership import Leadership, Pushers
 from tank_node.limits import Limits
+from tank_node.log.errors import StorageError
 from tank_node.log.log import LogState
 from tank_node.partition import Partition
 from tank_node.replication.role import Role
@@ -73,6 +74,8 @@ class Roles:
 
     def _may_lead(self, partition: Partition, placed: PartitionView) -> bool:
         log = partition.log
+        if log.is_impaired and placed.lossy_epoch == placed.leader_epoch:
+            self._make_do(partition, placed)
         goes_on = partition.role is Role.LEADER and partition.leader_epoch == placed.leader_epoch
         reason = ""
         if log.state is not LogState.ACTIVE or log.is_impaired:
@@ -92,6 +95,18 @@ class Roles:
         partition.follow(Role.NONE, placed.leader_epoch)
         self.pushers.report(partition)
         return False
+
+    def _make_do(self, partition: Partition, placed: PartitionView) -> None:
+        """A lossy election chose this replica, damaged as it is: what is good of it stays."""
+        name, number, log = partition.topic_name, partition.number, partition.log
+        try:
+            if log.state is LogState.DAMAGED:
+                log.mend(partition.tick.now_ms, placed.leader_epoch)
+        except StorageError as error:
+            logger.error("%s/%d cannot be mended: %s", name, number, error)
+            return
+        log.refilling = False
+        logger.error("%s/%d leads with what is left of it, up to %d", name, number, log.written)
 
     def failed(self, partition: Partition) -> None:
         """After an error: a replica that takes no more writes steps down and is reported, where there are

@@ -273,3 +273,21 @@ def test_a_leader_whose_disk_fails_after_the_append_steps_down_and_reports(cell:
     assert node.partition().role is Role.NONE
     cell.run(300)
     assert node.controller.failed == [(10, 0)]
+
+
+def test_a_damaged_replica_leads_only_when_a_lossy_election_chose_it(cell: BrokerCell) -> None:
+    cell.create()
+    cell.run(200)
+    append(cell.nodes[1], b"x", Told(), 0)
+    cell.run(300)
+    node = cell.nodes[2]
+    node.log().spoiled("a bad sector")
+    assert node.controller.ends is not None
+    (told,) = node.controller.ends([(10, 0), (10, 1), (99, 0)])
+    assert (told.topic_id, told.partition, told.epoch_at_end, told.end) == (10, 0, 1, 1)
+    cell.change(leader=2)
+    assert node.partition().role is Role.NONE
+    cell.run(300)
+    assert node.controller.failed == [(10, 0)]
+    cell.change(leader=2, leader_epoch=3, lossy_epoch=3, in_sync=(2,))
+    assert node.partition().role is Role.LEADER
