@@ -91,6 +91,20 @@ class Member:
             return Change(ChangeKind.PROMOTE, node)
         return Change(ChangeKind.ADD_LEARNER, node)
 
+    def leads(self) -> bool:
+        """Whether this controller leads, and its state is complete."""
+        return self.driver.ready
+
+    def heir(self) -> NodeId | None:
+        """Who would lead best after this leader: the voter that has most, if it is there."""
+        raft = self.raft
+        there = [
+            (progress.matched, node)
+            for node, progress in raft.progress.items()
+            if progress.active and node in raft.configuration.voters
+        ]
+        return max(there)[1] if there else None
+
     def describe(self, problem: str) -> pb.ControllersDescription:
         """For people."""
         raft = self.raft

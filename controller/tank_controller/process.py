@@ -1,6 +1,7 @@
 """A controller's process: put together, born or opened, run until told to stop, taken apart in order."""
 
 import asyncio
+import contextlib
 import logging
 import random
 import signal
@@ -23,12 +24,13 @@ from tank_controller.raft.birth import (
     Found,
     Founding,
 )
+from tank_controller.raft.errors import ProposalRefusedError
 from tank_controller.raft.messages import Configuration, HardState, NodeId
 from tank_controller.raft_replay import Stored
 from tank_controller.raft_storage import RaftStorage
 from tank_controller.rooms import ControllerConfig, Rooms
 from tank_controller.service import AdminService, BrokersService, ControllersService
-from tank_controller.ticks import keep_ticking
+from tank_controller.ticks import TICK_MS, keep_ticking
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import (
     add_AdminServicer_to_server,
@@ -38,6 +40,8 @@ from tank_protos.generated.control_pb2_grpc import (
 
 ASK_EVERY_S = 0.2
 """How often an empty controller asks the others who they are, and one that is no voter to be added."""
+HAND_OVER_TRIES = 20
+"""Ticks that a leader which stops waits for the next one."""
 SERVICES = ("tank.control.Controllers", "tank.control.Brokers", "tank.control.Admin")
 
 _log = logging.getLogger("tank.controller")
@@ -97,6 +101,7 @@ class ControllerProcess:
             if self._failure is not None:
                 raise self._failure
             _log.info("stopping")
+            await self._hand_over()
         finally:
             for task in tasks:
                 task.cancel()
@@ -120,6 +125,18 @@ class ControllerProcess:
             ) from error
         await server.start()
         return server
+
+    async def _hand_over(self) -> None:
+        """A leader that stops in order leaves no gap in which nobody leads."""
+        member = None if self.rooms is None else self.rooms.member
+        if member is None or not member.leads() or (heir := member.heir()) is None:
+            return
+        with contextlib.suppress(ProposalRefusedError):
+            member.driver.transfer_leadership(heir)
+            for _ in range(HAND_OVER_TRIES):
+                if not member.leads():
+                    return
+                await asyncio.sleep(TICK_MS / 1000)
 
     async def _close(self) -> None:
         if self.rooms is not None:

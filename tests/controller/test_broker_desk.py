@@ -1,0 +1,310 @@
+"""The controller's end of brokers' streams: who is taken, what is told, who is fenced. By messages alone."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tank_controller import broker_streams
+from tank_controller.broker_desk import STALLED_MS, BrokerDesk
+from tank_controller.broker_streams import Stream
+from tank_controller.cluster_state import ClusterState
+from tank_controller.duties import Duties
+from tank_controller.limits import SESSION_TIMEOUT_MS
+from tank_controller.proposals import Proposals
+from tank_controller.sessions import BrokerSessions
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import control_pb2 as pb
+from tests.controller.commands_for_tests import create
+from tests.controller.raft.test_driver import Driven
+from tests.support.manual_clock import ManualClock
+
+TICK_MS = 50
+
+
+class Line:
+    """A stream's wire: what the desk sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[pb.BrokerDown] = []
+        self.ended = False
+
+    def send(self, message: pb.BrokerDown) -> None:
+        assert not self.ended
+        self.sent.append(message)
+
+    def end(self) -> None:
+        self.ended = True
+
+    def all(self, kind: str) -> list[pb.BrokerDown]:
+        return [message for message in self.sent if message.WhichOneof("message") == kind]
+
+    @property
+    def index(self) -> int:
+        """How far the view of who reads this has come."""
+        return max((m.view.delta.index for m in self.all("view") if not m.view.more), default=0)
+
+
+class Office:
+    """A controller of one voter with its desk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.driven = Driven(folder)
+        self.clock = ManualClock()
+        self.proposals = Proposals(self.driven.driver, self.driven.machine)
+        self.desk = BrokerDesk(
+            "cluster",
+            self.proposals,
+            self.driven.machine,
+            self.clock,
+            lambda size: b"k" * size,
+            BrokerSessions,
+            Duties,
+            lambda: "leader:1",
+            SESSION_TIMEOUT_MS,
+        )
+
+    @property
+    def state(self) -> ClusterState:
+        return self.driven.machine.state
+
+    def until(self, done: Callable[[], object]) -> None:
+        """Time passes until it is so."""
+        for _ in range(2000):
+            if done():
+                return
+            self.clock.pass_ms(TICK_MS)
+            self.desk.tick()
+            if not self.driven.driver.idle or not self.driven.driver.ready:
+                self.driven.posted.get(timeout=10)()
+        raise AssertionError("it never came to be")
+
+    def pass_ms(self, milliseconds: int) -> None:
+        """So much time passes."""
+        end = self.clock.monotonic_ms() + milliseconds
+        self.until(lambda: self.clock.monotonic_ms() >= end)
+
+    def stream(
+        self, broker_id: int, incarnation: bytes = b"i" * 16, view_index: int = 0, **more: str
+    ) -> "Broker":
+        """A broker opens a stream and registers."""
+        broker = Broker(self, broker_id)
+        register = pb.RegisterBroker(
+            broker_id=broker_id,
+            incarnation=incarnation,
+            disk_uuid=bytes([broker_id]) * 16,
+            tail_sure=True,
+            endpoints=[pb.Endpoint(name="tank", host="h", port=broker_id)],
+            feature_level=1,
+        )
+        up = pb.BrokerRegister(broker=register, view_index=view_index, cluster_id=more.get("cluster_id", ""))
+        self.desk.received(broker.stream, pb.BrokerUp(register=up))
+        return broker
+
+    def broker(self, broker_id: int, incarnation: bytes = b"i" * 16) -> "Broker":
+        """One that is registered and not fenced any more."""
+        broker = self.stream(broker_id, incarnation)
+        self.until(lambda: broker.line.all("registered"))
+        broker.beat()
+        self.until(lambda: not self.state.brokers[broker_id].fenced)
+        return broker
+
+
+class Broker:
+    """A broker's end of its stream."""
+
+    def __init__(self, office: Office, broker_id: int) -> None:
+        self.office = office
+        self.broker_id = broker_id
+        self.line = Line()
+        self.stream: Stream = office.desk.opened(self.line)
+
+    def say(self, up: pb.BrokerUp) -> None:
+        self.office.desk.received(self.stream, up)
+
+    def beat(self) -> None:
+        """A heartbeat: everything that it was sent, it has seen."""
+        self.say(pb.BrokerUp(heartbeat=pb.BrokerHeartbeat(seen_index=self.line.index)))
+
+    def propose(self, command: pb.Command, number: int = 1) -> None:
+        self.say(pb.BrokerUp(proposal=pb.BrokerProposal(request_id=number, command=command)))
+
+    def outcome(self, number: int = 1) -> pb.ProposalOutcome:
+        """Waits for it."""
+
+        def found() -> list[pb.ProposalOutcome]:
+            return [m.outcome for m in self.line.all("outcome") if m.outcome.request_id == number]
+
+        self.office.until(found)
+        return found()[0]
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Office:
+    office = Office(tmp_path)
+    office.until(lambda: office.desk.leads and office.state.peer_key)
+    return office
+
+
+def test_a_broker_is_told_its_epoch_and_the_whole_state_and_then_every_delta(office: Office) -> None:
+    first = office.broker(1)
+    (registered,) = first.line.all("registered")
+    assert registered.registered.broker_epoch == office.state.brokers[1].epoch
+    assert registered.registered.peer_key == b"k" * 16
+    assert registered.registered.cluster_id == "cluster"
+    assert first.line.sent[1].view.whole
+    first.propose(create("t", 3))
+    assert first.outcome().topic_id
+    kinds = [m.WhichOneof("message") for m in first.line.sent]
+    assert kinds.index("outcome") > max(i for i, m in enumerate(first.line.sent) if m.view.delta.topics)
+
+
+def test_a_broker_that_comes_back_gets_what_it_lacks_and_the_far_behind_everything(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_streams, "HISTORY_DELTAS", 3)
+    first = office.broker(1)
+    seen = first.line.index
+    first.propose(create("t"))
+    first.outcome()
+    again = office.stream(1, view_index=seen)
+    office.until(lambda: again.line.all("registered"))
+    assert not any(m.view.whole for m in again.line.all("view"))
+    assert [t.name for m in again.line.all("view") for t in m.view.delta.topics] == ["t"]
+    for number in range(4):
+        again.propose(create(f"u{number}"), number)
+        again.outcome(number)
+    late = office.stream(1, view_index=seen)
+    office.until(lambda: late.line.all("view"))
+    assert late.line.all("view")[0].view.whole
+
+
+def test_a_new_stream_ends_the_old_one_and_what_is_unread_in_it(office: Office) -> None:
+    old = office.broker(1)
+    new = office.stream(1)
+    assert old.line.ended
+    old.propose(create("late"))
+    office.until(lambda: new.line.all("registered"))
+    new.propose(create("t"))
+    new.outcome()
+    assert office.state.topic("late") is None
+    office.desk.closed(old.stream)
+    office.pass_ms(2000)
+    new.beat()
+    assert not office.state.brokers[1].fenced, "the old stream's end is nobody's end"
+
+
+def test_a_broker_is_fenced_until_it_has_seen_its_registration(office: Office) -> None:
+    broker = office.stream(1)
+    office.until(lambda: broker.line.all("registered"))
+    broker.say(pb.BrokerUp(heartbeat=pb.BrokerHeartbeat(seen_index=0)))
+    office.pass_ms(1000)
+    assert office.state.brokers[1].fenced
+    broker.beat()
+    office.until(lambda: not office.state.brokers[1].fenced)
+
+
+def test_a_broken_stream_is_fenced_soon_and_a_silent_one_after_its_timeout(office: Office) -> None:
+    first, second = office.broker(1), office.broker(2)
+    office.desk.closed(first.stream)
+    began = office.clock.monotonic_ms()
+    office.until(lambda: office.state.brokers[1].fenced)
+    assert office.clock.monotonic_ms() - began < 1000
+    assert not office.state.brokers[2].fenced
+    office.until(lambda: office.state.brokers[2].fenced)
+    assert office.clock.monotonic_ms() - began >= SESSION_TIMEOUT_MS - 1000
+    second.beat()
+    office.until(lambda: not office.state.brokers[2].fenced)
+
+
+def test_a_controller_that_was_held_up_judges_nobody_by_that_time(office: Office) -> None:
+    office.broker(1)
+    office.clock.pass_ms(max(STALLED_MS, SESSION_TIMEOUT_MS) * 2)
+    office.pass_ms(1000)
+    assert not office.state.brokers[1].fenced
+    office.until(lambda: office.state.brokers[1].fenced)
+
+
+def test_who_does_not_lead_names_who_does_and_ends_all_streams(office: Office) -> None:
+    broker = office.broker(1)
+    raft = office.driven.driver.raft
+    raft.become_follower(raft.term + 1, None)
+    office.desk.tick()
+    assert broker.line.sent[-1].not_leader.leader == "leader:1"
+    assert broker.line.ended
+    other = office.stream(2)
+    assert [m.WhichOneof("message") for m in other.line.sent] == ["not_leader"]
+    assert not office.desk.leads
+
+
+def test_another_clusters_broker_and_a_senseless_registration_are_refused(office: Office) -> None:
+    stranger = office.stream(1, cluster_id="elsewhere")
+    assert "belongs to cluster elsewhere" in stranger.line.sent[0].refused.message
+    assert stranger.line.ended
+    nobody = office.stream(1, incarnation=b"short")
+    office.until(lambda: nobody.line.ended)
+    assert "incarnation" in nobody.line.sent[0].refused.message
+    assert office.desk.streams == {}
+
+
+def test_nothing_counts_before_the_registration_and_no_command_that_is_the_controllers_own(
+    office: Office,
+) -> None:
+    broker = Broker(office, 1)
+    broker.propose(create("t"))
+    broker.beat()
+    assert broker.line.sent == []
+    broker = office.broker(1)
+    broker.propose(pb.Command(fence_broker=pb.FenceBroker(broker_id=1)))
+    assert broker.outcome().error == ErrorCode.INVALID_REQUEST
+    broker.propose(pb.Command(), 2)
+    assert broker.outcome(2).error == ErrorCode.INVALID_REQUEST
+
+
+def test_validation_changes_nothing_and_too_much_is_refused(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = office.broker(1)
+    proposal = pb.BrokerProposal(request_id=7, command=create("t"), validate_only=True)
+    broker.say(pb.BrokerUp(proposal=proposal))
+    assert (broker.outcome(7).error, office.state.topic("t")) == (0, None)
+    monkeypatch.setattr("tank_controller.broker_desk.MAX_WAITING_PROPOSALS", 1)
+    broker.propose(create("a"), 8)
+    broker.propose(create("b"), 9)
+    broker.say(pb.BrokerUp(query=pb.BrokerQuery(request_id=10, groups=pb.GroupsQuery())))
+    assert broker.outcome(9).error == ErrorCode.OVERLOADED
+    assert broker.line.all("answer")[0].answer.error == ErrorCode.OVERLOADED
+    assert broker.outcome(8).error == 0
+
+
+def test_a_question_is_answered_by_what_is_committed(office: Office) -> None:
+    broker = office.broker(1)
+    broker.propose(create("t"))
+    topic_id = broker.outcome().topic_id
+    position = pb.Position(topic_id=topic_id, sequence_number=9)
+    broker.propose(pb.Command(commit_positions=pb.CommitPositions(group="g", positions=[position])), 2)
+    broker.outcome(2)
+    broker.say(pb.BrokerUp(query=pb.BrokerQuery(request_id=3, positions=pb.PositionsQuery(group="g"))))
+    office.until(lambda: broker.line.all("answer"))
+    answer = broker.line.all("answer")[0].answer
+    assert (answer.request_id, answer.positions[0].sequence_number) == (3, 9)
+
+
+def test_a_broker_that_shuts_down_may_stop_when_others_lead(office: Office) -> None:
+    first, second = office.broker(1), office.broker(2)
+    first.propose(create("t", 4, 2))
+    first.outcome()
+    stop = pb.SetBroker(broker_id=1, epoch=office.state.brokers[1].epoch, shutting_down=True)
+    first.propose(pb.Command(set_broker=stop), 2)
+    office.until(lambda: first.line.all("may_stop"))
+    topic = office.state.topic("t")
+    assert topic is not None
+    assert {partition.leader for partition in topic.partitions} == {2}
+    assert not second.line.all("may_stop")
+
+
+def test_a_heartbeat_is_answered_so_that_a_broker_knows_a_leader_that_lives(office: Office) -> None:
+    broker = office.broker(1)
+    before = len(broker.line.sent)
+    broker.beat()
+    assert broker.line.sent[before].view.delta.index == office.state.index

@@ -1,0 +1,269 @@
+"""The node's end of its stream: what it asks again, whom it follows, when it takes orders."""
+
+import pytest
+
+from tank_node.cluster_view import TopicChange
+from tank_node.controller_link import ChangeOutcome, InSyncChange, NewTopic, ReplicaEnd, TopicOutcome
+from tank_node.controller_session import (
+    FIRST_TIMEOUT_MS,
+    HEARTBEATS,
+    MAX_BACKOFF_MS,
+    PENDING_MS,
+    ControllerSession,
+    Registration,
+)
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import control_pb2 as pb
+from tests.support.manual_clock import ManualClock
+
+
+class Line:
+    """A stream's wire: what the session sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[pb.BrokerUp] = []
+        self.ended = False
+
+    def send(self, message: pb.BrokerUp) -> None:
+        assert not self.ended
+        self.sent.append(message)
+
+    def end(self) -> None:
+        self.ended = True
+
+    def all(self, kind: str) -> list[pb.BrokerUp]:
+        return [message for message in self.sent if message.WhichOneof("message") == kind]
+
+
+class Node:
+    """A session, and a controller that the test plays."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        registration = Registration(b"i" * 16, b"d" * 16, True, "here", 11011, damaged=lambda: [(5, 0)])
+        addresses = ["one:1", "two:2", "three:3"]
+        self.session = ControllerSession("c", 1, addresses, registration, self.clock, lambda below: 0)
+        self.registered: list[int] = []
+        self.changes: list[TopicChange] = []
+        self.session.on_registered(lambda: self.registered.append(self.session.broker_epoch))
+        self.session.on_change(self.changes.append)
+        self.line = Line()
+
+    def connect(self) -> Line:
+        """A stream to whoever it wants."""
+        while self.session.target() is None:
+            self.clock.pass_ms(10)
+        self.line = Line()
+        self.session.opened(self.line)
+        return self.line
+
+    def hear(self, **message: object) -> None:
+        self.session.received(self.line, pb.BrokerDown(**message))  # type: ignore[arg-type]
+
+    def register(self, epoch: int = 7, index: int = 7) -> Line:
+        """A stream on which the controller has taken it, with a view that has reached that."""
+        line = self.connect()
+        self.hear(registered=pb.Registered(broker_epoch=epoch, index=index, peer_key=b"k" * 16))
+        self.view(pb.Delta(index=index, brokers=[pb.Broker(broker_id=1, epoch=epoch)]), whole=True)
+        return line
+
+    def view(self, delta: pb.Delta, *, more: bool = False, whole: bool = False) -> None:
+        self.hear(view=pb.ViewUpdate(delta=delta, more=more, whole=whole))
+
+
+def topic(number: int, name: str) -> pb.Topic:
+    partition = pb.Partition(replicas=[1], in_sync=[1], leader=1, leader_epoch=1, partition_epoch=1)
+    return pb.Topic(topic_id=number, name=name, replication_factor=1, partitions=[partition])
+
+
+@pytest.fixture
+def node() -> Node:
+    return Node()
+
+
+def test_it_says_who_it_is_and_what_its_disk_lacks(node: Node) -> None:
+    register = node.connect().sent[0].register
+    assert (register.cluster_id, register.view_index) == ("c", 0)
+    broker = register.broker
+    assert (broker.broker_id, broker.incarnation, broker.tail_sure) == (1, b"i" * 16, True)
+    assert [(d.topic_id, d.partition) for d in broker.damaged] == [(5, 0)]
+    assert (broker.endpoints[0].host, broker.endpoints[0].port) == ("here", 11011)
+    assert broker.feature_level == 1
+
+
+def test_it_has_no_epoch_before_its_view_has_reached_the_registration(node: Node) -> None:
+    node.connect()
+    node.hear(registered=pb.Registered(broker_epoch=7, index=7, peer_key=b"k" * 16))
+    node.view(pb.Delta(index=6))
+    assert (node.session.broker_epoch, node.registered) == (0, [])
+    node.view(pb.Delta(index=7))
+    assert (node.session.broker_epoch, node.registered) == (7, [7])
+    assert node.session.peer_key == b"k" * 16
+    node.session.closed(node.line, "gone")
+    node.register()
+    assert node.registered == [7], "the same process has the same epoch on every stream"
+
+
+def test_a_whole_state_in_parts_counts_together_and_takes_away_what_is_not_in_it(node: Node) -> None:
+    node.register()
+    node.view(pb.Delta(index=8, topics=[topic(8, "old")], brokers=[pb.Broker(broker_id=2, epoch=8)]))
+    node.session.closed(node.line, "gone")
+    assert node.connect().sent[0].register.view_index == 8
+    node.view(pb.Delta(index=20, brokers=[pb.Broker(broker_id=1, epoch=7)]), more=True, whole=True)
+    node.view(pb.Delta(index=20, topics=[topic(15, "a")]), more=True, whole=True)
+    assert node.session.view.index == 8
+    node.view(pb.Delta(index=20, topics=[topic(16, "b")]), whole=True)
+    view = node.session.view
+    assert (view.index, sorted(t.name for t in view.topics()), sorted(view.brokers)) == (20, ["a", "b"], [1])
+    assert [c.kind.value for c in node.changes] == ["created", "deleted", "created", "created"]
+
+
+def test_parts_of_a_lost_stream_are_not_mixed_with_those_of_the_next(node: Node) -> None:
+    node.register()
+    node.view(pb.Delta(index=9, topics=[topic(9, "half")]), more=True)
+    node.session.closed(node.line, "gone")
+    node.connect()
+    node.view(pb.Delta(index=10, topics=[topic(10, "t")]))
+    assert [t.name for t in node.session.view.topics()] == ["t"]
+
+
+def test_what_was_not_answered_is_asked_again_in_its_order(node: Node) -> None:
+    outcomes: list[TopicOutcome] = []
+    node.session.create_topic(NewTopic("before", 1), outcomes.append)
+    first = node.register()
+    for name in ("a", "b"):
+        node.session.create_topic(NewTopic(name, 1), outcomes.append)
+    asked = [m.proposal for m in first.all("proposal")]
+    assert [p.command.create_topic.name for p in asked] == ["before", "a", "b"]
+    node.hear(outcome=pb.ProposalOutcome(request_id=asked[1].request_id, topic_id=9))
+    node.session.closed(first, "gone")
+    second = node.connect()
+    assert len(second.sent) == 1, "nothing before it is taken"
+    node.hear(registered=pb.Registered(broker_epoch=7, index=7))
+    assert [m.proposal for m in second.all("proposal")] == [asked[0], asked[2]]
+    assert [outcome.topic_id for outcome in outcomes] == [9]
+    node.hear(outcome=pb.ProposalOutcome(request_id=asked[1].request_id, topic_id=9))
+    assert len(outcomes) == 1, "an outcome that comes twice is told once"
+
+
+def test_an_answer_in_parts_is_told_once_and_whole(node: Node) -> None:
+    found: list[list[str]] = []
+    line = node.register()
+    node.session.list_groups(lambda outcome: found.append(outcome.groups))
+    number = line.all("query")[0].query.request_id
+    node.hear(answer=pb.QueryAnswer(request_id=number, groups=["b"], more=True))
+    node.session.closed(line, "gone")
+    node.register()
+    node.hear(answer=pb.QueryAnswer(request_id=number, groups=["b"], more=True))
+    node.hear(answer=pb.QueryAnswer(request_id=number, groups=["a"]))
+    assert found == [["a", "b"]]
+
+
+def test_it_goes_to_the_leader_that_is_named_at_once_and_else_in_turn_later_and_later(node: Node) -> None:
+    assert node.session.target() == "one:1"
+    line = node.connect()
+    node.hear(not_leader=pb.NotLeader(leader="three:3"))
+    assert line.ended
+    assert node.session.target() == "three:3"
+    node.session.closed(None, "can't be reached")
+    waits = []
+    tried = []
+    for _ in range(12):
+        began = node.clock.monotonic_ms()
+        while (target := node.session.target()) is None:
+            node.clock.pass_ms(1)
+        waits.append(node.clock.monotonic_ms() - began)
+        tried.append(target)
+        node.session.closed(None, "can't be reached")
+    assert set(tried) == {"one:1", "two:2", "three:3"}
+    assert waits == sorted(waits)
+    assert MAX_BACKOFF_MS // 2 <= waits[-1] <= MAX_BACKOFF_MS
+
+
+def test_heartbeats_say_what_was_seen_but_not_before_it_serves(node: Node) -> None:
+    line = node.register()
+    assert [m.heartbeat.seen_index for m in line.all("heartbeat")] == [0]
+    node.session.serve()
+    assert line.all("heartbeat")[-1].heartbeat.seen_index == 7
+    node.clock.pass_ms(FIRST_TIMEOUT_MS // HEARTBEATS)
+    node.session.tick()
+    assert len(line.all("heartbeat")) == 3
+    fenced = pb.Broker(broker_id=1, epoch=7, fenced_index=9)
+    node.view(pb.Delta(index=9, brokers=[fenced]))
+    assert line.all("heartbeat")[-1].heartbeat.seen_index == 9, "so that it is let in at once"
+
+
+def test_a_controller_that_is_silent_is_given_up(node: Node) -> None:
+    line = node.register()
+    node.clock.pass_ms(FIRST_TIMEOUT_MS)
+    node.session.tick()
+    ended = [line.ended]
+    node.clock.pass_ms(1)
+    node.session.tick()
+    assert [*ended, line.ended] == [False, True]
+    node.session.received(line, pb.BrokerDown(view=pb.ViewUpdate(delta=pb.Delta(index=99))))
+    assert node.session.view.index == 7, "what comes by it later is not heard"
+    assert node.connect().sent[0].WhichOneof("message") == "register"
+
+
+def test_who_asks_without_any_controller_is_told_in_the_end(node: Node) -> None:
+    outcomes: list[TopicOutcome] = []
+    node.session.create_topic(NewTopic("t", 1), outcomes.append)
+    node.clock.pass_ms(PENDING_MS - 1)
+    node.session.tick()
+    assert outcomes == []
+    node.clock.pass_ms(1)
+    node.session.tick()
+    assert [outcome.error for outcome in outcomes] == [ErrorCode.TIMED_OUT]
+    assert node.register().all("proposal") == []
+
+
+def test_too_much_is_refused(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tank_node.controller_session.MAX_PENDING", 1)
+    outcomes: list[TopicOutcome] = []
+    for name in ("a", "b"):
+        node.session.create_topic(NewTopic(name, 1), outcomes.append)
+    assert [outcome.error for outcome in outcomes] == [ErrorCode.OVERLOADED]
+
+
+def test_in_sync_changes_carry_all_epochs_and_bring_results(node: Node) -> None:
+    line = node.register()
+    outcomes: list[ChangeOutcome] = []
+    node.session.propose_in_sync([InSyncChange(5, 1, 3, 4, ((1, 7), (2, 8)))], outcomes.append)
+    node.session.report_failed([(5, 2)], outcomes.append)
+    change, failed = [m.proposal for m in line.all("proposal")]
+    (wanted,) = change.command.change_in_sync.sets
+    assert (wanted.topic_id, wanted.partition, wanted.leader_epoch, wanted.partition_epoch) == (5, 1, 3, 4)
+    assert [(m.broker_id, m.broker_epoch) for m in wanted.in_sync] == [(1, 7), (2, 8)]
+    assert change.command.change_in_sync.broker_epoch == failed.command.report_failed.broker_epoch == 7
+    assert [(p.topic_id, p.partition) for p in failed.command.report_failed.partitions] == [(5, 2)]
+    node.hear(outcome=pb.ProposalOutcome(request_id=change.request_id, results=[ErrorCode.INVALID_REQUEST]))
+    assert outcomes[0].results == [ErrorCode.INVALID_REQUEST]
+
+
+def test_it_says_where_its_logs_end_in_one_answer(node: Node) -> None:
+    line = node.register()
+    node.session.on_ends_asked(lambda asked: [ReplicaEnd(*asked[0], epoch_at_end=3, end=12)])
+    asked = [pb.LogEnd(topic_id=5, partition=1), pb.LogEnd(topic_id=5, partition=2)]
+    node.hear(ask_ends=pb.AskEnds(partitions=asked))
+    (answer,) = line.all("log_ends")
+    (end,) = answer.log_ends.ends
+    assert (end.topic_id, end.partition, end.epoch_at_end, end.end) == (5, 1, 3, 12)
+
+
+def test_a_shutdown_asks_to_be_let_go(node: Node) -> None:
+    line = node.register()
+    node.session.shut_down()
+    stop = line.all("proposal")[0].proposal.command.set_broker
+    assert (stop.broker_id, stop.epoch, stop.shutting_down) == (1, 7, True)
+    told = [node.session.may_stop]
+    node.hear(may_stop=pb.MayStop())
+    assert [*told, node.session.may_stop] == [False, True]
+
+
+def test_a_refused_broker_tries_no_more(node: Node) -> None:
+    node.connect()
+    node.hear(refused=pb.RegisterRefused(error=1, message="another cluster's"))
+    assert node.session.refused == "another cluster's"
+    node.clock.pass_ms(60_000)
+    assert node.session.target() is None
