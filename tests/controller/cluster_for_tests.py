@@ -66,6 +66,8 @@ def check_partition(partition: PartitionState, min_insync: int, fenced: set[int]
     else:
         assert not partition.in_sync, "somebody is in sync, and nobody leads"
         assert partition.eligible, "nobody can ever lead"
+        whole = set(partition.eligible) - set(partition.impaired)
+        assert whole <= fenced, "one lives that could lead"
     if partition.eligible:
         assert len(partition.in_sync) < min_insync
     assert partition.lossy_epoch <= partition.leader_epoch

@@ -157,6 +157,13 @@ def test_topics_and_partitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert error_of(state, create("u")) is ErrorCode.OVERLOADED
 
 
+def test_what_brokers_know_each_other_by_is_made_once() -> None:
+    state = applied(*(pb.Command(found_cluster=pb.FoundCluster(peer_key=key * 16)) for key in (b"k", b"l")))
+    assert state.peer_key == ClusterState.load(state.snapshot()).peer_key == b"k" * 16
+    short = pb.Command(found_cluster=pb.FoundCluster(peer_key=b"short"))
+    assert error_of(state, short) is ErrorCode.INVALID_REQUEST
+
+
 def test_every_anonymous_producer_gets_a_fresh_id() -> None:
     state = applied(register())
     assert [apply(state, init_producer()).producer_id for _ in range(3)] == [2, 3, 4]

@@ -299,6 +299,16 @@ def test_a_lossy_election_waits_for_all_that_could_be_whole_and_for_what_they_sa
     assert cluster.error(said) is ErrorCode.NOT_ELECTABLE, "somebody leads"
 
 
+def test_there_is_no_lossy_election_where_somebody_leads() -> None:
+    cluster = Cluster(1, 2, 3)
+    t = cluster.topic()
+    cluster.fence(2, 3)
+    cluster.up(3, new_disk=True)
+    assert cluster.partition(t).eligible == cluster.partition(t).impaired == (3,)
+    assert cluster.error(cluster.lossy(t, {3: (9, 9)})) is ErrorCode.NOT_ELECTABLE
+    assert cluster.partition(t).leader == 1
+
+
 def test_when_nobody_has_anything_to_lead_with_the_partition_waits() -> None:
     cluster = Cluster(1, 2, 3)
     t = all_impaired(cluster)
