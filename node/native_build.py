@@ -13,6 +13,7 @@ import shutil
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,8 @@ def compile_modules(out: Path, scratch: Path, kept: Path) -> None:
     kept.mkdir(parents=True, exist_ok=True)
 
     def compiled(source: str) -> str:
-        command = [sys.version, *compiler.compiler_so, *COMPILE_ARGUMENTS, source.removeprefix(str(scratch))]
+        # With Python and mypy come headers that are not in `headers`.
+        command = [sys.version, version("mypy"), *compiler.compiler_so, *COMPILE_ARGUMENTS]
         key = hashlib.sha256(json.dumps(command).encode() + headers + Path(source).read_bytes()).hexdigest()
         target = kept / f"{key[:32]}.o"
         if not target.exists():
