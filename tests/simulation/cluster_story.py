@@ -30,7 +30,13 @@ class Wanted:
     partitions: int
     replication_factor: int
     settings: dict[str, str] = field(default_factory=dict)
+    fleeting: bool = False
+    """It is deleted and made again under its name, now and then."""
     topic_id: int = 0
+    deleted: set[int] = field(default_factory=set)
+    """Ids that somebody asked to delete."""
+    clients: list[Client] = field(default_factory=list)
+    """Those of the topic that is there."""
 
 
 class ClusterStory:
@@ -56,10 +62,13 @@ class ClusterStory:
             for n in range(1, chance.choice((3, 3, 4, 5)) + 1)
         }
         machines: list[Machine] = [*self.cluster.nodes.values(), *self.brokers.values()]
-        self.faults = Faults(world, self.network, machines, faults.plan(world), self._empty)
+        self.faults = Faults(world, self.network, machines, faults.plan(world), self._empty, self._swap)
         self.clients: list[Client] = []
         self.length_us = chance.choice((10, 15, 25)) * SECOND
         self._wanted = [self._topic(n) for n in range(chance.choice((1, 1, 2)))]
+        if chance.random() < 0.5:
+            self._wanted.append(self._topic(9))
+            self._wanted[-1].fleeting = True
 
     def _topic(self, number: int) -> Wanted:
         chance = self.world.random
@@ -91,12 +100,18 @@ class ClusterStory:
         for wanted in self._wanted:
             if not wanted.topic_id:
                 self._create(wanted)
+            elif wanted.fleeting and self.faults.active and self.world.chance(0.2):
+                self._delete(wanted)
 
     def _create(self, wanted: Wanted) -> None:
         ready = [m for m in self.brokers.values() if m.broker is not None and m.life is not None]
         if not ready:
             return
         machine = self.world.random.choice(ready)
+        view = machine.link.view.topic(wanted.name) if machine.link is not None else None
+        if view is not None and view.topic_id in wanted.deleted:
+            self._ask_to_delete(machine, wanted.name)  # nobody heard it the last time
+            return
         new = NewTopic(wanted.name, wanted.partitions, wanted.replication_factor, wanted.settings)
 
         def done(outcome: TopicOutcome) -> None:
@@ -105,7 +120,7 @@ class ClusterStory:
                 self._use(wanted)
             elif outcome.error == ErrorCode.TOPIC_EXISTS and not wanted.topic_id and machine.link is not None:
                 view = machine.link.view.topic(wanted.name)
-                if view is not None:
+                if view is not None and view.topic_id not in wanted.deleted:
                     wanted.topic_id = view.topic_id
                     self._use(wanted)
 
@@ -115,6 +130,31 @@ class ClusterStory:
 
         self.world.after(0, machine.life, create)
 
+    def _delete(self, wanted: Wanted) -> None:
+        """With everybody who uses it; it is made again the next time that somebody looks."""
+        machine = self.world.random.choice(list(self.brokers.values()))
+        if machine.life is None or machine.broker is None:
+            return
+        for client in wanted.clients:
+            client.retire()
+            self.clients.remove(client)
+        topic_id, wanted.clients = wanted.topic_id, []
+        wanted.deleted.add(topic_id)
+        self.world.fault("topic deleted", "%s, %s", wanted.name, topic_id)
+
+        wanted.topic_id = 0
+        self._ask_to_delete(machine, wanted.name)
+
+    def _ask_to_delete(self, machine: BrokerMachine, name: str) -> None:
+        def done(outcome: TopicOutcome) -> None:
+            """Whatever it is: the view of whoever creates it next says which one is there."""
+
+        def delete() -> None:
+            if machine.link is not None:
+                machine.link.delete_topic(name, done)
+
+        self.world.after(0, machine.life, delete)
+
     def _use(self, wanted: Wanted) -> None:
         """Producers and consumers for each of its partitions."""
         world = self.world
@@ -122,17 +162,18 @@ class ClusterStory:
         for number in range(wanted.partitions):
             target = Target(wanted.name, wanted.topic_id, number)
             pause = world.random.choice(PAUSES_US)
-            name = f"{wanted.name}/{number}"
-            self._add(Producer(world, self.books, target, pause, f"p{name}"))
-            self._add(IdempotentProducer(world, self.books, target, pause, f"i{name}"))
-            self._add(Consumer(world, self.books, target, pause, f"r{name}"))
-
-    def _add(self, client: Producer | Consumer) -> None:
-        client.line = ClientLine(
-            self.network, self.addresses, self.brokers, client.name, client.heard, client.lost
-        )
-        self.clients.append(client)
-        client.act()
+            name = f"{wanted.name}-{wanted.topic_id}/{number}"
+            for client in (
+                Producer(world, self.books, target, pause, f"p{name}"),
+                IdempotentProducer(world, self.books, target, pause, f"i{name}"),
+                Consumer(world, self.books, target, pause, f"r{name}"),
+            ):
+                client.line = ClientLine(
+                    self.network, self.addresses, self.brokers, client.name, client.heard, client.lost
+                )
+                self.clients.append(client)
+                wanted.clients.append(client)
+                client.act()
 
     def _empty(self, machine: Machine) -> bool:
         """Whether the disk was emptied: only where somebody else surely has everything."""
@@ -153,6 +194,24 @@ class ClusterStory:
                     return False
         machine.empty()
         return True
+
+    def _swap(self, machine: Machine) -> bool:
+        """Two brokers come back at each other's address, faster than anybody notices or slower."""
+        if not isinstance(machine, BrokerMachine) or machine.life is None:
+            return False
+        other = self.world.random.choice(list(self.brokers.values()))
+        if other is machine or other.life is None:
+            return False
+        for one in (machine, other):
+            one.end(False)
+        machine.host, other.host = other.host, machine.host
+        for one in (machine, other):
+            self.world.after(self.world.between(1, SECOND), None, lambda one=one: self._start(one))  # type: ignore[misc]
+        return True
+
+    def _start(self, machine: BrokerMachine) -> None:
+        if machine.life is None:
+            machine.start()
 
     def _state(self) -> ClusterState | None:
         """The metadata as the leading controller has it."""

@@ -46,6 +46,7 @@ KINDS = (
     "failed fsync",
     "full disk",
     "emptied disk",
+    "address reused",
 )
 
 
@@ -66,14 +67,17 @@ class Faults:
         machines: Sequence[Machine],
         plan: Plan,
         empty: Callable[[Machine], bool],
+        swap: Callable[[Machine], bool] = lambda machine: False,
     ) -> None:
-        """`empty` takes away a disk's content where that is a fault that must be survived now."""
+        """`empty` takes away a disk's content where that is a fault that must be survived now; `swap` gives
+        a machine that is down the address of another one, and that one its own."""
         self.world = world
         self.network = network
         self.machines = machines
         self.plan = plan
         self.active = False
         self._empty = empty
+        self._swap = swap
         self._kinds = [kind for kind in KINDS if plan.weights[kind]]
         self._weights = [plan.weights[kind] for kind in self._kinds]
         self._makers: dict[str, Callable[[Machine], None]] = {
@@ -88,6 +92,7 @@ class Faults:
             "failed fsync": self._fail_sync,
             "full disk": self._fill,
             "emptied disk": self._empty_disk,
+            "address reused": self._reuse_address,
         }
 
     def begin(self) -> None:
@@ -211,6 +216,10 @@ class Faults:
         if self._empty(machine):
             self.world.fault("emptied disk", "of %s", machine.name)
             self._start_again(machine)
+
+    def _reuse_address(self, machine: Machine) -> None:
+        if self._swap(machine):
+            self.world.fault("address reused", "that was %s's", machine.name)
 
 
 def _make_room(disk: SimulatedDisk) -> None:

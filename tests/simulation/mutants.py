@@ -15,8 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.simulation.mutant_list import MUTANTS, Mutant
+from tests.simulation import mutants_of_brokers, mutants_of_controllers
+from tests.simulation.mutant import Mutant
 
+MUTANTS = (*mutants_of_controllers.MUTANTS, *mutants_of_brokers.MUTANTS)
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("node", "controller", "protos", "client")
 COPIED = (

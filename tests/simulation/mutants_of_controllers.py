@@ -1,25 +1,9 @@
-"""What is broken on purpose: file, the text that is there once, and what it becomes."""
+"""What is broken on purpose in Raft and its storage."""
 
-from dataclasses import dataclass
-
-from tests.simulation.story import Kind
+from tests.simulation.mutant import Mutant
 
 RAFT = "controller/tank_controller/raft/"
 CONTROLLER = "controller/tank_controller/"
-
-
-@dataclass(slots=True, frozen=True)
-class Mutant:
-    """One line that does the wrong thing."""
-
-    name: str
-    file: str
-    old: str
-    new: str
-    kind: Kind = Kind.CONTROLLERS
-    """The stories that it should show in."""
-    seeds: int = 100
-    """Within so many it must be caught."""
 
 
 MUTANTS = (

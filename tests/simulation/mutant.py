@@ -1,0 +1,19 @@
+"""One thing that is broken on purpose: file, the text that is there once, and what it becomes."""
+
+from dataclasses import dataclass
+
+from tests.simulation.story import Kind
+
+
+@dataclass(slots=True, frozen=True)
+class Mutant:
+    """One line that does the wrong thing."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    kind: Kind = Kind.CONTROLLERS
+    """The stories that it should show in."""
+    seeds: int = 100
+    """Within so many it must be caught."""

@@ -1,0 +1,161 @@
+"""What is broken on purpose in the state machine, in replication and in the log."""
+
+from tests.simulation.mutant import Mutant as _Mutant
+from tests.simulation.story import Kind
+
+COMMANDS = "controller/tank_controller/"
+NODE = "node/tank_node/"
+
+
+def Mutant(name: str, file: str, old: str, new: str, seeds: int = 60) -> _Mutant:
+    """One that shows in stories of whole clusters."""
+    return _Mutant(name, file, old, new, Kind.CLUSTER, seeds)
+
+
+MUTANTS = (
+    Mutant(
+        "a leader acknowledges before its own fsync",
+        NODE + "replication/in_sync.py",
+        "        self.written = end\n",
+        "        self.written = self.synced = end\n",
+    ),
+    Mutant(
+        "a follower's fsync is not waited for",
+        NODE + "replication/in_sync.py",
+        "return replica.synced if self.flush_disk else replica.matched",
+        "return replica.matched",
+    ),
+    Mutant(
+        "the high-water mark ignores one in-sync replica",
+        NODE + "replication/in_sync.py",
+        "for broker_id in self.members:",
+        "for broker_id in self.members[:-1]:",
+    ),
+    Mutant(
+        "the high-water mark goes back",
+        NODE + "partition.py",
+        "        if mark <= self.high_water_mark:\n            return\n        assert",
+        "        if mark == self.high_water_mark:\n            return\n        assert",
+    ),
+    Mutant(
+        "truncates by high-water mark",
+        NODE + "partition.py",
+        "        self.role = role\n        self.note_state()\n",
+        "        self.role = role\n"
+        "        self.log.truncate_to(self.high_water_mark)\n        self.note_state()\n",
+    ),
+    Mutant(
+        "accepts an old leader epoch",
+        NODE + "replication/follow.py",
+        "    if order.leader_epoch < standing.leader_epoch:",
+        "    if False:",
+    ),
+    Mutant(
+        "a leader adds a replica before it has caught up",
+        NODE + "replication/in_sync.py",
+        "return replica.answered and self._counted(replica) >= max(self.mark, self.start_end)",
+        "return replica.answered",
+    ),
+    Mutant(
+        "rejoins by high-water mark alone",
+        NODE + "replication/in_sync.py",
+        "self._counted(replica) >= max(self.mark, self.start_end)",
+        "self._counted(replica) >= self.mark",
+    ),
+    Mutant(
+        "an in-sync change without compare-and-set",
+        COMMANDS + "partition_commands.py",
+        "    if (partition.leader_epoch, partition.partition_epoch) != (",
+        "    if False and (partition.leader_epoch, partition.partition_epoch) != (",
+    ),
+    Mutant(
+        "an in-sync proposal without broker epochs",
+        COMMANDS + "partition_commands.py",
+        "if broker.fenced or broker.epoch != member.broker_epoch or (joins and broker.leaves):",
+        "if broker.fenced or (joins and broker.leaves):",
+    ),
+    Mutant(
+        "acknowledges before the high-water mark",
+        NODE + "acks.py",
+        "            if mark < last:",
+        "            if False:",
+    ),
+    Mutant(
+        "reads past the high-water mark",
+        NODE + "readable.py",
+        "stretch = self.log.read(number, max_bytes, mark)",
+        "stretch = self.log.read(number, max_bytes, self.log.written)",
+    ),
+    Mutant(
+        "a fenced broker stays leader",
+        COMMANDS + "broker_commands.py",
+        "    _leave_all(state, broker.broker_id, lambda key, topic: False, outcome)",
+        "    pass",
+    ),
+    Mutant(
+        "a follower forgets what producers wrote",
+        NODE + "log/pushed.py",
+        "            producers.replay(_each(records))",
+        "            pass",
+    ),
+    Mutant(
+        "an emptied disk counts as the one before",
+        COMMANDS + "broker_commands.py",
+        "    new_disk = before.disk_uuid != register.disk_uuid",
+        "    new_disk = False",
+    ),
+    Mutant(
+        "an unsure tail stays in sync",
+        COMMANDS + "broker_commands.py",
+        "        unsure = not register.tail_sure and topic.may_be_unsynced(replicated_default)",
+        "        unsure = False",
+    ),
+    Mutant(
+        "counts a follower's log end instead of what it matched",
+        NODE + "replication/push.py",
+        "        source.matched(self.follower, last, told.synced)",
+        "        source.matched(self.follower, told.log_end, told.log_end)",
+    ),
+    Mutant(
+        "a leader keeps its epoch over a restart",
+        COMMANDS + "broker_commands.py",
+        "        _leave_in_sync_sets(state, before, register, outcome)\n    else:",
+        "        pass\n    else:",
+    ),
+    Mutant(
+        "a new in-sync member is counted only once the answer is there",
+        NODE + "replication/in_sync.py",
+        "for broker_id, _ in self.proposed or ():",
+        "for broker_id, _ in ():",
+    ),
+    Mutant(
+        "a repeat is acknowledged at once",
+        NODE + "partition.py",
+        "            if through <= self.high_water_mark:",
+        "            if True:",
+    ),
+    Mutant(
+        "a short index is rebuilt by parsing at rf 3",
+        NODE + "log/recovery.py",
+        "        if log.settings.replication_factor == 1:  # nobody can refill it",
+        "        if True:",
+    ),
+    Mutant(
+        "a topic made again appends to the old folder",
+        NODE + "log/data_folder.py",
+        'return os.path.join(self.path, "topics", str(topic_id), str(partition))',
+        'return os.path.join(self.path, "topics", "1", str(partition))',
+    ),
+    Mutant(
+        "a boundary error above a new leader's mark",
+        NODE + "readable.py",
+        "return Reach.WAIT if number <= self.end() + 1 or not self.settled else Reach.OUT_OF_BOUNDS",
+        "return Reach.WAIT if number <= mark + 1 else Reach.OUT_OF_BOUNDS",
+    ),
+    Mutant(
+        "one host answers for two replicas",
+        NODE + "sessions/push.py",
+        "        if told != (wanted",
+        "        if False and told != (wanted",
+    ),
+)
