@@ -21,7 +21,7 @@ class FlushWork:
     """The files of one log that were written since their last fsync. They are pinned until
     `PartitionLog.end_flush`."""
 
-    __slots__ = ("error", "files", "folders", "log", "next", "segments", "through", "writes")
+    __slots__ = ("error", "files", "folders", "log", "segments", "through", "writes")
 
     def __init__(
         self, log: "PartitionLog", through: int, segments: list[Segment], folders: tuple[str, ...]
@@ -36,16 +36,6 @@ class FlushWork:
         self.writes: list[int] = []
         self.error: OSError | None = None
         """What went wrong; fatal for the log."""
-        self.next: FlushWork | None = None
-        """The round that the same thread does after this one."""
-
-    def take_in(self, through: int) -> bool:
-        """Covers what was written since it was made, if that went into the same files. Before it is run."""
-        if self.log.folder_dirty or self.log.segments[-1] is not self.segments[-1]:
-            return False
-        self.through = through
-        self.writes = [file.writes for file in self.files]
-        return True
 
     def pin(self) -> None:
         """Opens and pins the dirty files. Raises StorageError, with nothing pinned, also when one of them

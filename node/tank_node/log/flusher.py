@@ -72,8 +72,6 @@ class Flusher:
             return
         if log.flushing is not None:
             self._again.add(log)
-            with self._lock:
-                log.planned = log.plan_flush()
             return
         work = log.begin_flush()
         if work is None:
@@ -160,26 +158,10 @@ class Flusher:
             ]
         if not works:  # another thread took it along
             self._tell(_nothing)
-        while works:
-            began = time.perf_counter()
-            run_together(self._disk, works)
-            seconds = time.perf_counter() - began
-            ended, works = works, self._follow(works)
-            self._tell(partial(self._finish_all, ended, seconds))
-
-    def _follow(self, works: list[FlushWork]) -> list[FlushWork]:
-        """In a thread: the next round of a log whose round has ended. The disk does not wait for the loop.
-
-        None when that is not planned, or others wait for a thread.
-        """
-        ended = works[0]
-        if len(works) > 1 or ended.error is not None:
-            return []
-        with self._lock:
-            if self._works or ended.log.planned is None:
-                return []
-            ended.next, ended.log.planned = ended.log.planned, None
-            return [ended.next]
+            return
+        began = time.perf_counter()
+        run_together(self._disk, works)
+        self._tell(partial(self._finish_all, works, time.perf_counter() - began))
 
     def _tell(self, done: Callable[[], None]) -> None:
         with self._lock:
@@ -207,17 +189,9 @@ class Flusher:
         log.end_flush(work)
         if self.observe is not None and seconds:
             self.observe(seconds)
-        if work.next is not None:
-            self._idle -= 1  # its thread goes on
-        else:
-            with self._lock:
-                planned, log.planned = log.planned, None
-            if planned is not None:
-                log.folder_dirty = log.folder_dirty or bool(planned.folders)
-                planned.release()
-            if log in self._again:
-                self._again.discard(log)
-                self.request(log, log.written)
+        if log in self._again:
+            self._again.discard(log)
+            self.request(log, log.written)
         if self.listener is not None:
             self.listener(log)
 

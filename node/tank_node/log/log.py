@@ -147,29 +147,6 @@ class PartitionLog(ReplicaLog):
             return None
         if self.synced == self.written and not self.folder_dirty:
             return None
-        work = self._flush_work()
-        self.flushing = work
-        return work
-
-    def plan_flush(self) -> FlushWork | None:
-        """While a round is under way: what the next one has to do; None when that shall be seen afterwards.
-        For the flusher, which keeps it in `planned`."""
-        planned = self.planned
-        if self.state in (LogState.FAILED, LogState.CLOSED):
-            return planned
-        if planned is not None and planned.take_in(self.written):
-            return planned
-        work = self._flush_work()
-        if planned is not None:
-            work.folders = work.folders or planned.folders
-            planned.release()
-        if work.error is not None or not work.files:
-            self.folder_dirty = self.folder_dirty or bool(work.folders)
-            work.release()
-            return None
-        return work
-
-    def _flush_work(self) -> FlushWork:
         folders = self.folders if self.folder_dirty else ()
         work = FlushWork(self, self.written, [s for s in self.segments if not s.synced], folders)
         try:
@@ -177,11 +154,12 @@ class PartitionLog(ReplicaLog):
         except StorageError as error:
             work.error = OSError(str(error))
         self.folder_dirty = False
+        self.flushing = work
         return work
 
     def end_flush(self, work: FlushWork) -> None:
         """Takes over what the round did, on the loop. An error makes the log FAILED: it never retries."""
-        self.flushing = work.next
+        self.flushing = None
         if work.error is not None:
             self.folder_dirty = self.folder_dirty or bool(work.folders)
             self.fail(f"fsync failed: {work.error}")

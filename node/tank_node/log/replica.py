@@ -20,9 +20,7 @@ class ReplicaLog(AppendableLog):
     ) -> None:
         super().__init__(files, folder, topic_id, partition, settings)
         self.flushing: FlushWork | None = None
-        """The fsync round that is under way; `next` leads to those that the same thread began behind it."""
-        self.planned: FlushWork | None = None
-        """What comes after them, and grows until it begins. The flusher's, under its lock."""
+        """The fsync round that is under way."""
         self.compaction: compaction.CompactionWork | None = None
         """The compaction that is under way."""
         self.before_truncation: Callable[[ReplicaLog, int], None] = _nothing

@@ -63,10 +63,9 @@ def _after(log: "ReplicaLog", end: int) -> None:
 
 def lower_flushes(log: "ReplicaLog", end: int) -> None:
     """What is being synced makes nothing durable that is behind the log's new end."""
-    for work in log.planned, log.flushing:
-        while work is not None:
-            work.through = min(work.through, end)
-            work = work.next
+    work = log.flushing
+    if work is not None:
+        work.through = min(work.through, end)
 
 
 def drop_snapshots(log: "AppendableLog", last: int) -> None:
