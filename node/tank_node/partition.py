@@ -374,8 +374,8 @@ class Partition(ReadablePartition):
     def _stop(self, refusal: ErrorCode, *, unreadable: bool) -> None:
         self.refusal = refusal
         self.unreadable = unreadable
-        # What was written and never synced may be gone after a restart: it can't be acknowledged.
-        self.acks.drop_waiting(refusal)
+        # What was written may be gone after a restart, or be committed by whoever leads next.
+        self.acks.drop_waiting(ErrorCode.NOT_ACKNOWLEDGED_IN_TIME)
         if unreadable:
             for waiter in tuple(self.waiters):
                 waiter.lost(self)

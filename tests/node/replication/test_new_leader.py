@@ -269,7 +269,7 @@ def test_a_leader_whose_disk_fails_after_the_append_steps_down_and_reports(cell:
     append(node, b"x", told, 0)
     node.log().fail("fsync failed: no more")
     node.broker.on_synced(node.log())
-    assert errors(told) == [ErrorCode.STORAGE]
+    assert errors(told) == [ErrorCode.NOT_ACKNOWLEDGED_IN_TIME]
     assert node.partition().role is Role.NONE
     cell.run(300)
     assert node.controller.failed == [(10, 0)]
