@@ -24,7 +24,7 @@ from tank_controller.raft_driver import RaftDriver
 from tank_controller.raft_replay import RaftStorageError
 from tank_controller.sessions import BrokerSessions
 from tank_controller.standalone import Standalone, open_alone
-from tank_controller.ticks import keep_ticking
+from tank_controller.ticks import ALONE_TICK_MS, keep_ticking
 from tank_node.clock import Clock
 from tank_node.controller_session import ControllerSession, Registration
 from tank_protos.generated import control_pb2 as pb
@@ -97,7 +97,7 @@ class LocalController:
 
     async def lead(self) -> None:
         """Waits until everything that was ever committed is in the view. Raises what keeps it from that."""
-        self._ticking = asyncio.create_task(keep_ticking(self._tick))
+        self._ticking = asyncio.create_task(keep_ticking(self._tick, ALONE_TICK_MS))
         await self._until(lambda: self._driver.ready and bool(self._metadata.state.peer_key))
         self.link.view.apply(self._metadata.state.delta())
 

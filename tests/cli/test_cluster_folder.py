@@ -1,0 +1,96 @@
+"""`DIR/cluster.json`, and which processes a cluster has: planned, read back, grown."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tank_cli import cluster_folder, cluster_processes
+from tank_cli.cluster_folder import BROKER, CONTROLLER, load, planned
+from tank_cli.exit_codes import CliError
+from tests.cli.conftest import Tank
+
+
+def test_every_process_has_two_ports_of_its_own(tmp_path: Path) -> None:
+    folder = planned(tmp_path, 3, 50, 11011)
+    ports = [int(a.rpartition(":")[2]) for m in folder.members for a in (m.address, m.http)]
+    assert len(set(ports)) == 2 * 53
+    assert folder.brokers[0].address == "127.0.0.1:11011", "where every command looks by itself"
+
+
+def test_what_is_stored_is_read_back(tmp_path: Path) -> None:
+    folder = planned(tmp_path, 1, 2, 20000)
+    folder.cluster_id = "c"
+    folder.put(replace(folder.brokers[0], pid=77))
+    again = load(tmp_path)
+    assert again == folder
+    content = json.loads((tmp_path / "cluster.json").read_text())
+    assert content["cluster_id"] == "c"
+    assert content["processes"][1] == {
+        "role": BROKER,
+        "id": 1,
+        "pid": 77,
+        "addresses": {"tank": "127.0.0.1:20000", "http": "127.0.0.1:20001", "grpc": None},
+    }
+    assert content["processes"][0]["role"] == CONTROLLER
+    assert content["processes"][0]["addresses"]["grpc"] == "127.0.0.1:20100"
+
+
+def test_a_cluster_keeps_its_ports_and_grows_by_brokers_alone(tmp_path: Path) -> None:
+    planned(tmp_path, 3, 1, 20000).store()
+    grown = planned(tmp_path, 3, 2, 30000)
+    assert [b.port for b in grown.brokers] == [20000, 20002]
+    grown.store()
+    with pytest.raises(CliError, match="has 2 brokers"):
+        planned(tmp_path, 3, 1, 20000)
+    with pytest.raises(CliError, match="has 3 controllers"):
+        planned(tmp_path, 5, 2, 20000)
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text('{"cluster_id": 1')
+    with pytest.raises(CliError, match=r"cluster\.json can't be read"):
+        load(tmp_path)
+
+
+def test_a_number_that_another_process_has_by_now_is_nobodys(tmp_path: Path) -> None:
+    folder = planned(tmp_path, 1, 1, 20000)
+    assert not cluster_processes.is_alive(folder, replace(folder.brokers[0], pid=os.getpid()))
+    assert not cluster_processes.is_alive(folder, folder.brokers[0])
+
+
+def test_commands_that_want_a_cluster_say_that_there_is_none(tank: Tank, tmp_path: Path) -> None:
+    for command in ("down", "logs"):
+        ended = tank("cluster", command, "--data", str(tmp_path))
+        assert ended.exit_code == 4
+        assert "tank cluster up" in ended.stderr
+    even = tank("cluster", "up", "--controllers", "2", "--data", str(tmp_path))
+    assert even.exit_code == 2
+    assert "odd" in even.stderr
+
+
+def test_logs_show_the_last_lines_of_those_that_are_named(tank: Tank, tmp_path: Path) -> None:
+    folder = planned(tmp_path, 1, 1, 20000)
+    folder.store()
+    log = folder.log_of(folder.brokers[0])
+    log.parent.mkdir()
+    log.write_text("one\ntwo\nthree\n")
+    assert tank("cluster", "logs", "--data", str(tmp_path), "-n", "2").stdout.split() == [
+        "broker-1", "two", "broker-1", "three",
+    ]  # fmt: skip
+    shown = tank("cluster", "logs", "--data", str(tmp_path), "controller-1", "--output", "json").stdout
+    assert json.loads(shown) == {"logs": [{"name": "controller-1", "lines": []}]}
+    unknown = tank("cluster", "logs", "--data", str(tmp_path), "broker-9")
+    assert unknown.exit_code == 4
+    assert "broker-1" in unknown.stderr
+
+
+def test_processes_are_started_with_each_others_addresses(tmp_path: Path) -> None:
+    folder = cluster_folder.planned(tmp_path, 3, 1, 20000)
+    controller = cluster_processes.command_of(folder, folder.controllers[1])
+    assert controller[controller.index("--id") + 1] == "2"
+    assert "1=127.0.0.1:20100,2=127.0.0.1:20102,3=127.0.0.1:20104" in controller
+    broker = cluster_processes.command_of(folder, folder.brokers[0])
+    assert "127.0.0.1:20100,127.0.0.1:20102,127.0.0.1:20104" in broker
