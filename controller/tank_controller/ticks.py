@@ -8,7 +8,8 @@ TICK_MS = 50
 raft.settings): one to two seconds, which a busy machine doesn't reach by a pause of its event loop."""
 ELECTION_TICKS = 20
 ALONE_TICK_MS = 250
-"""Of a controller that is alone: there is nobody to hear from in time, and idle brokers are to cost nothing."""
+"""Of a controller that is alone: there is nobody to hear from in time, and an idle broker is to cost
+nothing."""
 
 
 async def keep_ticking(tick: Callable[[], None], every_ms: int = TICK_MS) -> None:
