@@ -59,7 +59,11 @@ def append(
 
 
 def append_sparse(
-    log: PartitionLog, numbers: list[int], *values: bytes, keys: list[bytes | None] | None = None
+    log: PartitionLog,
+    numbers: list[int],
+    *values: bytes,
+    keys: list[bytes | None] | None = None,
+    epoch: int = 1,
 ) -> tuple[int, int]:
     """Appends one batch with its own numbers."""
     found = log.stage(
@@ -68,7 +72,7 @@ def append_sparse(
         first=numbers[0],
         span=numbers[-1] - numbers[0],
         max_timestamp_ms=0,
-        leader_epoch=1,
+        leader_epoch=epoch,
         now_ms=1000,
     )
     log.write_staged()
