@@ -140,8 +140,8 @@ class Following(FollowerRole):
                 log.append_stretch(
                     pushed, kept_through(partition.high_water_mark, placed.lossy_epoch, log.epochs)
                 )
-            finally:  # below what a lossy election has cut, or a refill dropped, nothing is known any more
-                partition.high_water_mark = min(partition.high_water_mark, log.written)
+            finally:  # what a lossy election has cut, or a refill dropped, takes the mark down with it
+                partition.high_water_mark = min(partition.high_water_mark, log.high_water_mark)
             self._matched = last_of(pushed)
             self._mark = stretch.high_water_mark
             partition.advance(mark_of(partition.high_water_mark, self._mark, self._matched))

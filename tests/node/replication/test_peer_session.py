@@ -1,0 +1,410 @@
+"""The follower's end of a peer connection: who is let in, what is answered, and what ends."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tank_node.cluster_view import BrokerView, PartitionView, TopicView
+from tank_node.log.log import LogState
+from tank_node.sessions.peer import FollowerSession
+from tank_node.sessions.session import Session
+from tank_protos import topic_settings
+from tank_protos.error_codes import PushError
+from tank_protos.errors import WireError
+from tank_protos.framing import FrameReader, frame
+from tank_protos.generated.tank import (
+    ProduceBasePartition,
+    ProduceBaseTopic,
+    ProduceWithBaseSeqNumRequest,
+    PushAnswer,
+    PushedPartition,
+    ReplicaIdRequest,
+)
+from tank_protos.stretch import PUSH_VERSION, Stretch
+from tank_protos.wire import Message
+from tests.support.bench_node import BenchNode
+from tests.support.logs import Folder, append
+from tests.support.replicas import assert_copies, stretch_of
+
+OWN, LEADER, OTHER = 1, 2, 3
+LEADER_EPOCH = 40
+"""The broker epoch of the leader's process."""
+KEY = bytes(range(16))
+
+
+class Line:
+    """A leader's connection to the node, played by the test."""
+
+    def __init__(self, node: BenchNode) -> None:
+        self.node = node
+        self.closed = ""
+        self._frames = FrameReader()
+        self._received = bytearray()
+        self.client = node.client()
+        self.session: Session = self.client.session
+        self._attach(self.session)
+
+    def _attach(self, session: Session) -> None:
+        session.become = self._attach
+        session.hang_up = self._hang_up
+        self.session = session
+
+    def _hang_up(self, reason: str) -> None:
+        self.closed = reason
+        self.session.close()
+
+    def send(self, message: Message) -> list[Message]:
+        """Sends a frame, and gives what was answered."""
+        return self.feed(b"".join(frame(message.ID, message.encode())))
+
+    def feed(self, data: bytes) -> list[Message]:
+        self._received += data
+        self.node.broker.begin_tick()
+        buffer = bytearray(self._received)
+        end = self.session.receive(buffer, memoryview(buffer), 0, len(buffer))
+        self.node.broker.end_tick()
+        del self._received[:end]
+        return self.answers()
+
+    def answers(self) -> list[Message]:
+        out, self.session.out = self.session.out, []
+        self.session.out_bytes = 0
+        kinds: dict[int, type[Message]] = {1: PushAnswer, 4: ReplicaIdRequest}
+        joined = b"".join(part for part in out if isinstance(part, bytes))
+        return [kinds[message_id].decode(payload) for message_id, payload in self._frames.feed(joined)]
+
+
+def opening(**changes: object) -> ReplicaIdRequest:
+    fields: dict[str, object] = {
+        "replica_id": LEADER,
+        "cluster_id": "test-cluster",
+        "broker_epoch": LEADER_EPOCH,
+        "meant_broker": OWN,
+        "purpose": 0,
+        "key": KEY,
+    }
+    return ReplicaIdRequest(**(fields | changes))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[BenchNode]:
+    with BenchNode(tmp_path / "data") as node:
+        view = node.controller.view
+        node.controller.peer_key = KEY
+        node.controller.broker_epoch = 30
+        view.index = 50
+        view.brokers[LEADER] = BrokerView(LEADER, LEADER_EPOCH, "127.0.0.1", 11012, "")
+        place(node, "a", 10)
+        yield node
+
+
+def place(node: BenchNode, name: str, topic_id: int, **changes: object) -> None:
+    """The view has this topic, led by broker 2, with all in sync but us."""
+    fields: dict[str, object] = {"leader": LEADER, "leader_epoch": 5, "in_sync": (LEADER, OTHER)}
+    fields |= changes
+    placed = PartitionView(
+        partition=0,
+        partition_epoch=1,
+        replicas=(OWN, LEADER, OTHER),
+        **fields,  # type: ignore[arg-type]
+    )
+    view = node.controller.view
+    topic = TopicView(topic_id, name, 3, topic_settings.from_pairs({}), {}, [placed])
+    view._by_id[topic_id] = view._by_name[name] = topic
+    node.broker._take_in(topic)
+
+
+def opened(node: BenchNode, **changes: object) -> Line:
+    line = Line(node)
+    line.send(opening(**changes))
+    assert isinstance(line.session, FollowerSession)
+    return line
+
+
+def leader_log(count: int = 3, epoch: int = 5) -> Folder:
+    folder = Folder()
+    for number in range(count):
+        append(folder.log(), b"value-%d" % number, epoch=epoch)
+    return folder
+
+
+def push_of(request_id: int, *stretches: tuple[int, Stretch], version: int = PUSH_VERSION) -> Message:
+    """A push of (start, stretch) of partition 0."""
+    entries = []
+    for start, stretch in stretches:
+        content = b"".join(stretch.encode())
+        entries.append(ProduceBasePartition(0, len(content), start, content))
+    topics = [ProduceBaseTopic("a", entries)] if entries else []
+    return ProduceWithBaseSeqNumRequest(version, request_id, "", 0, 0, topics)
+
+
+def all_of(
+    folder: Folder, start: int = 1, mark: int = 0, epoch: int = 5, topic_id: int = 10
+) -> tuple[int, Stretch]:
+    pushed = stretch_of(folder.log(), start, epoch=epoch)
+    return start, Stretch(topic_id, epoch, pushed.previous_epoch, mark, 1, pushed.records, pushed.batches)
+
+
+def the_answer(answers: list[Message]) -> PushedPartition:
+    [answer] = answers
+    assert isinstance(answer, PushAnswer)
+    [told] = answer.partitions
+    return told
+
+
+# --- who is let in ---------------------------------------------------------------------------------
+
+
+def test_a_leaders_broker_is_answered_with_who_this_one_is(node: BenchNode) -> None:
+    line = Line(node)
+    assert line.send(opening()) == [ReplicaIdRequest(OWN, "test-cluster", 30, LEADER, 0, KEY)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cluster_id": "another"},
+        {"key": bytes(16)},
+        {"meant_broker": OTHER},
+        {"broker_epoch": LEADER_EPOCH - 1},
+        {"broker_epoch": LEADER_EPOCH + 1},
+        {"replica_id": 77},
+        {"purpose": 2},
+    ],
+    ids=str,
+)
+def test_who_is_not_the_one_of_the_view_is_cut_off(node: BenchNode, changes: dict[str, object]) -> None:
+    with pytest.raises(WireError) as raised:
+        Line(node).send(opening(**changes))
+    assert raised.value.reason == "wrong_peer"
+
+
+@pytest.mark.parametrize("unready", ["broker_epoch", "peer_key"])
+def test_before_its_registration_a_node_lets_nobody_in(node: BenchNode, unready: str) -> None:
+    setattr(node.controller, unready, 0 if unready == "broker_epoch" else b"")
+    with pytest.raises(WireError) as raised:
+        Line(node).send(opening())
+    assert raised.value.reason == "wrong_peer"
+
+
+def test_an_old_brokers_bare_id_is_refused_with_a_reason_of_its_own(node: BenchNode) -> None:
+    with pytest.raises(WireError) as raised:
+        Line(node).feed(b"\x04\x02\0\0\0\x02\0")
+    assert raised.value.reason == "old_peer"
+
+
+def test_a_push_is_refused_on_a_clients_connection(node: BenchNode) -> None:
+    with pytest.raises(WireError) as raised:
+        Line(node).send(push_of(1))
+    assert raised.value.reason == "not_a_peer"
+
+
+def test_a_leaders_connection_takes_pushes_and_pings_alone(node: BenchNode) -> None:
+    line = opened(node)
+    assert line.feed(b"\x03\0\0\0\0") == []
+    for bad in (push_of(1, version=3), push_of(0)):
+        with pytest.raises(WireError):
+            opened(node).send(bad)
+    with pytest.raises(WireError):
+        opened(node).feed(b"\x02\x01\0\0\0\0")
+
+
+# --- connections -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("purpose", "live_ends", "catch_up_ends"), [(0, True, True), (1, False, True)], ids=["live", "catch-up"]
+)
+def test_a_new_connection_ends_the_old_one_of_its_purpose_and_a_live_one_both(
+    node: BenchNode, purpose: int, live_ends: bool, catch_up_ends: bool
+) -> None:
+    live, catch_up = opened(node, purpose=0), opened(node, purpose=1)
+    new = opened(node, purpose=purpose)
+    assert (bool(live.closed), bool(catch_up.closed), new.closed) == (live_ends, catch_up_ends, "")
+    for line, ended in ((live, live_ends), (catch_up, catch_up_ends)):
+        if ended:
+            with pytest.raises(WireError):
+                line.send(push_of(1, all_of(leader_log())))
+            assert node.broker.topics["a"].partitions[0].log.last == 0
+        else:
+            assert line.send(push_of(1)) == [PushAnswer(1, 0, [])]
+
+
+def test_another_brokers_connections_stay(node: BenchNode) -> None:
+    node.controller.view.brokers[OTHER] = BrokerView(OTHER, 41, "127.0.0.1", 11013, "")
+    first = opened(node)
+    opened(node, replica_id=OTHER, broker_epoch=41)
+    assert not first.closed
+
+
+# --- pushes ----------------------------------------------------------------------------------------
+
+
+def test_a_push_is_stored_byte_for_byte_and_its_fsync_told_later(node: BenchNode) -> None:
+    line, theirs = opened(node), leader_log()
+    told = the_answer(line.send(push_of(7, all_of(theirs, mark=2))))
+    assert told == PushedPartition(10, 0, PushError.NONE, 3, 0, 3, 5)
+    partition = node.broker.topics["a"].partitions[0]
+    assert_copies(theirs.log(), partition.log)
+    assert partition.high_water_mark == 2
+    node.sync()
+    assert line.answers() == [PushAnswer(0, 7, [PushedPartition(10, 0, PushError.NONE, 3, 3, 3, 5)])]
+
+
+def test_matched_is_the_end_of_the_stretch_and_never_the_logs(node: BenchNode) -> None:
+    line, theirs = opened(node), leader_log()
+    line.send(push_of(1, all_of(theirs)))
+    node.sync()
+    line.answers()
+    empty = Stretch(10, 5, 5, 9, 1, b"", b"")
+    told = the_answer(line.send(push_of(2, (2, empty))))
+    assert (told.matched, told.synced, told.log_end) == (1, 1, 3)
+    assert node.broker.topics["a"].partitions[0].high_water_mark == 1, "no further than it matched"
+
+
+def test_a_heartbeat_is_answered_and_many_partitions_in_their_order(node: BenchNode) -> None:
+    line = opened(node)
+    assert line.send(push_of(1)) == [PushAnswer(1, 0, [])]
+    first = all_of(leader_log())
+    second = (1, Stretch(999, 5, 0, 0, 1, b"", b""))
+    [answer] = line.send(push_of(2, second, first))
+    assert isinstance(answer, PushAnswer)
+    assert [(told.topic_id, told.error) for told in answer.partitions] == [
+        (999, PushError.UNKNOWN_PARTITION),
+        (10, PushError.NONE),
+    ]
+
+
+def test_a_disagreement_is_answered_with_where_they_may_agree(node: BenchNode) -> None:
+    line, theirs = opened(node), leader_log()
+    line.send(push_of(1, all_of(theirs)))
+    told = the_answer(line.send(push_of(2, (7, Stretch(10, 6, 6, 0, 1, b"", b"")))))
+    assert (told.error, told.log_end, told.epoch_at_log_end) == (PushError.DISAGREES, 3, 5)
+    assert (told.matched, told.synced) == (0, 0)
+
+
+def test_nothing_that_a_bad_push_carries_is_stored_and_the_connection_goes_on(node: BenchNode) -> None:
+    line, theirs = opened(node), leader_log()
+    start, good = all_of(theirs)
+    spoiled = good._replace(batches=bytes(good.batches)[:-1] + b"!")
+    assert the_answer(line.send(push_of(1, (start, spoiled)))).error == PushError.BAD_BATCH
+    assert node.metrics.refused["bad_record"] == 1
+    assert the_answer(line.send(push_of(2, (start, good)))).matched == 3
+
+
+def test_orders_of_an_older_epoch_and_of_who_does_not_lead_are_refused(node: BenchNode) -> None:
+    line, theirs = opened(node), leader_log(epoch=4)
+    assert the_answer(line.send(push_of(1, all_of(theirs, epoch=4)))).error == PushError.STALE_LEADER
+    place(node, "a", 10, leader=OTHER, leader_epoch=6)
+    told = the_answer(line.send(push_of(2, all_of(theirs, epoch=6))))
+    assert told.error == PushError.STALE_LEADER, "the view says who leads in epoch 6"
+    assert node.broker.topics["a"].partitions[0].log.last == 0
+
+
+def test_an_epoch_above_the_views_is_believed_and_older_ones_refused_from_then_on(node: BenchNode) -> None:
+    line, theirs = opened(node), leader_log(epoch=5)
+    assert the_answer(line.send(push_of(1, all_of(theirs, epoch=8)))).error == PushError.NONE
+    assert node.broker.topics["a"].partitions[0].leader_epoch == 8
+    more = all_of(theirs, 4, epoch=5)
+    assert the_answer(line.send(push_of(2, more))).error == PushError.STALE_LEADER
+
+
+def test_before_the_view_has_reached_the_registration_no_orders_are_taken(node: BenchNode) -> None:
+    line = opened(node)
+    node.controller.broker_epoch = 60  # registered anew, and the view is at 50
+    told = the_answer(line.send(push_of(1, all_of(leader_log()))))
+    assert told.error == PushError.NOT_READY
+
+
+def test_a_topic_made_again_under_its_name_takes_nothing_of_the_old_one(node: BenchNode) -> None:
+    line, theirs = opened(node), leader_log()
+    line.send(push_of(1, all_of(theirs)))
+    old = node.broker.topics["a"].partitions[0].log
+    del node.controller.view._by_id[10]
+    place(node, "a", 20)
+    told = the_answer(line.send(push_of(2, all_of(theirs, 4))))
+    assert told.error == PushError.UNKNOWN_PARTITION
+    fresh = leader_log(2)
+    assert the_answer(line.send(push_of(3, all_of(fresh, topic_id=20)))).error == PushError.NONE
+    new = node.broker.topics["a"].partitions[0].log
+    assert (new.folder != old.folder, new.last, old.state) == (True, 2, LogState.CLOSED)
+
+
+def test_what_is_damaged_waits_until_it_is_out_of_sync_and_is_filled_anew(node: BenchNode) -> None:
+    line, theirs = opened(node), leader_log()
+    line.send(push_of(1, all_of(theirs)))
+    partition = node.broker.topics["a"].partitions[0]
+    place(node, "a", 10, in_sync=(OWN, LEADER, OTHER))
+    partition.log.spoiled("a bad batch")
+    partition.note_state()
+    assert the_answer(line.send(push_of(2, all_of(theirs, 4)))).error == PushError.DAMAGED
+    assert partition.log.last == 3, "left as it is"
+    place(node, "a", 10, in_sync=(LEADER, OTHER))
+    told = the_answer(line.send(push_of(3, all_of(theirs, 4))))
+    assert (told.error, told.log_end) == (PushError.DISAGREES, 0)
+    told = the_answer(line.send(push_of(4, all_of(theirs, 1, mark=3))))
+    assert (told.error, told.matched) == (PushError.NONE, 3)
+    assert node.data_folder.claims().damaged == ((10, 0),), "it is not whole before it is synced"
+    node.sync()
+    assert node.data_folder.claims().damaged == ()
+    assert_copies(theirs.log(), partition.log)
+
+
+def test_a_difference_below_the_mark_stops_the_replica_and_is_reported(node: BenchNode) -> None:
+    line, theirs = opened(node), leader_log()
+    line.send(push_of(1, all_of(theirs, mark=3)))
+    others = Folder()
+    for value in (b"value-0", b"other", b"another"):
+        append(others.log(), value, epoch=6)
+    told = the_answer(line.send(push_of(2, all_of(others, epoch=6))))
+    assert told.error == PushError.NOT_READY, "the view may yet tell of a lossy election"
+    place(node, "a", 10, leader_epoch=6)
+    told = the_answer(line.send(push_of(3, all_of(others, epoch=6))))
+    assert told.error == PushError.DIVERGED
+    log = node.broker.topics["a"].partitions[0].log
+    assert (log.state, log.last) == (LogState.FAILED, 3)
+    assert "up to the high-water mark 3" in log.reason
+
+
+def test_after_a_lossy_election_what_was_committed_may_go(node: BenchNode) -> None:
+    line, theirs = opened(node), leader_log()
+    line.send(push_of(1, all_of(theirs, mark=3)))
+    others = Folder()
+    append(others.log(), b"what is left", epoch=6)
+    place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
+    told = the_answer(line.send(push_of(2, all_of(others, epoch=6))))
+    assert (told.error, told.matched) == (PushError.NONE, 1)
+    partition = node.broker.topics["a"].partitions[0]
+    assert_copies(others.log(), partition.log)
+    assert partition.high_water_mark == 0
+
+
+def test_what_a_closed_connection_carried_is_told_to_nobody(node: BenchNode) -> None:
+    line, theirs = opened(node), leader_log()
+    line.send(push_of(1, all_of(theirs)))
+    line.session.close()
+    node.sync()
+    assert line.answers() == []
+
+
+@pytest.mark.parametrize("step", [1, 7, 50])
+def test_a_push_may_come_in_pieces(node: BenchNode, step: int) -> None:
+    line, theirs = opened(node), leader_log(20)
+    push = push_of(1, all_of(theirs))
+    data = b"".join(frame(push.ID, push.encode()))
+    answers = [one for at in range(0, len(data), step) for one in line.feed(data[at : at + step])]
+    assert the_answer(answers).matched == 20
+    assert_copies(theirs.log(), node.broker.topics["a"].partitions[0].log)
+
+
+def test_a_push_cut_anywhere_or_with_more_behind_is_refused(node: BenchNode) -> None:
+    push = push_of(1, all_of(leader_log(1)))
+    payload = b"".join(push.encode())
+    for end in range(len(payload)):
+        line = opened(node)
+        with pytest.raises(WireError):
+            line.feed(b"".join(frame(push.ID, [payload[:end]])))
+    with pytest.raises(WireError):
+        opened(node).feed(b"".join(frame(push.ID, [payload + b"x"])))
+    assert node.broker.topics["a"].partitions[0].log.last == 0
