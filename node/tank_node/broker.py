@@ -180,11 +180,12 @@ class Broker(WaitList):
             self.roles.failed(partition)
         if partition.leadership is not None:
             partition.leadership.synced()
+        elif partition.role is Role.LEADER:
+            if partition.flush_disk:
+                partition.advance(log.synced)
+                partition.acks.answer(partition.high_water_mark)
         elif partition.follower is not None:
             partition.follower.synced()
-        elif partition.flush_disk and partition.role is Role.LEADER:
-            partition.advance(log.synced)
-            partition.acks.answer(partition.high_water_mark)
 
     # --- deadlines -------------------------------------------------------------------------------
 
@@ -324,6 +325,9 @@ class Broker(WaitList):
         broker_id = self.link.view.broker_id
         for placed in view.partitions:
             if broker_id not in placed.replicas:
+                if placed.partition in topic.partitions:  # it was moved away
+                    role = Role.NONE if placed.leader == NO_LEADER else Role.FOLLOWER
+                    topic.partitions[placed.partition].follow(role, placed.leader_epoch)
                 continue
             partition = topic.partitions.get(placed.partition)
             if partition is None:
