@@ -173,12 +173,16 @@ class ClusterState:
 
     def uncount_leader(self, key: int, partition: PartitionState) -> None:
         """The reverse of `count_leader`, before the partition changes."""
-        derived = self.derived
-        derived.led[partition.leader] -= 1
-        derived.preferred[partition.replicas[0]] -= 1
-        derived.leaderless.discard(key)
-        derived.displaced.discard(key)
-        derived.moving.discard(key)
+        derived, leader = self.derived, partition.leader
+        first = partition.replicas[0]
+        derived.led[leader] -= 1
+        derived.preferred[first] -= 1
+        if leader == NOBODY:
+            derived.leaderless.remove(key)
+        elif leader != first:
+            derived.displaced.remove(key)
+        if partition.adding or partition.removing:
+            derived.moving.remove(key)
 
     # --- in and out ---
 

@@ -25,7 +25,7 @@ class Elections:
         """
         if broker_id in partition.in_sync:
             self.changes.touch(key, partition)
-            partition.in_sync = tuple(each for each in partition.in_sync if each != broker_id)
+            partition.in_sync = tuple([each for each in partition.in_sync if each != broker_id])
             if len(partition.in_sync) < topic.min_insync:
                 partition.eligible = partition.in_order({*partition.eligible, broker_id})
         if impaired and broker_id in partition.eligible and broker_id not in partition.impaired:

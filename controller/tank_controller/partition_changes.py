@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from tank_controller.cluster_state import ClusterState
 from tank_controller.partition_keys import partition_of, topic_of
-from tank_controller.state_messages import partition_message
+from tank_controller.state_messages import add_partition
 from tank_controller.state_parts import PartitionState
 from tank_protos.generated import control_pb2 as pb
 
@@ -26,15 +26,16 @@ class PartitionChanges:
 
     def finish(self, delta: pb.Delta) -> None:
         """Counts what changed, and tells it."""
-        topics: dict[int, list[pb.Partition]] = {}
+        topics: dict[int, pb.ChangedPartitions] = {}
         for key, (partition, replicas) in self._touched.items():
             if partition.replicas != replicas:
                 self._move(key, replicas, partition.replicas)
             self._state.count_leader(key, partition)
-            topics.setdefault(topic_of(key), []).append(partition_message(partition_of(key), partition))
+            topic_id = topic_of(key)
+            if (changed := topics.get(topic_id)) is None:
+                changed = topics[topic_id] = delta.changed.add(topic_id=topic_id)
+            add_partition(changed, partition_of(key), partition)
         self._touched.clear()
-        for topic_id, partitions in topics.items():
-            delta.changed.add(topic_id=topic_id, partitions=partitions)
 
     def _move(self, key: int, before: Iterable[int], after: Iterable[int]) -> None:
         old, new = set(before), set(after)

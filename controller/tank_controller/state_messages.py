@@ -127,18 +127,20 @@ def broker_message(broker: BrokerState) -> pb.Broker:
 
 def topic_message(topic: TopicState) -> pb.Topic:
     """A topic as snapshots and deltas hold it."""
-    return pb.Topic(
+    message = pb.Topic(
         topic_id=topic.topic_id,
         name=topic.name,
         replication_factor=topic.replication_factor,
         settings=[pb.Setting(key=key, value=value) for key, value in topic.settings.items()],
-        partitions=[partition_message(*item) for item in enumerate(topic.partitions)],
     )
+    for number, partition in enumerate(topic.partitions):
+        add_partition(message, number, partition)
+    return message
 
 
-def partition_message(number: int, partition: PartitionState) -> pb.Partition:
-    """A partition as snapshots and deltas hold it."""
-    message = pb.Partition(
+def add_partition(holder: pb.Topic | pb.ChangedPartitions, number: int, partition: PartitionState) -> None:
+    """Adds a partition as snapshots and deltas hold it. In place: a message given to another is copied."""
+    message = holder.partitions.add(
         partition=number,
         replicas=partition.replicas,
         in_sync=partition.in_sync,
@@ -156,7 +158,6 @@ def partition_message(number: int, partition: PartitionState) -> pb.Partition:
     if partition.lossy_elections:
         message.lossy_elections = partition.lossy_elections
         message.lossy_epoch = partition.lossy_epoch
-    return message
 
 
 def _producer_message(name: str, producer: ProducerState) -> pb.Producer:

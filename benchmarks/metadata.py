@@ -1,0 +1,221 @@
+"""The controller's state machine at scale: 1,000 brokers, 1,000,000 partitions of three replicas.
+
+    .venv/bin/python -m benchmarks.metadata [--brokers N] [--partitions N] [--led N]
+
+Prints the time per command, bytes per partition in memory and in the snapshot, the time to write and to read
+a snapshot, and how long the failover of a broker takes that leads N partitions: the controller's command and
+what a broker's view does with it. No disk, no network: the state machine alone.
+"""
+
+import argparse
+import gc
+import time
+from collections.abc import Callable
+
+from tank_controller import commands
+from tank_controller.cluster_state import ClusterState
+from tank_controller.duties import Duties
+from tank_controller.outcome import Outcome
+from tank_controller.sessions import BrokerSessions
+from tank_node.cluster_view import ClusterView
+from tank_protos.generated import control_pb2 as pb
+
+RACKS = 20
+PARTITIONS_PER_TOPIC = 1000
+REPEATS = 300
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("--brokers", type=int, default=1000)
+    arguments.add_argument("--partitions", type=int, default=1_000_000)
+    arguments.add_argument("--led", type=int, default=10_000)
+    options = arguments.parse_args()
+    before = resident_bytes()
+    state = cluster(options.brokers)
+    began = time.perf_counter()
+    topics = options.partitions // PARTITIONS_PER_TOPIC
+    for number in range(topics):
+        create(state, f"t{number}", PARTITIONS_PER_TOPIC)
+    seconds = time.perf_counter() - began
+    partitions = state.partition_count
+    show("create", f"{seconds / partitions * 1e6:.1f} µs a partition, {partitions:,} of 3 replicas")
+    gc.collect()
+    show("memory", f"{(resident_bytes() - before) / partitions:.0f} bytes a partition")
+    measure_commands(state)
+    measure_leader(state)
+    measure_fencing(state)
+    measure_snapshot(state)
+    measure_failover(options.led)
+
+
+def show(name: str, figures: str) -> None:
+    print(f"{name:>24}: {figures}", flush=True)
+
+
+def resident_bytes() -> int:
+    """Of this process, now."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def apply(state: ClusterState, command: pb.Command) -> Outcome:
+    outcome = commands.apply(state, state.index + 1, command)
+    assert outcome.rejection is None, outcome.rejection
+    return outcome
+
+
+def register(broker_id: int) -> pb.Command:
+    return pb.Command(
+        register_broker=pb.RegisterBroker(
+            broker_id=broker_id,
+            incarnation=broker_id.to_bytes(16, "big"),
+            disk_uuid=broker_id.to_bytes(16, "big"),
+            tail_sure=True,
+            endpoints=[pb.Endpoint(name="tank", host=f"broker-{broker_id}", port=11011)],
+            rack=f"rack-{broker_id % RACKS}",
+            feature_level=1,
+        )
+    )
+
+
+def cluster(brokers: int) -> ClusterState:
+    """Brokers that live."""
+    state = ClusterState()
+    for broker_id in range(1, brokers + 1):
+        apply(state, register(broker_id))
+        unfence = pb.UnfenceBroker(broker_id=broker_id, epoch=state.brokers[broker_id].epoch)
+        apply(state, pb.Command(unfence_broker=unfence))
+    return state
+
+
+def create(state: ClusterState, name: str, partitions: int) -> Outcome:
+    topic = pb.CreateTopic(name=name, partitions=partitions, replication_factor=3)
+    return apply(state, pb.Command(create_topic=topic))
+
+
+def in_sync(state: ClusterState, topic_id: int, numbers: range, members: int) -> pb.Command:
+    """The first `members` replicas, for partitions that one broker leads."""
+    topic = state.topics[topic_id]
+    leader = topic.partitions[numbers[0]].leader
+    sets = []
+    for number in numbers:
+        partition = topic.partitions[number]
+        chosen = [leader, *[each for each in partition.replicas if each != leader][: members - 1]]
+        sets.append(
+            pb.InSyncSet(
+                topic_id=topic_id,
+                partition=number,
+                leader_epoch=partition.leader_epoch,
+                partition_epoch=partition.partition_epoch,
+                in_sync=[
+                    pb.InSyncMember(broker_id=each, broker_epoch=state.brokers[each].epoch) for each in chosen
+                ],
+            )
+        )
+    change = pb.ChangeInSync(broker_id=leader, broker_epoch=state.brokers[leader].epoch, sets=sets)
+    return pb.Command(change_in_sync=change)
+
+
+def measure_commands(state: ClusterState) -> None:
+    """Single commands, at full size."""
+    first = next(iter(state.topics))
+    position = pb.Position(topic_id=first, partition=0, sequence_number=5)
+
+    def ref(number: int) -> list[pb.PartitionRef]:
+        return [pb.PartitionRef(topic_id=first, partition=number % PARTITIONS_PER_TOPIC)]
+
+    makers: dict[str, Callable[[int], pb.Command]] = {
+        "in-sync change": lambda n: in_sync(state, first, range(n % 100, n % 100 + 1), 2 + n // 100 % 2),
+        "elect leader": lambda n: pb.Command(elect_leader=pb.ElectLeader(partitions=ref(n))),
+        "create topic": lambda n: pb.Command(
+            create_topic=pb.CreateTopic(name=f"one{n}", partitions=1, replication_factor=3)
+        ),
+        "delete topic": lambda n: pb.Command(
+            delete_topic=pb.DeleteTopic(topic_id=state.topic_ids[f"one{n}"])
+        ),
+        "producer id": lambda n: pb.Command(init_producer=pb.InitProducer(name=f"p{n}")),
+        "commit positions": lambda n: pb.Command(
+            commit_positions=pb.CommitPositions(group=f"g{n % 10}", positions=[position])
+        ),
+    }
+    for name, make in makers.items():
+        taken = []
+        for number in range(REPEATS):
+            command = pb.Command.FromString(make(number).SerializeToString())
+            began = time.perf_counter()
+            apply(state, command)
+            taken.append(time.perf_counter() - began)
+        taken.sort()
+        worst, median = taken[-1] * 1e6, taken[len(taken) // 2] * 1e6
+        show(name, f"{median:.0f} µs (median of {REPEATS}), {worst:.0f} µs at worst")
+
+
+def measure_leader(state: ClusterState) -> None:
+    """What the leader looks at all the time."""
+    duties, sessions = Duties(), BrokerSessions()
+    sessions.lead(0)
+    taken = {"duties, a tick": [0.0], "sessions, a tick": [0.0]}
+    for now_ms in range(0, 5000, 500):
+        began = time.perf_counter()
+        duties.tick(state, now_ms)
+        between = time.perf_counter()
+        sessions.tick(state, now_ms)
+        taken["duties, a tick"].append(between - began)
+        taken["sessions, a tick"].append(time.perf_counter() - between)
+    for name, seconds in taken.items():
+        show(name, f"{max(seconds) * 1e3:.1f} ms at worst")
+
+
+def measure_fencing(state: ClusterState) -> None:
+    """One of many brokers goes and comes."""
+    broker = state.brokers[len(state.brokers) // 2]
+    held, led = len(state.held_by(broker.broker_id)), state.derived.led[broker.broker_id]
+    began = time.perf_counter()
+    apply(state, pb.Command(fence_broker=pb.FenceBroker(broker_id=broker.broker_id, epoch=broker.epoch)))
+    fenced = time.perf_counter()
+    apply(state, pb.Command(unfence_broker=pb.UnfenceBroker(broker_id=broker.broker_id, epoch=broker.epoch)))
+    ended = time.perf_counter()
+    show("fence one broker", f"{(fenced - began) * 1e3:.1f} ms: holds {held:,}, leads {led:,}")
+    show("unfence it", f"{(ended - fenced) * 1e3:.1f} ms")
+
+
+def measure_failover(led: int) -> None:
+    """One of three brokers goes, which leads so many: the rest of three times as many are its, too."""
+    state = cluster(3)
+    for start in range(0, 3 * led, 10_000):
+        create(state, f"t{start}", min(10_000, 3 * led - start))
+    view = ClusterView("c", 1)
+    view.replace(state.delta())
+    broker = max(state.brokers.values(), key=lambda each: state.derived.led[each.broker_id])
+    leads, held = state.derived.led[broker.broker_id], len(state.held_by(broker.broker_id))
+    fence = pb.Command(fence_broker=pb.FenceBroker(broker_id=broker.broker_id, epoch=broker.epoch))
+    began = time.perf_counter()
+    delta = apply(state, fence).delta.SerializeToString()
+    decided = time.perf_counter()
+    view.apply(pb.Delta.FromString(delta))
+    ended = time.perf_counter()
+    show("failover, decided", f"{(decided - began) * 1e3:.0f} ms: leads {leads:,}, holds {held:,}")
+    show("failover, in a view", f"{(ended - decided) * 1e3:.0f} ms, of {len(delta):,} bytes")
+
+
+def measure_snapshot(state: ClusterState) -> None:
+    """What a start costs, and where a state comes from when there is none."""
+    began = time.perf_counter()
+    snapshot = state.snapshot()
+    written = time.perf_counter()
+    again = ClusterState.load(snapshot)
+    ended = time.perf_counter()
+    assert again.index == state.index
+    show(
+        "snapshot", f"{len(snapshot) / state.partition_count:.0f} bytes a partition, {len(snapshot):,} in all"
+    )
+    show("write a snapshot", f"{written - began:.1f} s")
+    show("start from a snapshot", f"{ended - written:.1f} s")
+    began = time.perf_counter()
+    apply(again, pb.Command(create_topic=pb.CreateTopic(name="next", partitions=1, replication_factor=3)))
+    show("first topic after it", f"{(time.perf_counter() - began) * 1e3:.1f} ms")
+
+
+if __name__ == "__main__":
+    main()
