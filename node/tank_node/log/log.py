@@ -276,13 +276,15 @@ class PartitionLog(ReplicaLog):
     def mend(self, now_ms: int, leader_epoch: int | None = None) -> mend.Mended:
         """Makes a DAMAGED log ACTIVE with what is left of it: good batches stay, bad ones become holes.
 
-        For replication factor 1, and for the replica that a lossy election chose. Reads everything, and
-        blocks.
-        Raises StorageError; the log is then damaged as before.
+        For replication factor 1, and (with its leader epoch) for the replica that a lossy election chose:
+        what is behind the first loss is of that epoch then. Reads everything, and blocks. Raises
+        StorageError; the log is then damaged as before.
         """
         self._cancel_compaction()
-        epoch = self.epochs[-1][0] if self.epochs else 0
-        return mend.mend(self, self.recovery_point, max(epoch, leader_epoch or 0), now_ms)
+        newest = self.epochs[-1][0] if self.epochs else 0
+        parts = leader_epoch is not None and leader_epoch > newest
+        epoch = max(newest, leader_epoch or 0)
+        return mend.mend(self, self.recovery_point, epoch, now_ms, parts=parts)
 
     def take_over(self, last: int) -> None:
         """The log goes on behind `last`, after its files were mended and synced. Raises StorageError."""

@@ -34,6 +34,8 @@ class Mended:
     """Ranges of numbers, first and last, that hold bad or missing batches (and perhaps holes from before)."""
     rebuilt: int = 0
     """Messages whose records were made anew by parsing; their producers and epochs are not known any more."""
+    broken_at: int = 0
+    """The first number that is missing, or was rebuilt; 0: none is."""
 
     def sentence(self) -> str:
         parts = []
@@ -46,11 +48,13 @@ class Mended:
         return "; ".join(parts) or "nothing was lost"
 
 
-def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int) -> Mended:
+def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int, *, parts: bool) -> Mended:
     """Mends all segments of a log; it is ACTIVE afterwards. Reads everything.
 
-    promised: numbers up to this one were given out and acknowledged (the recovery point). Raises
-    StorageError; the log is then damaged as before.
+    promised: numbers up to this one were given out and acknowledged (the recovery point). leader_epoch: what
+    is rebuilt gets it. parts: so does everything behind the first loss, because other replicas may hold there
+    what this one has not: they find by the epochs where the logs part. Raises StorageError; the log is then
+    damaged as before.
     """
     mended = Mended()
     synced = log.synced
@@ -61,9 +65,12 @@ def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int) -> Me
         bases = files.bases
         for at, base in enumerate(bases):
             below = bases[at + 1] if at + 1 < len(bases) else 2**63
-            last = _mend_segment(log, files, base, below, last, promised, leader_epoch, now_ms, mended)
+            last = _mend_segment(
+                log, files, base, below, last, promised, leader_epoch, now_ms, mended, parts=parts
+            )
         if last < promised or (bases and not log.segments):
             mended.lost.append((last + 1, max(promised, last)))
+            mended.broken_at = mended.broken_at or last + 1
         last = max(last, promised)
         # Segments that were whole stay as they are, but nobody knows whether the disk has their ends.
         rewrite([(s, s.index.containing(synced + 1)) for s in log.segments if s.count and s.last > synced])
@@ -72,6 +79,8 @@ def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int) -> Me
     except OSError as error:
         raise DiskFailed(f"cannot mend {log.folder}: {error.strerror}") from error
     log.take_over(last)
+    if parts and mended.broken_at and (not log.epochs or log.epochs[-1][0] != leader_epoch):
+        log.epochs.append((leader_epoch, mended.broken_at))
     return mended
 
 
@@ -85,8 +94,13 @@ def _mend_segment(
     leader_epoch: int,
     now_ms: int,
     mended: Mended,
+    *,
+    parts: bool,
 ) -> int:
-    """Keeps what is good of one segment, writing it anew where anything is not; returns its last number."""
+    """Keeps what is good of one segment, writing it anew where anything is not; returns its last number.
+
+    parts: what is behind the first loss gets the new epoch.
+    """
     log_bytes = files.logs.get(base, 0)
     index_bytes = files.indexes.get(base, 0)
     stem = os.path.join(log.folder, f"{base:020d}")
@@ -94,13 +108,21 @@ def _mend_segment(
         if base not in sizes:
             log.disk.close(log.disk.open(stem + suffix, create=True))
     segment = Segment(log.files, log.folder, base, log_bytes, index_bytes // RECORD_BYTES)
-    good, bad = _good_records(segment, log_bytes, max(last, base - 1), below)
+    good, bad, whole_through = _good_records(segment, log_bytes, max(last, base - 1), below)
     begin = max(good[-1].end if good else 0, max((r.end for r in bad if r.end <= log_bytes), default=0))
     # Bytes without a record were not acknowledged unless they were promised: then their producer sends them
     # again, and must not find them stored by nobody.
     behind = below if base not in files.indexes else min(below, promised + 1)
     rebuilt = _parse(segment, begin, log_bytes, max([last, base - 1, *(r.last for r in good)]), behind, below)
     whole = not bad and not rebuilt and begin == log_bytes and index_bytes == len(good) * RECORD_BYTES
+    if not whole:
+        mended.broken_at = mended.broken_at or whole_through + 1
+    if parts and mended.broken_at and good and good[-1].first >= mended.broken_at:
+        whole = False
+        good = [
+            record if record.first < mended.broken_at else record._replace(leader_epoch=leader_epoch)
+            for record in good
+        ]
     if not whole:
         times = good[-1] if good else None
         template = Record(0, 0, 0, 0, 0, now_ms, 0, 0, 0, leader_epoch, 0, log.settings.format, 0, 0)
@@ -120,17 +142,20 @@ def _mend_segment(
 
 def _good_records(
     segment: Segment, log_bytes: int, last: int, below: int
-) -> tuple[list[Record], list[Record]]:
-    """The records that match their bytes and come in order, and the others."""
+) -> tuple[list[Record], list[Record], int]:
+    """The records that match their bytes and come in order, the others, and the last number before these."""
     good: list[Record] = []
     bad: list[Record] = []
+    whole_through = last
     for _, record, batch in batches(segment, 0, log_bytes):
         if matches(record, batch) and last < record.first <= record.last < below:
             good.append(record)
             last = record.last
+            if not bad:
+                whole_through = last
         else:
             bad.append(record)
-    return good, bad
+    return good, bad, whole_through
 
 
 @dataclass(slots=True)

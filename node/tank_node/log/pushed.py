@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tank_node.log.errors import DiskFull, LogDiverged, StorageError, TooManyOpenFiles
-from tank_node.log.record import RECORD_BYTES, REWRITTEN, Record, names_producers, read_record
+from tank_node.log.record import RECORD_BYTES, REWRITTEN, SPARSE, Record, names_producers, read_record
 from tank_node.log.settings import MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS
 from tank_protos.record_run import placed
 from tank_protos.wire import Buffer
@@ -57,8 +57,10 @@ def append_stretch(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> None
     stored = placed(records, batches, position, last, epoch, pushed.leader_epoch, log.settings.format)
     if differs_at:
         _cut(log, differs_at, pushed.leader_epoch, keep_through)
+    apart = _stands_apart(log, read_record(records, 0))
     while stored:
-        stored, batches = _append(log, stored, batches)
+        stored, batches = _append(log, stored, batches, apart=apart)
+        apart = False
 
 
 def _each(packed: Buffer) -> Iterator[Record]:
@@ -122,9 +124,24 @@ def _cut(log: "ReplicaLog", differs_at: int, leader_epoch: int, keep_through: in
 # --- what is new -----------------------------------------------------------------------------------
 
 
-def _append(log: "ReplicaLog", stored: bytes, batches: memoryview) -> tuple[bytes, memoryview]:
-    """Writes as much as one segment takes, and takes over what the records say; returns the rest."""
-    count, fresh = _fitting(log, stored)
+def _stands_apart(log: "ReplicaLog", first: Record) -> bool:
+    """Whether this batch must begin a segment here as it does at the leader (position 0).
+
+    Readers count the messages of dense batches on from those before. Where something is missing between two,
+    compacted away or lost, the second is marked (BREAK), unless it is its segment's first.
+    """
+    if first.position or first.flags & SPARSE or not log.segments or not log.segments[-1].count:
+        return False
+    newest = log.segments[-1].index.record(log.segments[-1].count - 1)
+    return first.first != newest.last + 1 or bool((newest.flags | first.flags) & REWRITTEN)
+
+
+def _append(
+    log: "ReplicaLog", stored: bytes, batches: memoryview, *, apart: bool
+) -> tuple[bytes, memoryview]:
+    """Writes as much as one segment takes, a new one when the first batch stands `apart`, and takes over what
+    the records say; returns the rest."""
+    count, fresh = _fitting(log, stored, apart=apart)
     records, rest = stored[: count * RECORD_BYTES], stored[count * RECORD_BYTES :]
     first = read_record(records, 0)
     newest = read_record(records, len(records) - RECORD_BYTES)
@@ -159,7 +176,7 @@ def _append(log: "ReplicaLog", stored: bytes, batches: memoryview) -> tuple[byte
     return rest, batches[size:]
 
 
-def _fitting(log: "ReplicaLog", stored: bytes) -> tuple[int, bool]:
+def _fitting(log: "ReplicaLog", stored: bytes, *, apart: bool) -> tuple[int, bool]:
     """How many of these records go into one segment, at least one, and whether that is a new one."""
     settings, first = log.settings, read_record(stored, 0)
     newest = read_record(stored, len(stored) - RECORD_BYTES)
@@ -169,7 +186,7 @@ def _fitting(log: "ReplicaLog", stored: bytes) -> tuple[int, bool]:
     if active is not None and active.count:
         position, held, ends_ms = active.size_bytes, active.count, active.first_append_ms + log.roll_ms()
         full = position + first.length > settings.segment_bytes or held >= MAX_SEGMENT_RECORDS
-        if full or first.append_ms >= ends_ms:
+        if apart or full or first.append_ms >= ends_ms:
             position, held, ends_ms, fresh = 0, 0, first.append_ms + log.roll_ms(), True
     count = len(stored) // RECORD_BYTES
     room = settings.segment_bytes - position

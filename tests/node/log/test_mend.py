@@ -3,9 +3,12 @@
 import pytest
 
 from tank_node.log import mend
+from tank_node.log.epoch_history import epoch_at, last_common
 from tank_node.log.log import LogState
 from tank_node.log.settings import LogSettings
+from tank_node.replication.follow import Condition, Order, Standing, judge, kept_through
 from tests.support.logs import FOLDER, Folder, append, read_all
+from tests.support.replicas import push, records_of
 
 INDEX = f"{FOLDER}/{1:020d}.index"
 
@@ -58,3 +61,33 @@ def test_a_lost_index_is_made_anew_a_piece_of_the_log_at_a_time(
     folder.fault.delete(f"{FOLDER}/{1:020d}.index")
     log = folder.kill()
     assert (log.state, log.last, read_all(log)) == (LogState.ACTIVE, 39, stored)
+
+
+@pytest.mark.parametrize("lost", ["in the middle", "at the end"])
+def test_behind_the_first_loss_a_lossy_leader_goes_on_in_its_own_epoch_and_others_follow(lost: str) -> None:
+    settings = LogSettings(segment_bytes=100, replication_factor=3)
+    folder, theirs = Folder(settings=settings), Folder(settings=settings)
+    log, follower = folder.log(), theirs.log()
+    for number in range(12):
+        append(log, b"value-%d" % number, epoch=1 + number // 6)
+    push(log, follower)
+    log.flush()
+    path = folder.fault.paths(".log")[0 if lost == "in the middle" else -1]
+    content = bytearray(folder.fault.content(path))
+    content[-3] ^= 1
+    folder.fault.overwrite(path, bytes(content))
+    assert log.scrub(1 << 20).bad
+    log.mend(5000, 7)
+    [(_, first)] = [epoch for epoch in log.epochs if epoch[0] == 7]
+    assert first == (5 if lost == "in the middle" else 12), "the number that was lost"
+    assert {record.leader_epoch for record in records_of(log) if record.first > first} <= {7}
+    append(log, b"after", epoch=7)
+    # The follower has what was lost, and everything behind it: it goes on with what its leader goes on with.
+    standing = Standing(7, False, Condition.GOOD, False, follower.last, follower.epochs)
+    verdict = judge(Order(log.last + 1, 7, 7, 1), standing)
+    point, _ = last_common(log.epochs, log.last, verdict.agreed_at, verdict.agreed_epoch)
+    assert point < first
+    assert not judge(Order(point + 1, 7, epoch_at(log.epochs, point), 1), standing).error
+    push(log, follower, start=point + 1, keep=kept_through(12, 7, follower.epochs))
+    assert read_all(follower) == read_all(log)
+    assert follower.epochs == log.epochs

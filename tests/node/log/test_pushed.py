@@ -221,6 +221,22 @@ def test_both_compact_by_themselves_and_still_take_what_is_pushed_again() -> Non
     assert theirs.kill().last == leader.last
 
 
+@pytest.mark.parametrize("segment_bytes", [60, 150, 1000])
+def test_readers_count_the_same_numbers_over_holes_whatever_the_segments(segment_bytes: int) -> None:
+    settings = LogSettings(segment_bytes=60, compact=True, min_cleanable_ratio=0.0, replication_factor=3)
+    ours, theirs = pair(settings, LogSettings(segment_bytes=segment_bytes, replication_factor=3))
+    leader, follower = ours.log(), theirs.log()
+    for number in range(20):
+        append(leader, b"a%d" % number, b"b%d" % number, keys=[b"k%d" % (number % 3), b"m%d" % (number % 7)])
+    leader.flush()
+    leader.maintain(10_000, leader.last)
+    append(leader, b"c")
+    assert len(read_all(leader)) < 20, "most of it was compacted away"
+    push(leader, follower)
+    assert read_all(follower) == read_all(leader)
+    assert_copies(leader, follower)
+
+
 def test_the_power_may_go_at_every_change() -> None:
     ours, _ = pair()
     leader = filled(ours.log(), 8)
