@@ -325,9 +325,7 @@ class Broker(WaitList):
         broker_id = self.link.view.broker_id
         for placed in view.partitions:
             if broker_id not in placed.replicas:
-                if placed.partition in topic.partitions:  # it was moved away
-                    role = Role.NONE if placed.leader == NO_LEADER else Role.FOLLOWER
-                    topic.partitions[placed.partition].follow(role, placed.leader_epoch)
+                self._let_go(topic, placed)
                 continue
             partition = topic.partitions.get(placed.partition)
             if partition is None:
@@ -341,6 +339,22 @@ class Broker(WaitList):
             self.roles.assign(partition, view, placed, flush_disk=flush_disk)
             if flush_disk and partition.role is Role.LEADER:
                 self.flusher.request(partition.log, partition.log.written)  # what was written before
+
+    def _let_go(self, topic: Topic, placed: PartitionView) -> None:
+        """Others hold this partition: what of it is here, or was found on the disk, goes."""
+        number = placed.partition
+        partition = topic.partitions.get(number)
+        if partition is not None:  # who waits is told where to go on
+            role = Role.NONE if placed.leader == NO_LEADER else Role.FOLLOWER
+            partition.follow(role, placed.leader_epoch)
+        topic_id = topic.view.topic_id
+        if not self.roles.registered or (topic_id, number) not in self.data_folder.logs:
+            return
+        if partition is not None:
+            partition.remove()
+            del topic.partitions[number], self._by_log[partition.log]
+        logger.info("%s/%d was moved away: its data is deleted", topic.name, number)
+        self.data_folder.delete_partition(topic_id, number)
 
     def _open(self, topic: Topic, number: int, settings: LogSettings) -> Partition | None:
         try:

@@ -174,6 +174,7 @@ class BrokerCell:
                 listener()
         for topic in self.topics.values():
             node.controller.view._by_id[topic.topic_id] = node.controller.view._by_name[topic.name] = topic
+        node.data_folder.open_found()  # as a broker of a cluster does before it registers
         node.broker.open()
         return node
 

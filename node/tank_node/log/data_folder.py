@@ -205,16 +205,24 @@ class DataFolder:
 
     def delete_topic(self, topic_id: int) -> None:
         """Deletes all of a topic's data. Only for topics that the cluster says are gone."""
-        for key in [key for key in self.logs if key[0] == topic_id]:
-            self.logs.pop(key).abandon()
-        for key in [key for key in self._checkpoint.entries if key[0] == topic_id]:
-            del self._checkpoint.entries[key]
+        keys = {key for key in (*self.logs, *self._checkpoint.entries) if key[0] == topic_id}
+        self._delete(keys, os.path.join(self.path, "topics", str(topic_id)), str(topic_id))
+
+    def delete_partition(self, topic_id: int, partition: int) -> None:
+        """Deletes the data of one replica. Only for one that the cluster says was moved away."""
+        key = (topic_id, partition)
+        self._delete({key}, self.folder_of(*key), f"{topic_id}-{partition}")
+
+    def _delete(self, keys: Collection[tuple[int, int]], path: str, name: str) -> None:
+        for key in keys:
+            if (log := self.logs.pop(key, None)) is not None:
+                log.abandon()
+            self._checkpoint.entries.pop(key, None)
         self._checkpoint_changed = True
-        path = os.path.join(self.path, "topics", str(topic_id))
-        gone = os.path.join(self.path, "topics", f".deleted-{topic_id}")
+        gone = os.path.join(self.path, "topics", f".deleted-{name}")
         try:
             if self.disk.exists(path):
-                self.disk.rename(path, gone)  # at once: half a topic must never be found under its id
+                self.disk.rename(path, gone)  # at once: half of it must never be found under its name
                 self.disk.remove_tree(gone)
         except OSError as error:
             logger.error("cannot delete %s: %s", gone, error.strerror)

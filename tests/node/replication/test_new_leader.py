@@ -291,3 +291,39 @@ def test_a_damaged_replica_leads_only_when_a_lossy_election_chose_it(cell: Broke
     assert node.controller.failed == [(10, 0)]
     cell.change(leader=2, leader_epoch=3, lossy_epoch=3, in_sync=(2,))
     assert node.partition().role is Role.LEADER
+
+
+def test_a_replica_that_was_moved_away_tells_who_waits_and_goes_with_its_data(cell: BrokerCell) -> None:
+    cell.create()
+    cell.run(200)
+    told = Told()
+    append(cell.nodes[1], b"x", told, 0)
+    cell.run(300)
+    client = cell.nodes[1].client()
+    fetch(client, 2, wait_ms=60_000)
+    append(cell.nodes[1], b"y", told, 1)
+    folder = cell.nodes[1].log().folder
+    cell.change(leader=2, replicas=(2, 3), in_sync=(2, 3))
+    assert errors(told) == [ErrorCode.NONE, ErrorCode.NOT_ACKNOWLEDGED_IN_TIME]
+    assert [flag for flag, _, _ in fetched(client)] == [ConsumeFlag.OTHER_LEADER]
+    assert not Path(folder).exists()
+    fetch(client, 1)
+    assert [flag for flag, _, _ in fetched(client)] == [ConsumeFlag.OTHER_LEADER]
+    # And comes back empty, to be filled by the leader of then.
+    cell.change(replicas=(2, 3, 1), adding=(1,))
+    cell.run(2000)
+    assert members(cell) == (1, 2, 3)
+    assert_copies(cell.nodes[2].log(), cell.nodes[1].log())
+
+
+def test_what_was_moved_away_while_its_broker_was_away_goes_when_it_comes_back(cell: BrokerCell) -> None:
+    cell.create()
+    cell.run(200)
+    append(cell.nodes[1], b"x", Told(), 0)
+    cell.run(300)
+    folder = Path(cell.nodes[3].log().folder)
+    cell.stop(3)
+    cell.change(replicas=(1, 2), in_sync=(1, 2))
+    node = cell.start(3)
+    assert not folder.exists()
+    assert not node.broker.topics["a"].partitions
