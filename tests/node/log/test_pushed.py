@@ -227,7 +227,7 @@ def test_readers_count_the_same_numbers_over_holes_whatever_the_segments(segment
     ours, theirs = pair(settings, LogSettings(segment_bytes=segment_bytes, replication_factor=3))
     leader, follower = ours.log(), theirs.log()
     for number in range(20):
-        append(leader, b"a%d" % number, b"b%d" % number, keys=[b"k%d" % (number % 3), b"m%d" % (number % 7)])
+        append(leader, b"a%d" % number, b"b%d" % number, keys=[b"m%d" % (number % 7), b"k%d" % (number % 3)])
     leader.flush()
     leader.maintain(10_000, leader.last)
     append(leader, b"c")
