@@ -180,6 +180,9 @@ class PushLine:
                     again.append(place)
         for place in again:
             self.news[place] = None
+        # A frame has its stretches topic by topic, and they are answered in its order.
+        topics = frame.topics
+        parts.sort(key=lambda part: topics[part[0].source.topic_name])
         return self._finish(frame, now_ms, parts) if parts else []
 
     def _add(self, frame: PushFrame, place: Place, now_ms: int) -> bool:

@@ -38,6 +38,11 @@ class PushFrame:
         self.size = _HEAD_BYTES + 4
         """Of the payload, in bytes."""
 
+    @property
+    def topics(self) -> dict[bytes, int]:
+        """The places of the topics in the frame, by name."""
+        return {name: place for place, name in enumerate(self._topics)}
+
     def has_room(self, topic_name: bytes) -> bool:
         """Whether one more partition of this topic can be named."""
         count = self._counts.get(topic_name)

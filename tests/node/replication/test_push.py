@@ -94,14 +94,27 @@ def test_partitions_share_a_frame_and_one_without_news_is_not_named() -> None:
     assert [entry.partition for entry, _ in entries(frame)] == [3, 7]
 
 
+def test_partitions_of_topics_that_take_turns_are_answered_in_the_frames_order() -> None:
+    line = line_to(1)
+    leaders = [_Named(number, topic=b"t%d" % (number % 2)) for number in range(6)]
+    for leader in leaders:
+        leader.connect(line)
+    frame = line.next_frame(0)
+    assert [entry.partition for entry, _ in entries(frame)] == [0, 2, 4, 1, 3, 5]
+    line.answered(_taken(frame), 0)
+    assert not line.unanswered
+
+
 class _Named(ModelLeader):
     """One of many partitions."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, topic: bytes = b"t") -> None:
         super().__init__([1], 2, (1,))
         self._number = number
+        self._topic = topic
 
     number = property(lambda self: self._number)
+    topic_name = property(lambda self: self._topic)
 
 
 def _taken(frame: list[Part]) -> PushAnswer:
