@@ -272,7 +272,7 @@ class ClusterStory:
                 if sorted(partition.in_sync) != sorted(partition.replicas):
                     return f"{where} has {partition.in_sync} of {partition.replicas} in sync"
                 found = [self.brokers[broker_id].replica(key) for broker_id in partition.replicas]
-                if problem := differences(found):
+                if problem := differences(found, partition.lossy_epoch):
                     return f"{where}: {problem}"
         for client in self.clients:
             if isinstance(client, Consumer) and client.next <= self.books.of(client.target.key).end:

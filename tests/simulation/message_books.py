@@ -99,8 +99,8 @@ class MessageBooks:
         log = partition.log
         key = log.topic_id, log.partition
         books = self.of(key)
-        if books.lossy:
-            return
+        if books.lossy or (log.is_impaired and role is not Role.LEADER):
+            return  # it serves nobody, and counts for nothing, until it is filled anew
         if role is Role.LEADER and (seen.role is not Role.LEADER or seen.leader_epoch != epoch):
             self._check_leader(who, process, key, books, partition)
         must(mark >= seen.mark, "the mark of %s at %s goes back from %s to %s", key, who, seen.mark, mark)

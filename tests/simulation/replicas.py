@@ -6,8 +6,11 @@ from tank_node.partition import Partition
 from tests.simulation.message_books import stored
 
 
-def differences(replicas: Sequence[Partition | None]) -> str:
-    """What is not the same; empty when nothing is."""
+def differences(replicas: Sequence[Partition | None], from_epoch: int) -> str:
+    """What is not the same; empty when nothing is.
+
+    from_epoch: of the last lossy election: nothing is promised of what was before.
+    """
     found = [replica for replica in replicas if replica is not None]
     if len(found) < len(replicas):
         return "a replica is not open"
@@ -19,7 +22,11 @@ def differences(replicas: Sequence[Partition | None]) -> str:
         if other.high_water_mark != other.log.written:
             return f"marks {[replica.high_water_mark for replica in found]} of {first.log.written}"
     contents = [
-        [(record._replace(position=0), data) for record, data in stored(replica.log, start - 1, 2**63)]
+        [
+            (record._replace(position=0), data)
+            for record, data in stored(replica.log, start - 1, 2**63)
+            if record.leader_epoch >= from_epoch
+        ]
         for replica in found
     ]
     return "" if all(content == contents[0] for content in contents) else "different batches"
