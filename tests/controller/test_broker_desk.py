@@ -170,6 +170,7 @@ def test_a_broker_that_comes_back_gets_what_it_lacks_and_the_far_behind_everythi
     again = office.stream(1, view_index=seen)
     office.until(lambda: again.line.all("registered"))
     assert not any(m.view.whole for m in again.line.all("view"))
+    assert all(m.view.delta.index > seen for m in again.line.all("view")), "nothing that it has"
     assert [t.name for m in again.line.all("view") for t in m.view.delta.topics] == ["t"]
     for number in range(4):
         again.propose(create(f"u{number}"), number)

@@ -11,6 +11,7 @@ from tank_controller.cluster_state import ClusterState
 from tank_controller.files import AppendFile, OsFiles
 from tank_controller.raft.core import Raft
 from tank_controller.raft_replay import RaftStorageError
+from tank_controller.raft_storage import RaftStorage
 from tank_controller.standalone import Standalone, open_alone
 
 CLUSTER = "6f1c3f0e-golden-cluster"
@@ -100,6 +101,21 @@ def test_killed_between_any_two_changes_nothing_is_lost(tmp_path: Path) -> None:
         assert (data / "metadata-before-raft").exists()
         stored = found.stored
         Raft(found.own, CLUSTER, stored.hard, stored.snapshot, stored.entries, int, base=stored.base)
+
+
+def test_a_snapshot_without_a_segment_is_of_a_beginning_that_a_crash_interrupted(tmp_path: Path) -> None:
+    data = old_folder(tmp_path)
+    counted = KilledFiles(0)
+    opened(old_folder(tmp_path / "whole"), files=counted)
+    for at in range(1, counted.changes + 1):
+        shutil.rmtree(data / "controller", ignore_errors=True)
+        with pytest.raises(Killed):
+            opened(data, files=KilledFiles(at))
+        if list((data / "controller").glob("*.snapshot")):
+            break
+    assert not list((data / "controller").glob("*.raft"))
+    assert RaftStorage(data / "controller").open() is None
+    assert not list((data / "controller").glob("*.snapshot"))
 
 
 def test_a_journal_without_entries_becomes_a_new_log(tmp_path: Path) -> None:

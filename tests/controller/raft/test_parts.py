@@ -304,3 +304,21 @@ def test_a_learner_that_remembers_a_silent_leader_gives_its_vote_after_a_while()
         raft.tick()
     raft.step(message(VoteRequest(1, 1), term=3, sender=THREE))
     assert raft.vote == THREE, "it may have been promoted without knowing it"
+
+
+def test_what_waits_for_a_disk_that_stalls_is_bounded_and_the_newest_is_kept() -> None:
+    log = [Entry(1, 1, EntryKind.CONFIGURATION, TRIO.encode())]
+    raft = Raft(ONE, "c", HardState(2, None, 1), None, log, lambda below: 0, Settings(outbox_messages=4))
+    for index in range(2, 12):
+        raft.step(message(Append(index - 1, 1 if index == 2 else 2, (entry(index, 2),), 1)))
+    sent = [sent.body for sent in raft.ready().late]
+    assert [answer.index for answer in sent if isinstance(answer, AppendAnswer)] == [8, 9, 10, 11]
+
+
+def test_the_only_voter_campaigns_at_once_and_nobody_else_does() -> None:
+    alone, trio = Configuration((ONE,)), TRIO
+    for configuration, role in ((alone, Role.LEADER), (trio, Role.FOLLOWER)):
+        log = [Entry(1, 1, EntryKind.CONFIGURATION, configuration.encode())]
+        raft = Raft(ONE, "c", HardState(1, None, 1), None, log, lambda below: 0)
+        raft.campaign_alone()
+        assert raft.role is role
