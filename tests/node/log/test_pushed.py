@@ -223,7 +223,7 @@ def test_both_compact_by_themselves_and_still_take_what_is_pushed_again() -> Non
 
 @pytest.mark.parametrize("segment_bytes", [60, 150, 1000])
 def test_readers_count_the_same_numbers_over_holes_whatever_the_segments(segment_bytes: int) -> None:
-    settings = LogSettings(segment_bytes=60, compact=True, min_cleanable_ratio=0.0, replication_factor=3)
+    settings = LogSettings(segment_bytes=30, compact=True, min_cleanable_ratio=0.0, replication_factor=3)
     ours, theirs = pair(settings, LogSettings(segment_bytes=segment_bytes, replication_factor=3))
     leader, follower = ours.log(), theirs.log()
     for number in range(20):
