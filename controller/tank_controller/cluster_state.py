@@ -5,7 +5,6 @@ however it was reached (replayed, or loaded from an older snapshot and the rest 
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tank_controller import state_messages
@@ -192,25 +191,14 @@ class ClusterState:
 
     def delta(self) -> pb.Delta:
         """All that brokers need to know, for one that knows nothing yet."""
-        delta = pb.Delta()
-        for part in self.delta_parts(0):
-            delta.MergeFrom(part)
-        return delta
-
-    def delta_parts(self, max_partitions: int) -> Iterator[pb.Delta]:
-        """The same in parts, so that none has many more partitions than this (0: in one): the parts are one
-        delta when the last has come. A topic is never in two."""
-        part, count = pb.Delta(index=self.index), 0
-        part.brokers.extend(state_messages.broker_message(broker) for broker in self.brokers.values())
-        for producer in self.producers.values():
-            part.ended_producers.extend(producer.ended)
+        delta = pb.Delta(
+            index=self.index,
+            brokers=[state_messages.broker_message(broker) for broker in self.brokers.values()],
+            ended_producers=[number for producer in self.producers.values() for number in producer.ended],
+        )
         for topic in self.topics.values():
-            if max_partitions and count and count + len(topic.partitions) > max_partitions:
-                yield part
-                part, count = pb.Delta(index=self.index), 0
-            part.topics.append(state_messages.topic_message(topic))
-            count += len(topic.partitions)
-        yield part
+            state_messages.fill_topic(delta.topics.add(), topic)
+        return delta
 
     @staticmethod
     def load(data: bytes) -> "ClusterState":

@@ -52,7 +52,9 @@ def _parts(stored: Stored) -> Iterator[pb.Snapshot]:
         brokers=[broker_message(stored.brokers[broker_id]) for broker_id in sorted(stored.brokers)],
     )
     for topic_id in sorted(stored.topics):
-        yield pb.Snapshot(topics=[topic_message(stored.topics[topic_id])])
+        part = pb.Snapshot()
+        fill_topic(part.topics.add(), stored.topics[topic_id])
+        yield part
     yield pb.Snapshot(producers=[_producer_message(*item) for item in stored.producers.items()])
     for name, topics in stored.groups.items():
         yield pb.Snapshot(groups=[pb.Group(name=name, positions=positions(topics))])
@@ -127,19 +129,24 @@ def broker_message(broker: BrokerState) -> pb.Broker:
 
 def topic_message(topic: TopicState) -> pb.Topic:
     """A topic as snapshots and deltas hold it."""
-    message = pb.Topic(
-        topic_id=topic.topic_id,
-        name=topic.name,
-        replication_factor=topic.replication_factor,
-        settings=[pb.Setting(key=key, value=value) for key, value in topic.settings.items()],
-    )
-    for number, partition in enumerate(topic.partitions):
-        add_partition(message, number, partition)
+    message = pb.Topic()
+    fill_topic(message, topic)
     return message
 
 
+def fill_topic(message: pb.Topic, topic: TopicState) -> None:
+    """The same in place: a message given to another is copied."""
+    message.topic_id = topic.topic_id
+    message.name = topic.name
+    message.replication_factor = topic.replication_factor
+    for key, value in topic.settings.items():
+        message.settings.add(key=key, value=value)
+    for number, partition in enumerate(topic.partitions):
+        add_partition(message, number, partition)
+
+
 def add_partition(holder: pb.Topic | pb.ChangedPartitions, number: int, partition: PartitionState) -> None:
-    """Adds a partition as snapshots and deltas hold it. In place: a message given to another is copied."""
+    """Adds a partition as snapshots and deltas hold it."""
     message = holder.partitions.add(
         partition=number,
         replicas=partition.replicas,

@@ -112,6 +112,38 @@ def test_a_snapshot_of_a_newer_format_is_refused() -> None:
         ClusterState.load(pb.Snapshot(format=3).SerializeToString())
 
 
+def test_a_snapshot_of_before_replication_is_read_and_nothing_in_it_is_fenced() -> None:
+    old = pb.Snapshot(
+        format=1,
+        index=9,
+        brokers=[pb.Broker(broker_id=1, epoch=1), pb.Broker(broker_id=2, epoch=2)],
+        topics=[
+            pb.Topic(
+                topic_id=3,
+                name="t",
+                replication_factor=2,
+                partitions=[
+                    pb.Partition(replicas=[2, 1], in_sync=[1, 2], leader=2, leader_epoch=4, partition_epoch=5)
+                ],
+            )
+        ],
+    )
+    state = ClusterState.load(old.SerializeToString())
+    assert state.topics[3].partitions[0].in_sync == (2, 1), "in the order of replicas, as since then"
+    assert state.topics[3].partitions[0].leader_epoch == 4
+    assert not any(broker.fenced for broker in state.brokers.values())
+    assert (state.feature_level, state.peer_key) == (0, b"")
+    assert ClusterState.load(state.snapshot()) == state
+
+
+@pytest.mark.parametrize("settings", [{"colour": "red"}, {"flush": "never"}])
+def test_a_snapshot_that_holds_what_can_not_be_is_refused(settings: dict[str, str]) -> None:
+    pairs = [pb.Setting(key=key, value=value) for key, value in settings.items()]
+    topic = pb.Topic(topic_id=3, name="t", replication_factor=1, settings=pairs)
+    with pytest.raises(SnapshotError, match="backup"):
+        ClusterState.load(pb.Snapshot(format=2, index=9, topics=[topic]).SerializeToString())
+
+
 def test_a_snapshot_holds_everything() -> None:
     state = applied(
         register(), create("t", 2, flush="disk"), init_producer("p", 3, 9), commit("g", (2, 1, 7))
