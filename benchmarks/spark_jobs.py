@@ -276,8 +276,10 @@ def fill(bench: Bench, json_rows: int) -> Iterator[str]:
             put("json", number, [JSON_VALUE % (row, row % 200) for row in objects], None)
 
 
-def keep_batches(bench: Bench, value_bytes: int) -> None:
-    """What the tank source gives to Spark, batch by batch, into files; the values also as Parquet."""
+def keep_batches(bench: Bench, value_bytes: int, written: int) -> None:
+    """What the tank source gives to Spark, batch by batch, into files; and of the values so many as are
+    written, as Parquet for the sinks.
+    """
     from pyspark.sql.types import StructType
 
     servers = next(iter(bench.servers.values()))
@@ -291,5 +293,5 @@ def keep_batches(bench: Bench, value_bytes: int) -> None:
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, first.schema) as writer:
             for batch in (first, *more):
                 writer.write_batch(batch)
-        values = pa.Table.from_batches([first, *more]).select(["value"])
+        values = pa.Table.from_batches([first, *more]).select(["value"]).slice(0, written // PARTITIONS)
         pq.write_table(values, bench.values(value_bytes) / f"{number}.parquet", compression="snappy")
