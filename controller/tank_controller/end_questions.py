@@ -89,6 +89,7 @@ class EndQuestions:
                 epoch_at_end=0 if end is None else end.epoch_at_end,
                 end=0 if end is None else end.end,
                 unusable=end is None,
+                damaged=end is not None and end.damaged,
             )
 
     def _silent(self, state: ClusterState, partition: PartitionState, case: _Case) -> list[int]:

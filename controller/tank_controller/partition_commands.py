@@ -175,9 +175,15 @@ def elect_lossy(state: ClusterState, command: pb.Command, outcome: Outcome) -> N
     key = key_of(lossy.topic_id, lossy.partition)
     _, partition = state.find(key)
 
-    def rank(end: pb.ReplicaEnd) -> tuple[int, int, bool, int]:
+    def rank(end: pb.ReplicaEnd) -> tuple[int, int, bool, bool, int]:
         preference = -partition.replicas.index(end.broker_id)
-        return end.epoch_at_end, end.end, end.broker_id in partition.eligible, preference
+        return (
+            end.epoch_at_end,
+            end.end,
+            not end.damaged,
+            end.broker_id in partition.eligible,
+            preference,
+        )
 
     best = max((end for end in _valid_ends(state, partition, lossy) if not end.unusable), key=rank)
     elections = Elections(state)

@@ -295,7 +295,7 @@ class Broker(WaitList):
             if partition is not None and partition.log.state in (LogState.ACTIVE, LogState.DAMAGED):
                 log = partition.log
                 epoch = epoch_at(log.epochs, log.written)
-                found.append(ReplicaEnd(topic_id, number, epoch, log.written))
+                found.append(ReplicaEnd(topic_id, number, epoch, log.written, log.is_impaired))
         return found
 
     def _on_failure(self, partition: Partition, error: StorageError) -> None:
@@ -309,21 +309,24 @@ class Broker(WaitList):
             if topic is not None and topic.view.topic_id == change.topic.topic_id:
                 self._drop(topic)
         else:
-            self._take_in(change.topic)
+            self._take_in(change.topic, change.partitions)
 
-    def _take_in(self, view: TopicView) -> None:
-        """Opens what a topic has here and isn't open, and applies its settings to the rest."""
+    def _take_in(self, view: TopicView, changed: tuple[int, ...] = ()) -> None:
+        """Opens what a topic has here and isn't open, and applies its settings to the rest. changed: the
+        partitions that are new or different; none are named: look at all."""
         topic = self.topics.get(view.name)
         if topic is not None and topic.view.topic_id != view.topic_id:
             self._drop(topic)
             topic = None
         if topic is None:
             topic = self.topics[view.name] = Topic(view)
+        if topic.view.settings_text != view.settings_text:
+            changed = ()
         topic.view = view
         settings = LogSettings.from_topic(view.settings, view.replication_factor)
         flush_disk = (view.settings.flush or self.default_flush) is FlushPolicy.DISK
         broker_id = self.link.view.broker_id
-        for placed in view.partitions:
+        for placed in [view.partitions[number] for number in changed] if changed else view.partitions:
             if broker_id not in placed.replicas:
                 self._let_go(topic, placed)
                 continue

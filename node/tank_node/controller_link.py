@@ -115,6 +115,8 @@ class ReplicaEnd:
     epoch_at_end: int = 0
     """Of the last batch; 0: the log is empty."""
     end: int = 0
+    damaged: bool = False
+    """Something is missing before that end."""
 
 
 @dataclass(slots=True)

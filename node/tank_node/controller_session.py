@@ -288,7 +288,13 @@ class ControllerSession(RequestingLink):
     def _on_ask(self, line: Line, asked: pb.AskEnds) -> None:
         ends = self._ends([(wanted.topic_id, wanted.partition) for wanted in asked.partitions])
         found = [
-            pb.LogEnd(topic_id=e.topic_id, partition=e.partition, epoch_at_end=e.epoch_at_end, end=e.end)
+            pb.LogEnd(
+                topic_id=e.topic_id,
+                partition=e.partition,
+                epoch_at_end=e.epoch_at_end,
+                end=e.end,
+                damaged=e.damaged,
+            )
             for e in ends
         ]
         line.send(pb.BrokerUp(log_ends=pb.LogEnds(ends=found)))

@@ -38,6 +38,18 @@ def test_the_controller_asks_everybody_where_the_logs_end_and_elects_the_greates
     assert cluster.partition(t).lossy_elections == 1
 
 
+def test_of_equal_ends_one_that_is_damaged_comes_last() -> None:
+    cluster = Cluster(1, 2, 3)
+    t = impaired(cluster)
+    governed = Governed(cluster, replicate=False)
+    governed.step()
+    holes = pb.LogEnd(topic_id=t, epoch_at_end=1, end=10, damaged=True)
+    governed.duties.ends(2, cluster.epoch(2), [holes], governed.now_ms)
+    governed.duties.ends(3, cluster.epoch(3), [end(t, 1, 10)], governed.now_ms)
+    governed.step()
+    assert cluster.partition(t).leader == 3
+
+
 def test_who_was_behind_is_waited_for_a_short_while_only() -> None:
     cluster = Cluster(1, 2, 3)
     t = impaired(cluster, third=True)

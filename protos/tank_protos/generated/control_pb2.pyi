@@ -170,18 +170,20 @@ class ElectLeader(_message.Message):
     def __init__(self, kind: _Optional[_Union[ElectLeader.Kind, str]] = ..., partitions: _Optional[_Iterable[_Union[PartitionRef, _Mapping]]] = ...) -> None: ...
 
 class ReplicaEnd(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "epoch_at_end", "end", "unusable")
+    __slots__ = ("broker_id", "broker_epoch", "epoch_at_end", "end", "unusable", "damaged")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     EPOCH_AT_END_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     UNUSABLE_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     epoch_at_end: int
     end: int
     unusable: bool
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., epoch_at_end: _Optional[int] = ..., end: _Optional[int] = ..., unusable: bool = ...) -> None: ...
+    damaged: bool
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., epoch_at_end: _Optional[int] = ..., end: _Optional[int] = ..., unusable: bool = ..., damaged: bool = ...) -> None: ...
 
 class ElectLossy(_message.Message):
     __slots__ = ("topic_id", "partition", "ends")
@@ -726,16 +728,18 @@ class GroupsQuery(_message.Message):
     def __init__(self) -> None: ...
 
 class LogEnd(_message.Message):
-    __slots__ = ("topic_id", "partition", "epoch_at_end", "end")
+    __slots__ = ("topic_id", "partition", "epoch_at_end", "end", "damaged")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_AT_END_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     partition: int
     epoch_at_end: int
     end: int
-    def __init__(self, topic_id: _Optional[int] = ..., partition: _Optional[int] = ..., epoch_at_end: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+    damaged: bool
+    def __init__(self, topic_id: _Optional[int] = ..., partition: _Optional[int] = ..., epoch_at_end: _Optional[int] = ..., end: _Optional[int] = ..., damaged: bool = ...) -> None: ...
 
 class LogEnds(_message.Message):
     __slots__ = ("ends",)
