@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from tank_controller.raft.quorum import Vote
-from tests.simulation import runner
-from tests.simulation.story import Kind, tell
+from tests.simulation import mutants, runner
+from tests.simulation.story import Kind, seeds, tell
 
 SEEDS = (0, 3, 6, 9)
 
@@ -20,15 +20,48 @@ def test_what_is_promised_holds_in_a_few_stories() -> None:
         assert not told.failure, f"{told.failure}; again: {runner.again(seed)}"
 
 
-def test_a_story_is_the_same_in_every_process_whatever_its_hashes() -> None:
-    told = []
-    for hash_seed in ("1", "2"):
-        command = [sys.executable, "-m", "tests.simulation", "--seed", "3", "--lines", "100000"]
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "TANK_KERNEL": "pure"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        told.append(done.stdout)
+def simulate(*words: str, hash_seed: str = "0") -> str:
+    """The simulator as people run it: on plain Python."""
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "TANK_KERNEL": "pure"}
+    command = [sys.executable, "-m", "tests.simulation", *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.integration
+def test_whole_clusters_keep_their_promises_in_a_few_stories() -> None:
+    told = simulate("--kind", "cluster", "--seeds", "4", "--processes", "1")
+    assert "every invariant held" in told
+    assert "messages committed" in told
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("seed", ["2", "3"])
+def test_a_story_is_the_same_in_every_process_whatever_its_hashes(seed: str) -> None:
+    told = [simulate("--seed", seed, "--lines", "100000", hash_seed=hashes) for hashes in ("1", "2")]
     assert told[0] == told[1]
     assert len(told[0].splitlines()) > 10
+
+
+def test_a_seed_says_what_its_story_is_about() -> None:
+    assert seeds(0, 3, Kind.CONTROLLERS) == [0, 3, 6]
+    assert seeds(0, 3, Kind.CLUSTER) == [1, 2, 4]
+    assert seeds(5, 2, Kind.ANY) == [5, 6]
+
+
+def test_all_mutations_still_fit_the_code() -> None:
+    assert mutants.problems() == []
+    names = [mutant.name for mutant in mutants.MUTANTS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.integration
+def test_a_broker_that_acknowledges_too_early_is_caught() -> None:
+    mutant = next(m for m in mutants.MUTANTS if m.name == "acknowledges before the high-water mark")
+    fate = mutants.try_one(mutant)
+    assert fate.seeds
+    assert "acknowledged before it is committed" in fate.seen
 
 
 def test_a_broken_promise_is_reported_with_what_led_there_and_how_to_see_it_again(
