@@ -181,6 +181,8 @@ class Replicator(Pushers):
             return True
         if identity.own_epoch != self._link.broker_epoch or not peer.leaderships:
             return True
+        if identity.purpose == CATCH_UP and session.is_open and not session.line.places:
+            return True  # all have caught up
         silence_ms = self._limits.peer_silence_ms
         if not session.is_open:
             return now_ms - peer.dialed_ms[identity.purpose] >= silence_ms

@@ -189,6 +189,8 @@ class PushLine:
         """Adds what a place has to say; False when that is nothing."""
         source = place.source
         piece = None
+        if place.sent < source.log_start - 1:  # retention took what comes next: it begins anew behind that
+            place.sent = source.log_start - 1
         if place.sent < source.log_end:
             try:
                 piece = source.read(place.sent + 1, max(min(STRETCH_BYTES, FRAME_BYTES - frame.size), 1))

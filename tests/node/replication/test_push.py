@@ -346,3 +346,14 @@ def test_a_place_that_waits_to_leave_sends_nothing_more() -> None:
         parts = [PushedPartition(TOPIC_ID, 0, 0, last, last, last, 2) for _, _, last in sent.parts]
         line.answered(PushAnswer(sent.request_id, 0, parts), 0)
     assert place in line.far_behind
+
+
+def test_one_that_retention_has_overtaken_begins_where_the_log_does() -> None:
+    leader, line, _ = connected()
+    for _ in range(9):
+        leader.append()
+    line.news.clear()
+    leader.drop_before(9)
+    leader.append()
+    ((entry, content),) = entries(line.next_frame(0))
+    assert (entry.base_seq_num, content.log_start) == (9, 9)
