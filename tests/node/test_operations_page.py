@@ -59,7 +59,7 @@ def test_alerts_are_about_metrics_that_there_are(tmp_path: Path) -> None:
         "has been in use",
         "files are missing or damaged",
         "make room",
-        "the disk failed under",
+        "check the disk, then start the controller again",
         "groups in use",
     ],
 )
