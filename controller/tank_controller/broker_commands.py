@@ -277,7 +277,7 @@ def _others_at(state: ClusterState, register: pb.RegisterBroker) -> list[BrokerS
     addresses = {(endpoint.host, endpoint.port) for endpoint in register.endpoints}
     return [
         broker
-        for broker in state.brokers.values()
+        for _, broker in sorted(state.brokers.items())
         if broker.broker_id != register.broker_id
         and any((host, port) in addresses for _, host, port in broker.endpoints)
     ]

@@ -134,7 +134,7 @@ class ClusterView:
         changes += [self._put(_topic(topic)) for topic in delta.topics]
         for changed in delta.changed:
             if (topic_view := self._by_id.get(changed.topic_id)) is not None:
-                changes.append(self._put(_with_partitions(topic_view, changed.partitions)))
+                changes.append(self._change(topic_view, changed.partitions))
         self._ended_producers.update(delta.ended_producers)
         self._ended_producers.difference_update(delta.forgotten_producers)
         self.index = delta.index
@@ -170,6 +170,18 @@ class ClusterView:
             if partition.partition >= len(known) or partition != known[partition.partition]
         ]
         return TopicChange(ChangeKind.ALTERED, view, tuple(changed))
+
+    def _change(self, topic: TopicView, changed: Iterable[pb.Partition]) -> TopicChange:
+        """The topic with other partitions; those that did not change are shared, and not looked at."""
+        partitions = list(topic.partitions)
+        numbers = []
+        for partition in changed:
+            if partition.partition < len(partitions):
+                partitions[partition.partition] = _partition(partition)
+                numbers.append(partition.partition)
+        view = replace(topic, partitions=partitions)
+        self._by_id[view.topic_id] = self._by_name[view.name] = view
+        return TopicChange(ChangeKind.ALTERED, view, tuple(numbers))
 
     def _delete(self, topic_id: int) -> list[TopicChange]:
         old = self._by_id.pop(topic_id, None)
@@ -223,15 +235,6 @@ def _partition(partition: pb.Partition) -> PartitionView:
         lossy_elections=partition.lossy_elections,
         lossy_epoch=partition.lossy_epoch,
     )
-
-
-def _with_partitions(topic: TopicView, changed: Iterable[pb.Partition]) -> TopicView:
-    """The topic with other partitions; what did not change is shared."""
-    partitions = list(topic.partitions)
-    for partition in changed:
-        if partition.partition < len(partitions):
-            partitions[partition.partition] = _partition(partition)
-    return replace(topic, partitions=partitions)
 
 
 def _settings(pairs: dict[str, str]) -> TopicSettings:
