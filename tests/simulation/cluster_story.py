@@ -275,6 +275,7 @@ class ClusterStory:
                 if problem := differences(found, partition.lossy_epoch):
                     return f"{where}: {problem}"
         for client in self.clients:
-            if isinstance(client, Consumer) and client.next <= self.books.of(client.target.key).end:
+            books = self.books.of(client.target.key)
+            if isinstance(client, Consumer) and client.next <= books.end and not books.lossy:
                 return f"{client.name} has not read everything"
         return ""
