@@ -1,0 +1,206 @@
+"""The connections between leader and followers: who is at the other end, catching up beside live pushes,
+silence, and real sockets."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tank_node.cluster_view import BrokerView
+from tank_node.limits import Limits
+from tank_node.outgoing import ServerDialer
+from tank_node.replicator import Replicator
+from tank_node.server import TankServer
+from tank_node.sessions.push import PushSession
+from tank_node.sessions.session import Session
+from tests.node.replication.test_leading import append, errors, members
+from tests.support.broker_cell import BrokerCell, PipeEnd, Told
+from tests.support.replicas import assert_copies
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Iterator[BrokerCell]:
+    cell = BrokerCell(tmp_path, 3, Limits(catch_up_from_bytes=MIB))
+    yield cell
+    cell.close()
+
+
+def purposes(cell: BrokerCell, leader: int, follower: int) -> list[int]:
+    """What the open connections between these two are for."""
+    return [
+        near.session.identity.purpose
+        for one, other, near, _ in cell.pipes
+        if (one, other) == (leader, follower)
+        and isinstance(near.session, PushSession)
+        and near.session.is_open
+    ]
+
+
+def fill(cell: BrokerCell, mib: int) -> None:
+    told = Told()
+    for token in range(mib):
+        append(cell.nodes[1], random.Random(token).randbytes(MIB - 100), told, token)
+        cell.run(100)
+    cell.run(300)
+    assert set(errors(told)) == {0}
+
+
+def test_one_connection_for_all_partitions_of_a_follower(cell: BrokerCell) -> None:
+    cell.create(partitions=3)
+    cell.create("b", partitions=2)
+    cell.run(300)
+    assert len(cell.pipes) == 2
+    assert purposes(cell, 1, 2) == purposes(cell, 1, 3) == [0]
+
+
+def test_a_replica_far_behind_catches_up_on_a_connection_of_its_own(cell: BrokerCell) -> None:
+    cell.create(flush="replicated")
+    cell.create("live", flush="replicated")
+    cell.change(in_sync=(1, 2))
+    cell.judge = lambda node: None
+    cell.disconnect(1, 3)
+    cell.run(200)
+    fill(cell, 4)
+    live = cell.nodes[1].broker.topics["live"].partitions[0]
+    cell.connect(1, 3)
+    seen: set[tuple[int, ...]] = set()
+    for _ in range(80):
+        cell.run(50)
+        seen.add(tuple(purposes(cell, 1, 3)))
+        if cell.nodes[3].log().last == 4:
+            break
+    assert (0, 1) in seen
+    cell.judge = cell.accept
+    cell.run(1000)
+    assert members(cell) == (1, 2, 3)
+    assert_copies(cell.nodes[1].log(), cell.nodes[3].log())
+    assert live.leadership is not None
+    assert purposes(cell, 1, 3) == [0], "all have caught up"
+
+
+def test_a_member_is_not_sent_to_catch_up(cell: BrokerCell) -> None:
+    cell.create(flush="replicated")
+    cell.run(200)
+    fill(cell, 3)
+    cell.disconnect(1, 2)
+    cell.stop(2)
+    cell.start(2)
+    cell.connect(1, 2)
+    for _ in range(20):
+        cell.run(50)
+        assert purposes(cell, 1, 2) in ([], [0])
+
+
+def test_nothing_is_pushed_to_another_process_than_the_one_that_was_meant(cell: BrokerCell) -> None:
+    cell.nodes[1].controller.view.brokers[2].epoch += 7
+    cell.create(flush="replicated")
+    append(cell.nodes[1], b"x", Told(), 0)
+    cell.run(1000)
+    assert not purposes(cell, 1, 2)
+    assert cell.nodes[2].log().last == 0
+    assert cell.nodes[1].refused
+    cell.nodes[1].controller.view.brokers[2].epoch -= 7
+    cell.run(3000)
+    assert purposes(cell, 1, 2) == [0]
+
+
+@pytest.mark.parametrize("what", ["key", "cluster"])
+def test_nothing_is_pushed_outside_of_the_cluster(cell: BrokerCell, what: str) -> None:
+    if what == "key":
+        cell.nodes[2].controller.peer_key = b"another cluster!"
+    else:
+        cell.nodes[2].controller.view.cluster_id = "another"
+    cell.create(flush="replicated")
+    cell.run(1000)
+    assert not purposes(cell, 1, 2)
+    assert cell.nodes[2].refused
+
+
+def test_a_follower_that_says_nothing_is_dialed_again(
+    cell: BrokerCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell.create(flush="replicated")
+    cell.run(300)
+    silent = next(pipe for pipe in cell.pipes if pipe[1] == 2)
+    receive = PipeEnd.receive
+    monkeypatch.setattr(PipeEnd, "receive", lambda end: None if end in silent[2:] else receive(end))
+    cell.run(7200)
+    assert silent[2].closed
+    cell.run(500)
+    assert purposes(cell, 1, 2) == [0]
+
+
+def test_pauses_between_attempts_grow_and_end_when_a_broker_registers(
+    cell: BrokerCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell.create(flush="replicated")
+    cell.run(200)
+    cell.cut |= {(1, 2)}
+    cell.stop(2)
+    attempts = []
+    replicator = cell.nodes[1].broker.roles.pushers
+    assert isinstance(replicator, Replicator)
+    dial = replicator._dialer.dial
+
+    def noted(host: str, port: int, session: Session) -> None:
+        if port == 2:
+            attempts.append(cell.clock.monotonic_ms())
+        dial(host, port, session)
+
+    monkeypatch.setattr(replicator._dialer, "dial", noted)
+    cell.run(10_000)
+    pauses = [after - before for before, after in pairwise(attempts)]
+    assert pauses[-1] <= 2050
+    assert len(attempts) < 15
+    assert sorted(pauses) == pauses
+    cell.cut.clear()
+    cell.start(2)
+    cell.run(200)
+    assert purposes(cell, 1, 2) == [0]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_over_real_sockets(tmp_path: Path, host: str) -> None:
+    asyncio.run(_over_real_sockets(tmp_path, host))
+
+
+async def _over_real_sockets(folder: Path, host: str) -> None:
+    loop = asyncio.get_running_loop()
+    cell = BrokerCell(folder, 2)
+    servers = {}
+    for broker_id, node in cell.nodes.items():
+        server = TankServer(node.broker, loop, ("127.0.0.1", 0), cell.limits, node.metrics)
+        node.broker.roles.pushers = Replicator(node.broker, ServerDialer(server))
+        _, port = await server.start()
+        servers[broker_id] = server
+        for other in cell.nodes.values():
+            epoch = node.controller.broker_epoch
+            other.controller.view.brokers[broker_id] = BrokerView(broker_id, epoch, host, port, "")
+    cell.create(flush="replicated")
+    told = Told()
+    append(
+        cell.nodes[1], random.Random(1).randbytes(500_000), told, 0
+    )  # larger than what is read into memory to be pushed
+    append(cell.nodes[1], b"y", told, 1)
+
+    async def beat() -> None:
+        while len(told.told) < 2 or cell.nodes[2].partition().high_water_mark < 2:
+            await asyncio.sleep(0.01)
+            cell.clock.pass_ms(50)
+
+    await asyncio.wait_for(beat(), 20)
+    assert errors(told) == [0, 0]
+    assert_copies(cell.nodes[1].log(), cell.nodes[2].log())
+    await servers[2].stop(0.1)
+    for _ in range(200):  # nobody is there any more: attempts fail, and are made again
+        await asyncio.sleep(0.01)
+        cell.clock.pass_ms(50)
+        if cell.nodes[1].metrics.connections == 0:
+            break
+    await servers[1].stop(0.1)
+    cell.close()
