@@ -6,9 +6,13 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from tank_protos.errors import WireError
 from tank_protos.index_record import CRC_AT, POSITION_AT, RECORD, RECORD_BYTES
+from tank_protos.kernel import twin
 from tank_protos.wire import Buffer
 
 _ZEROS = bytes(4)
+_MOST_NUMBER = 2**63 - 1
+"""Of a log; what is above cannot be counted on from."""
+_MOST_POSITION = 2**32 - 1
 
 
 class BadRecord(WireError):
@@ -17,6 +21,7 @@ class BadRecord(WireError):
     reason = "bad_record"
 
 
+@twin("record_run")
 def placed(
     records: Buffer,
     batches: Buffer,
@@ -34,10 +39,12 @@ def placed(
     BadRecord.
     """
     content, stored = memoryview(batches), bytearray(records)
+    if len(stored) % RECORD_BYTES or position + len(content) > _MOST_POSITION:
+        raise BadRecord(f"{len(stored)} bytes of records for {len(content)} bytes at {position}")
     at = end = 0
     for first, span, _, length, crc, _, _, _, _, epoch, _, format_, _, _ in RECORD.iter_unpack(records):
         start, end = end, end + length
-        if first <= last or not length or end > len(content):
+        if first <= last or first + span > _MOST_NUMBER or not length or end > len(content):
             raise BadRecord(f"the batch at {first} of {length} bytes cannot follow number {last}")
         if not lowest_epoch <= epoch <= highest_epoch or format_ != batch_format:
             raise BadRecord(

@@ -7,13 +7,16 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from tank_protos import bundle, bundle_arrow, bundle_cut, kernel, produce_run
+from fastcrc.crc32 import iscsi as crc32c
+
+from tank_protos import bundle, bundle_arrow, bundle_cut, kernel, produce_run, record_run
 from tank_protos.bundle_decode import Message, unpacked
 from tank_protos.errors import InvalidBundle, WireError
+from tank_protos.index_record import RECORD
 from tests.fuzz import mutate, random_bundles
 from tests.fuzz.random_bundles import exact
 
-TWINNED: Final = (bundle, bundle_arrow, bundle_cut, produce_run)
+TWINNED: Final = (bundle, bundle_arrow, bundle_cut, produce_run, record_run)
 """Importing them puts all pairs into `kernel.PAIRS`."""
 
 ELSEWHERE: Final = frozenset(("gathered_columns",))
@@ -157,6 +160,32 @@ def _found(run: Any, data: bytes, end: int, most: int, largest: int, room: int, 
     return answers, records, stored, rest, levels, run.batches
 
 
+def _placed(chance: Random) -> Call:
+    """Records with their batches, mostly good ones with something changed."""
+    records, batches, last = b"", b"", chance.choice((0, 7, 2**63 - 9))
+    for _ in range(chance.randrange(4)):
+        batch = chance.randbytes(chance.randrange(1, 40))
+        first, span = last + chance.choice((1, 1, 1, 3)), chance.choice((0, 2))
+        epoch = chance.choice((4, 4, 4, 5, 9))
+        fields = [first, span, 0, len(batch), 0, 5, 6, chance.choice((0, 8)), 1, epoch, 2, 0, 4, span + 1]
+        fields[4] = crc32c(RECORD.pack(*fields), crc32c(batch))
+        fields[2] = len(batches)
+        records, batches, last = records + RECORD.pack(*fields), batches + batch, first + span
+    if chance.random() < 0.6:
+        records = mutate.payload(chance, records, records)
+    if chance.random() < 0.3:
+        batches = mutate.payload(chance, batches, batches)
+    position = chance.choice((0, 100, 2**32 - 20))
+    numbers = (
+        position,
+        chance.choice((0, 0, 0, 7)),
+        chance.choice((0, 4)),
+        chance.choice((4, 5, 2**32 - 1)),
+        0,
+    )
+    return lambda placed: placed(exact(records), exact(batches), *numbers)
+
+
 DRIVERS: Final[dict[str, Callable[[Random], Call]]] = {
     "read_header": _read_header,
     "validate": _validate,
@@ -167,5 +196,6 @@ DRIVERS: Final[dict[str, Callable[[Random], Call]]] = {
     "tuples": _tuples,
     "fill": _fill,
     "ProduceRun": _produce_run,
+    "placed": _placed,
 }
 """By the name of a function: what makes a call of it."""

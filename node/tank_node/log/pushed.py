@@ -163,11 +163,12 @@ def _append(
             log.fail(str(error))
         raise
     log.size_bytes += size
-    before = log.last
-    for record in _each(records):
-        if not log.epochs or log.epochs[-1][0] != record.leader_epoch:
-            log.epochs.append((record.leader_epoch, before + 1))
-        before = record.last
+    if not log.epochs or log.epochs[-1][0] != newest.leader_epoch:  # they never fall
+        before = log.last
+        for record in _each(records):
+            if not log.epochs or log.epochs[-1][0] != record.leader_epoch:
+                log.epochs.append((record.leader_epoch, before + 1))
+            before = record.last
     if producers is not None:
         if named:
             producers.replay(_each(records))

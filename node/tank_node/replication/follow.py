@@ -54,12 +54,17 @@ class Verdict(NamedTuple):
     agreed_epoch: int = 0
 
 
+MOST_NUMBER: Final = 2**63 - 1
+"""No log has a higher one."""
+
 _TAKE: Final = Verdict(PushError.NONE)
 _ANEW: Final = Verdict(PushError.NONE, anew=True)
 
 
 def judge(order: Order, standing: Standing) -> Verdict:
     """Whether a follower takes a stretch."""
+    if not (0 < order.start <= MOST_NUMBER and 0 < order.log_start <= MOST_NUMBER):
+        return Verdict(PushError.BAD_BATCH)
     if order.leader_epoch < standing.leader_epoch:
         return Verdict(PushError.STALE_LEADER)
     if order.leader_epoch == standing.leader_epoch and standing.leads:
@@ -82,11 +87,13 @@ def _refill(order: Order, standing: Standing) -> Verdict:
 def _match(order: Order, standing: Standing) -> Verdict:
     """Raft's log matching, on epochs that hold for holes too."""
     before = order.start - 1
+    is_gone = standing.log_end < order.log_start - 1
     if order.start == order.log_start:
         # Nothing older is left to agree on. What lies below is gone at the leader: so it was committed, and
         # whatever the follower has there goes too.
-        return _TAKE if standing.log_end >= before else _ANEW
-    if standing.log_end >= before and epoch_at(standing.history, before) == order.previous_epoch:
+        return _ANEW if is_gone else _TAKE
+    agrees = standing.log_end >= before and epoch_at(standing.history, before) == order.previous_epoch
+    if agrees and not is_gone:
         return _TAKE
     at, epoch = last_common(standing.history, standing.log_end, before, order.previous_epoch)
     return Verdict(PushError.DISAGREES, agreed_at=at, agreed_epoch=epoch)

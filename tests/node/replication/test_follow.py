@@ -89,6 +89,14 @@ def test_an_end_before_the_leaders_start_is_dropped_and_a_later_one_agrees_there
     verdict = judge(order(31, 9, log_start=31), standing())
     assert (verdict.error, verdict.anew) == (PushError.NONE, False), "what is below is gone at the leader"
     assert judge(order(41, 4, log_start=40), standing()).error is PushError.DISAGREES
+    verdict = judge(order(31, 4, log_start=40), standing())
+    assert verdict.error is PushError.DISAGREES, "it agrees, but what comes next is gone: from 40 on, then"
+    assert not judge(order(31, 4, log_start=31), standing()).error
+
+
+@pytest.mark.parametrize(("start", "log_start"), [(0, 1), (1, 0), (2**63, 1), (2**64 - 1, 2**64 - 1)])
+def test_numbers_that_no_log_has_are_refused(start: int, log_start: int) -> None:
+    assert judge(order(start, 0, log_start=log_start), standing()).error is PushError.BAD_BATCH
 
 
 def test_a_damaged_log_is_dropped_only_out_of_sync_and_for_a_stretch_from_the_leaders_start() -> None:
