@@ -38,12 +38,11 @@ def test_the_mark_is_what_every_one_in_sync_has_matched() -> None:
 
 def test_with_flush_disk_it_is_what_they_have_synced_the_leader_too() -> None:
     in_sync = leader(2, flush_disk=True)
-    in_sync.matched(2, 10, 6)
-    assert in_sync.advance() == 6
     in_sync.synced = 5
-    in_sync.appended(0, 12, LAG_MS)
-    in_sync.matched(2, 12, 12)
-    assert in_sync.advance() == 6
+    in_sync.matched(2, 10, 4)
+    assert in_sync.advance() == 4
+    in_sync.matched(2, 10, 10)
+    assert in_sync.advance() == 5
     in_sync.synced = 7
     assert in_sync.advance() == 7
 

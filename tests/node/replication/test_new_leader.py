@@ -284,7 +284,7 @@ def test_a_damaged_replica_leads_only_when_a_lossy_election_chose_it(cell: Broke
     node.log().spoiled("a bad sector")
     assert node.controller.ends is not None
     (told,) = node.controller.ends([(10, 0), (10, 1), (99, 0)])
-    assert (told.topic_id, told.partition, told.epoch_at_end, told.end) == (10, 0, 1, 1)
+    assert (told.topic_id, told.partition, told.epoch_at_end, told.end, told.damaged) == (10, 0, 1, 1, True)
     cell.change(leader=2)
     assert node.partition().role is Role.NONE
     cell.run(300)
