@@ -57,6 +57,8 @@ class ClusterStory:
         self.addresses = Addresses()
         self.books = MessageBooks(world)
         self.cluster.metadata_books.on_lossy = self.books.lossy
+        self.cluster.metadata_books.on_in_sync = self.books.in_sync
+        self.books.replica = lambda broker_id, key: self.brokers[broker_id].replica(key)
         self.brokers = {
             n: BrokerMachine(self.cluster, self.network, self.addresses, self.books, n)
             for n in range(1, chance.choice((3, 3, 4, 5)) + 1)

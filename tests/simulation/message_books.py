@@ -7,7 +7,7 @@ at, but only where something moved.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tank_node.log.log import PartitionLog
@@ -78,6 +78,25 @@ class MessageBooks:
     def __init__(self, world: World) -> None:
         self.world = world
         self.partitions: dict[Key, Committed] = {}
+        self.replica: Callable[[int, Key], Partition | None] = lambda broker_id, key: None
+        """What of a partition is open at a broker whose process runs."""
+        self._members: dict[Key, tuple[int, ...]] = {}
+        """The in-sync set, as the controllers' log has it."""
+
+    def in_sync(self, key: Key, members: tuple[int, ...]) -> None:
+        """The controllers' log has this in-sync set now: who is in it has everything that is committed."""
+        self._members[key] = members
+        self._check_members(key, self.of(key).end)
+
+    def _check_members(self, key: Key, end: int) -> None:
+        if self.of(key).lossy:
+            return
+        for broker_id in self._members.get(key, ()):
+            replica = self.replica(broker_id, key)
+            if replica is not None and not replica.log.is_impaired:
+                log = replica.log
+                has = log.synced if replica.flush_disk else log.written
+                must(has >= end, "%s is in sync in %s with %s, committed is %s", broker_id, key, has, end)
 
     def lossy(self, key: Key) -> None:
         """An election may have lost messages, and says so: nothing is promised of what was before."""
@@ -145,6 +164,7 @@ class MessageBooks:
                     books.payloads.setdefault(value, []).append(message.sequence_number)
                     self.world.counts["messages committed"] += 1
         self.world.say(who, "commits %s up to %s", key, mark)
+        self._check_members(key, mark)
 
     def _compare(
         self, who: str, does: str, key: Key, books: Committed, log: PartitionLog, after: int, through: int
