@@ -191,6 +191,16 @@ def test_what_was_synced_later_counts_up_to_what_is_matched() -> None:
     assert (leader.in_sync.replicas[1].matched, leader.in_sync.replicas[1].synced) == (5, 5)
 
 
+def test_where_a_followers_log_ends_counts_for_nothing() -> None:
+    leader, line, _ = connected()
+    leader.append()
+    assert line.next_frame(0)
+    line.answered(PushAnswer(2, 0, [PushedPartition(TOPIC_ID, 0, 0, 6, 3, 9, 1)]), 0)
+    replica = leader.in_sync.replicas[1]
+    assert (replica.matched, replica.synced) == (6, 5), "5 were synced before"
+    assert leader.mark == 6
+
+
 def test_what_was_synced_before_going_back_does_not_count() -> None:
     leader, line, follower = connected()
     leader.append()
