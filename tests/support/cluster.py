@@ -34,6 +34,11 @@ class Process:
         os.kill(self.pid, signal.SIGKILL)
         until(lambda: not _runs(self.pid), f"{self.role} {self.number} doesn't die")
 
+    def stop(self) -> None:
+        """SIGTERM; returns when it is gone."""
+        os.kill(self.pid, signal.SIGTERM)
+        until(lambda: not _runs(self.pid), f"{self.role} {self.number} doesn't stop", 40)
+
     def facts(self) -> dict[str, Any]:
         """What /readyz says; empty when nobody answers."""
         try:
