@@ -1,6 +1,7 @@
 """Logs as lists, to try the leader's pure parts against followers that keep every rule."""
 
 from tank_node.log.epoch_history import History, epoch_at, last_common
+from tank_node.log.errors import DiskFailed
 from tank_node.log.pushing import Piece
 from tank_node.log.record import Record
 from tank_node.replication.in_sync import InSync
@@ -28,7 +29,9 @@ def record(number: int, epoch: int) -> bytes:
 class ModelLeader(Source):
     """A partition in memory. Its batches are one byte each."""
 
-    __slots__ = ("_start", "batch_bytes", "epoch", "in_sync", "log", "marks", "places", "read_ones")
+    __slots__ = (
+        "_start", "batch_bytes", "epoch", "in_sync", "log", "marks", "places", "read_ones", "steps_down",
+    )  # fmt: skip
 
     def __init__(self, log: list[int], epoch: int, followers: tuple[int, ...], mark: int = 0) -> None:
         self.log = log
@@ -40,6 +43,8 @@ class ModelLeader(Source):
         self.places: dict[int, tuple[PushLine, Place]] = {}
         self.marks = [mark]
         self.batch_bytes = 1
+        self.steps_down = False
+        """At the next read or match: its disk has failed."""
         self.read_ones: list[int] = []
 
     topic_id = property(lambda self: TOPIC_ID)
@@ -60,6 +65,9 @@ class ModelLeader(Source):
     def read(self, start: int, max_bytes: int) -> Piece | None:
         if start > len(self.log):
             return None
+        if self.steps_down:
+            self._step_down()
+            raise DiskFailed("a bad disk")
         last = min(len(self.log), start + 2)
         self.read_ones.append(start)
         numbers = range(start, last + 1)
@@ -76,6 +84,12 @@ class ModelLeader(Source):
     def matched(self, follower: int, matched: int, synced: int) -> None:
         self.in_sync.matched(follower, matched, synced)
         self.advance()
+        if self.steps_down:
+            self._step_down()
+
+    def _step_down(self) -> None:
+        for line, place in self.places.values():
+            line.remove(place)
 
     def refused(self, follower: int, error: PushError) -> None:
         self.in_sync.unmatched(follower)

@@ -195,7 +195,8 @@ class PushLine:
             try:
                 piece = source.read(place.sent + 1, max(min(STRETCH_BYTES, FRAME_BYTES - frame.size), 1))
             except StorageError:
-                self._pause(place, now_ms + _LATER_MS)
+                if place.state is not PlaceState.GONE:  # the leader may have stepped down
+                    self._pause(place, now_ms + _LATER_MS)
                 return False
         mark = source.mark
         if piece is None and place.state is PlaceState.STREAMING and mark <= place.known_mark:
@@ -250,6 +251,8 @@ class PushLine:
         source = place.source
         place.matched = last
         source.matched(self.follower, last, told.synced)
+        if place.state is PlaceState.GONE:  # what follows from it may have ended the leadership
+            return
         if place.state is PlaceState.ASKING:
             place.state = PlaceState.STREAMING
         if self.is_catch_up and source.bytes_behind(place.sent) <= NEAR_BYTES:

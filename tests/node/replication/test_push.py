@@ -367,3 +367,18 @@ def test_one_that_retention_has_overtaken_begins_where_the_log_does() -> None:
     leader.append()
     ((entry, content),) = entries(line.next_frame(0))
     assert (entry.base_seq_num, content.log_start) == (9, 9)
+
+
+def test_a_leader_that_steps_down_while_it_reads_or_is_answered_pushes_no_more() -> None:
+    for step in ("reads", "is answered"):
+        leader, line, follower = connected()
+        leader.append()
+        frame = line.next_frame(0) if step == "is answered" else []
+        leader.append()
+        leader.steps_down = True
+        if frame:
+            line.answered(follower.take(frame), 0)
+        assert not line.next_frame(0)
+        line.beat(5000)
+        assert not line.next_frame(5000)
+        assert not line.places
