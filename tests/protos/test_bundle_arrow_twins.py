@@ -30,7 +30,7 @@ def outcome(make: Callable[..., Columns], parts: list[Part]) -> object:
     keys = pa.nulls(columns.rows, pa.binary()) if columns.keys is None else columns.keys
     arrays = [keys, value_array(columns, pa.binary())]
     for numbers in (columns.numbers, columns.timestamps):
-        arrays.append(number_array(numbers, columns.rows, 0, pa.int64()))
+        arrays += [number_array(numbers, columns.rows, 0, pa.int64())]
     for array in arrays:
         array.validate(full=True)
     assert columns.begin == 0
