@@ -75,8 +75,8 @@ class ClusterStory:
     def _topic(self, number: int) -> Wanted:
         chance = self.world.random
         settings = {"flush": chance.choice(("disk", "disk", "disk", "replicated"))}
-        if chance.random() < 0.5:
-            settings["log.segment.bytes"] = str(chance.choice((600, 3000)))
+        if chance.random() < 0.7:  # a stretch ends with its segment: few bytes, many stretches
+            settings["log.segment.bytes"] = str(chance.choice((300, 600, 3000)))
         factor = chance.choice((1, 2, 3, 3, 3))
         return Wanted(f"t{number}", chance.choice((1, 2)), factor, settings)
 

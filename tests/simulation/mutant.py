@@ -17,3 +17,10 @@ class Mutant:
     """The stories that it should show in."""
     seeds: int = 100
     """Within so many it must be caught."""
+    also: tuple[tuple[str, str, str], ...] = ()
+    """(file, old, new) of a second guard, where the code has two that each suffice."""
+
+    @property
+    def edits(self) -> tuple[tuple[str, str, str], ...]:
+        """All of it: (file, old, new)."""
+        return ((self.file, self.old, self.new), *self.also)

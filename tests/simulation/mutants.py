@@ -45,10 +45,11 @@ def problems() -> list[str]:
     """Mutations that don't fit the code any more."""
     found = []
     for mutant in MUTANTS:
-        path = ROOT / mutant.file
-        times = path.read_text().count(mutant.old) if path.exists() else 0
-        if times != 1:
-            found.append(f"{mutant.name}: its text is {times} times in {mutant.file}, and should be once")
+        for file, old, _ in mutant.edits:
+            path = ROOT / file
+            times = path.read_text().count(old) if path.exists() else 0
+            if times != 1:
+                found.append(f"{mutant.name}: its text is {times} times in {file}, and should be once")
     return found
 
 
@@ -65,8 +66,9 @@ def try_one(mutant: Mutant) -> Fate:
     with tempfile.TemporaryDirectory(prefix="mutant-") as temporary:
         folder = Path(temporary)
         copy_tree(folder)
-        path = folder / mutant.file
-        path.write_text(path.read_text().replace(mutant.old, mutant.new))
+        for file, old, new in mutant.edits:
+            path = folder / file
+            path.write_text(path.read_text().replace(old, new))
         done = _simulate(folder, mutant)
     if done.returncode == 0:
         return Fate(mutant, 0, "")

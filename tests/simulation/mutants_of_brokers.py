@@ -7,9 +7,9 @@ COMMANDS = "controller/tank_controller/"
 NODE = "node/tank_node/"
 
 
-def Mutant(name: str, file: str, old: str, new: str, seeds: int = 60) -> _Mutant:
+def Mutant(name: str, file: str, old: str, new: str, also: tuple[tuple[str, str, str], ...] = ()) -> _Mutant:
     """One that shows in stories of whole clusters."""
-    return _Mutant(name, file, old, new, Kind.CLUSTER, seeds)
+    return _Mutant(name, file, old, new, Kind.CLUSTER, 60, also)
 
 
 MUTANTS = (
@@ -36,6 +36,13 @@ MUTANTS = (
         NODE + "partition.py",
         "        if mark <= self.high_water_mark:\n            return\n        assert",
         "        if mark == self.high_water_mark:\n            return\n        assert",
+        also=(
+            (
+                NODE + "replication/follow.py",
+                "    return max(own, min(pushed, matched))",
+                "    return min(pushed, matched)",
+            ),
+        ),
     ),
     Mutant(
         "truncates by high-water mark",
