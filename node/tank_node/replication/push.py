@@ -171,8 +171,6 @@ class PushLine:
             if not frame.has_room(place.source.topic_name):
                 break
             del self.news[place]
-            if place.state is PlaceState.ASKING and place.unanswered:
-                continue
             before = place.sent
             if self._add(frame, place, now_ms):
                 parts.append((place, before, place.sent))
@@ -225,7 +223,7 @@ class PushLine:
         """Takes what the follower says. Raises PushRefused when that fits nothing that it was sent."""
         if not answer.request_id:
             for told in answer.partitions:
-                self._told(told, answer.covers)
+                self._told(told, answer.covers, now_ms)
             return
         if not self.unanswered or self.unanswered[0].request_id != answer.request_id:
             raise PushRefused(f"an answer to push {answer.request_id}, which is not the next one")
@@ -269,13 +267,13 @@ class PushLine:
         if not place.unanswered:
             (self.caught_up if self.is_catch_up else self.far_behind)[place] = None
 
-    def _told(self, told: PushedPartition, covers: int) -> None:
+    def _told(self, told: PushedPartition, covers: int, now_ms: int) -> None:
         """What nobody asked for: an fsync has ended, or failed."""
         place = self.places.get((told.topic_id, told.partition))
         if place is None or covers < place.valid_from or place.state is PlaceState.PAUSED:
             return
         if told.error:
-            place.source.refused(self.follower, PushError(told.error))
+            self._refused(place, told, place.sent, now_ms)
             return
         # It may come before the answer that says what is matched; and what that says is all that counts.
         matched = min(told.matched, place.matched)

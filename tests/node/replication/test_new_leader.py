@@ -212,11 +212,15 @@ def test_questions_about_the_end_wait_until_a_new_leader_knows_it(cell: BrokerCe
 
 def test_questions_about_an_end_that_stays_unknown_are_answered_so(cell: BrokerCell) -> None:
     unsettled(cell)
-    client = cell.nodes[2].client()
-    client.send(FindByTimeRequest(0, 1, "a", [TimeToFind(0, 0)]))
+    clients = [cell.nodes[2].client() for _ in range(3)]
+    clients[0].send(DiscoverPartitionsRequest(1, "a", []))
+    clients[1].send(FindByTimeRequest(0, 1, "a", [TimeToFind(0, 0)]))
+    clients[2].send(AwaitEndsRequest(0, 1, 9_000, [KnownEnd("a", 0, 0)]))
     cell.nodes[2].pass_ms(10_000)
-    ((_, payload),) = client.answers()
-    assert FindByTimeResponse.decode(payload).partitions[0].error == ErrorCode.NO_LEADER
+    answers = [client.answers()[0][1] for client in clients]
+    assert DiscoverPartitionsResponse.decode(answers[0]).partitions[0].reason == ErrorCode.NO_LEADER
+    assert FindByTimeResponse.decode(answers[1]).partitions[0].error == ErrorCode.NO_LEADER
+    assert AwaitEndsResponse.decode(answers[2]).partitions[0].error == ErrorCode.NO_LEADER
 
 
 def test_nothing_is_led_before_the_registration_is_committed(tmp_path: Path) -> None:
