@@ -162,12 +162,16 @@ class Following(FollowerRole):
             return PushError.STORAGE
         return PushError.NONE
 
+    def failed(self) -> None:
+        line, self._line = self._line, None
+        if line is not None and line.is_open:
+            is_damaged = self.partition.log.state is LogState.DAMAGED
+            line.tell(self._request_id, self._answer(PushError.DAMAGED if is_damaged else PushError.STORAGE))
+
     def synced(self) -> None:
         line, log = self._line, self.partition.log
         if log.state is not LogState.ACTIVE:
-            self._line = None
-            if line is not None and line.is_open:
-                line.tell(self._request_id, self._answer(PushError.STORAGE))
+            self.failed()
             return
         log.refilled_through(self._mark)
         synced = min(log.synced, self._matched)

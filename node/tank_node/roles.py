@@ -113,6 +113,8 @@ class Roles:
         others. One that is alone stays what it is: nobody else could be."""
         if partition.log.state in (LogState.ACTIVE, LogState.CLOSED):
             return
+        if partition.follower is not None:
+            partition.follower.failed()
         if partition.role is Role.LEADER:
             if partition.leadership is None:
                 return

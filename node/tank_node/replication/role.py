@@ -48,3 +48,7 @@ class FollowerRole:
     def synced(self) -> None:
         """An fsync of the follower's log has ended, well or not."""
         raise NotImplementedError
+
+    def failed(self) -> None:
+        """The follower's log takes no more, whoever found it out: its leader must not count it any more."""
+        raise NotImplementedError

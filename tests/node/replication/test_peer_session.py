@@ -205,6 +205,16 @@ def test_an_epoch_above_the_views_is_believed_and_older_ones_refused_from_then_o
     assert the_answer(line.send(push_of(2, more))).error == PushError.STALE_LEADER
 
 
+def test_a_new_epoch_cuts_nothing_though_the_mark_is_far_behind(node: BenchNode) -> None:
+    line, theirs = opened(node), leader_log()
+    line.send(push_of(1, all_of(theirs, mark=1)))
+    told = the_answer(line.send(push_of(2, (4, Stretch(10, 8, 5, 1, 1, b"", b"")))))
+    assert (told.error, told.matched) == (PushError.NONE, 3)
+    partition = node.broker.topics["a"].partitions[0]
+    assert (partition.high_water_mark, partition.log.last) == (1, 3)
+    assert_copies(theirs.log(), partition.log)
+
+
 def test_before_the_view_has_reached_the_registration_no_orders_are_taken(node: BenchNode) -> None:
     line = opened(node)
     node.controller.broker_epoch = 60  # registered anew, and the view is at 50

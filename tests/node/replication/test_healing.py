@@ -1,0 +1,106 @@
+"""Replicas that lost something, as real brokers in one process: all are filled anew the same way."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tank_node.log.log import LogState
+from tests.node.replication.test_leading import append
+from tests.support.broker_cell import BrokerCell, Told
+from tests.support.replicas import assert_copies, records_of
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Iterator[BrokerCell]:
+    cell = BrokerCell(tmp_path, 3)
+    cell.create(min_insync=2, log_segment_bytes="400")
+    cell.run(200)
+    told = Told()
+    for token in range(20):
+        append(cell.nodes[1], b"message %d" % token * 5, told, token)
+    cell.run(300)
+    assert len(told.told) == 20
+    yield cell
+    cell.close()
+
+
+def members(cell: BrokerCell) -> tuple[int, ...]:
+    return cell.topics["a"].partitions[0].in_sync
+
+
+def files(cell: BrokerCell, broker_id: int, suffix: str) -> list[Path]:
+    return sorted((cell.folder / f"broker-{broker_id}" / "topics").glob(f"*/0/*{suffix}"))
+
+
+def reported(cell: BrokerCell, broker_id: int) -> None:
+    """The controller takes out who says that it is damaged."""
+    assert cell.nodes[broker_id].controller.failed
+    cell.change(in_sync=tuple(member for member in members(cell) if member != broker_id))
+
+
+def test_a_batch_that_went_bad_is_found_reported_and_copied_anew(cell: BrokerCell) -> None:
+    oldest = files(cell, 3, ".log")[0]
+    oldest.write_bytes(b"\x55" * oldest.stat().st_size)
+    log = cell.nodes[3].log()
+    assert log.scrub(1 << 20).bad
+    partition = cell.nodes[3].partition()
+    partition.note_state()
+    cell.nodes[3].broker.roles.failed(partition)
+    cell.run(2000)
+    assert log.state is LogState.DAMAGED, "while it is in sync it stays as it is"
+    reported(cell, 3)
+    cell.run(5000)
+    assert_copies(cell.nodes[1].log(), cell.nodes[3].log())
+    assert members(cell) == (1, 2, 3)
+    assert not cell.nodes[3].log().is_impaired
+
+
+@pytest.mark.parametrize("lost", ["index", "the topic", "the disk"])
+def test_what_was_lost_while_it_was_away_comes_back_from_the_leader(cell: BrokerCell, lost: str) -> None:
+    cell.stop(3)
+    cell.change(in_sync=(1, 2))
+    if lost == "index":
+        # A clean stop believes the files that it left: take away the one that it looks at.
+        os.unlink(files(cell, 3, ".index")[-1])
+    elif lost == "the topic":
+        shutil.rmtree(files(cell, 3, ".log")[0].parent)
+    else:
+        shutil.rmtree(cell.folder / "broker-3")
+    told = Told()
+    append(cell.nodes[1], b"meanwhile", told, 1)
+    node = cell.start(3)
+    node.broker.data_folder.open_found()
+    damaged = node.broker.data_folder.claims().damaged
+    assert bool(damaged) == (lost != "the disk")
+    cell.run(5000)
+    assert_copies(cell.nodes[1].log(), cell.nodes[3].log())
+    assert members(cell) == (1, 2, 3)
+
+
+def test_who_ended_before_the_leaders_start_begins_there(cell: BrokerCell) -> None:
+    cell.stop(3)
+    cell.change(in_sync=(1, 2))
+    told = Told()
+    for token in range(20):
+        append(cell.nodes[1], b"later %d" % token * 5, told, token)
+        cell.run(100)
+    cell.nodes[1].log().retain_from(30)
+    node = cell.start(3)
+    assert node.log().last == 20
+    cell.run(5000)
+    assert cell.nodes[3].log().first_available == 30
+    ours = [record for record in records_of(cell.nodes[1].log()) if record.first >= 30]
+    assert [record for record in records_of(cell.nodes[3].log()) if record.first >= 30] == ours
+    assert members(cell) == (1, 2, 3)
+
+
+def test_followers_cut_where_their_leader_does(cell: BrokerCell) -> None:
+    cell.nodes[1].log().retain_from(12)
+    append(cell.nodes[1], b"tells of it", Told(), 1)
+    cell.run(500)
+    for broker_id in (2, 3):
+        assert cell.nodes[broker_id].log().first_available == 12
+        assert records_of(cell.nodes[broker_id].log())[0].first > 1
