@@ -266,7 +266,7 @@ class BrokerDesk:
         if not stream.open:
             return
         leading = self._leading
-        if leading is None or (outcome.rejection is not None and _is_unsure(outcome.rejection)):
+        if leading is None or (outcome.rejection is not None and outcome.rejection.error in _PASSING):
             self._send_away(stream)
             return
         if outcome.rejection is not None:
@@ -379,6 +379,10 @@ class BrokerDesk:
 
 def _no(error: ErrorCode, message: str) -> Outcome:
     return Outcome(pb.Delta(), rejection=Rejected(error, message))
+
+
+_PASSING = (ErrorCode.NO_LEADER, ErrorCode.TIMED_OUT, ErrorCode.OVERLOADED, ErrorCode.STORAGE)
+"""Reasons that a registration fails for now: the broker tries again. All others are for good."""
 
 
 def _is_unsure(rejection: Rejected) -> bool:

@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import fcntl
 import logging
+import os
 import random
 import signal
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 import grpc
 import grpc.aio
@@ -47,6 +50,10 @@ SERVICES = ("tank.control.Controllers", "tank.control.Brokers", "tank.control.Ad
 _log = logging.getLogger("tank.controller")
 
 
+class FolderInUseError(OSError):
+    """Two controllers on one folder; the message says what to do."""
+
+
 class ListenError(OSError):
     """An address that can't be listened on; the message says what to do."""
 
@@ -76,6 +83,7 @@ class ControllerProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         config.data.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(config.data / "lock")
         self._storage = RaftStorage(config.data)
         stored = self._storage.open()
         own = NodeId(config.ordinal, self._storage.disk)
@@ -272,6 +280,19 @@ class ControllerProcess:
         if not task.cancelled() and (error := task.exception()) is not None:
             assert isinstance(error, Exception)
             self._on_fatal(error)
+
+
+def _locked(path: Path) -> int:
+    """Holds the folder until the process ends. FolderInUseError."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(lock)
+        raise FolderInUseError(
+            f"another process uses {path.parent}: stop it, or choose another folder with --data"
+        ) from error
+    return lock
 
 
 def _node(node: NodeId) -> pb.RaftNode:

@@ -309,3 +309,12 @@ def test_a_heartbeat_is_answered_so_that_a_broker_knows_a_leader_that_lives(offi
     before = len(broker.line.sent)
     broker.beat()
     assert broker.line.sent[before].view.delta.index == office.state.index
+
+
+def test_a_registration_that_fails_for_now_is_tried_again_and_not_refused_for_good(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tank_controller.limits.MAX_WAITING_PROPOSALS", 0)
+    broker = office.stream(1)
+    assert [m.WhichOneof("message") for m in broker.line.sent] == ["not_leader"]
+    assert broker.line.ended

@@ -1,6 +1,7 @@
 """Controllers as processes, by their gRPC: who leads, what people may ask, who is told to go elsewhere."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,3 +101,11 @@ def test_a_controller_that_was_removed_is_told_so(cluster: LocalCluster) -> None
     with channel(leader) as line:
         description = AdminStub(line).Describe(pb.DescribeControllersRequest(), timeout=WAIT_S)
     assert removed.number not in [member.node.ordinal for member in description.members]
+
+
+def test_two_controllers_on_one_folder_are_refused(cluster: LocalCluster) -> None:
+    folder = cluster_folder.load_existing(cluster.data)
+    command = cluster_processes.command_of(folder, folder.controllers[0])
+    second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert second.returncode == 1
+    assert "another process uses" in second.stderr
