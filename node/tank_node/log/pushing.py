@@ -11,7 +11,7 @@ from tank_node.log.segment import Segment, Stretch
 if TYPE_CHECKING:
     from tank_node.log.log import PartitionLog
 
-READ_BYTES: Final = 32 * 1024
+READ_BYTES: Final = 128 * 1024
 """Up to so many bytes of batches are read into memory, once for all followers; more leave from the file."""
 
 
