@@ -29,6 +29,8 @@ stop_grace_ms = 2000
 """
 
 NOTES = """
+- `tank-node`, a broker of a cluster, takes the same options, and `--controllers` (`TANK_CONTROLLERS`): see
+  [cluster.md](cluster.md).
 - `--data`: the default is `$XDG_STATE_HOME/tank`, else `~/.local/state/tank`. One process at a time may use a
   folder.
 - `--listen`: port 0 takes a free port, which the line at the start names. `:PORT` listens on all addresses.
