@@ -21,13 +21,6 @@ from tests.simulation.mutant import Mutant
 MUTANTS = (*mutants_of_controllers.MUTANTS, *mutants_of_brokers.MUTANTS)
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("node", "controller", "protos", "client")
-COPIED = (
-    "node/tank_node",
-    "controller/tank_controller",
-    "protos/tank_protos",
-    "tests/simulation",
-    "tests/support",
-)
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,19 +46,18 @@ def problems() -> list[str]:
     return found
 
 
-def copy_tree(folder: Path) -> None:
-    """The code that the simulator runs, without anything compiled."""
-    ignored = shutil.ignore_patterns("*.so", "*.c", "__pycache__")
-    for name in COPIED:
+def copy_packages(mutant: Mutant, folder: Path) -> None:
+    """The packages that it changes, without anything compiled; the rest is imported from where it is."""
+    ignored = shutil.ignore_patterns("*.so", "__pycache__")
+    for name in sorted({"/".join(Path(file).parts[:2]) for file, _, _ in mutant.edits}):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    (folder / "tests" / "__init__.py").touch()
 
 
 def try_one(mutant: Mutant) -> Fate:
     """In a copy of its own."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as temporary:
         folder = Path(temporary)
-        copy_tree(folder)
+        copy_packages(mutant, folder)
         for file, old, new in mutant.edits:
             path = folder / file
             path.write_text(path.read_text().replace(old, new))
@@ -79,11 +71,11 @@ def try_one(mutant: Mutant) -> Fate:
 
 
 def _simulate(folder: Path, mutant: Mutant) -> subprocess.CompletedProcess[str]:
-    paths = [str(folder), *(str(folder / room) for room in ROOMS)]
+    paths = [str(top / room) for top in (folder, ROOT) for room in ROOMS]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TANK_KERNEL": "pure"}
     command = [sys.executable, "-m", "tests.simulation", "--until-failure"]
     command += ["--kind", mutant.kind.value, "--seeds", str(mutant.seeds)]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 def fates(mutants: Sequence[Mutant], processes: int) -> Iterator[Fate]:
