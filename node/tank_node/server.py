@@ -276,6 +276,7 @@ class TankServer:
             had_some = bool(before.out)
             session.out = before.out + session.out
             session.out_bytes += before.out_bytes
+            session.has_chunks = session.has_chunks or before.has_chunks
             before.out = []
             before.close()
             if session.out and not had_some:

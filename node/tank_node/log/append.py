@@ -99,7 +99,8 @@ class AppendableLog:
         self._tail_loaded = False
         self._producers: Producers | None = None
         self.cursors: dict[int, tuple[Segment, int]] = {}
-        """Where a read that begins at this number finds its record: consumers go on where they stopped."""
+        """Where a read that begins at this number finds its record: consumers go on where they stopped. None
+        is below the first available number."""
         self.folder_dirty = False
         """Files were made or removed since the folder's last fsync."""
 

@@ -55,4 +55,5 @@ def retain_from(log: "ReplicaLog", number: int) -> None:
     if gone:
         drop_segments(log, gone)
     log.log_start = max(log.log_start, min(number, log.written + 1))
+    log.forget_cursors()  # there is none below the first available number
     log.changed = True

@@ -157,6 +157,18 @@ def test_an_empty_beginning_is_synced_only_by_an_fsync_and_survives_then() -> No
     assert (after.state, after.last, epoch_at(after.epochs, 49)) == (LogState.ACTIVE, 49, 4)
 
 
+def test_below_the_leaders_start_nobody_reads_on() -> None:
+    follower = Folder().log()
+    for number in range(5):
+        append(follower, b"%05d" % number)
+    taken = follower.read(1, 1, 5)
+    assert taken is not None
+    taken.file.release()
+    assert list(follower.cursors) == [2]
+    follower.retain_from(4)
+    assert (follower.first_available, list(follower.cursors)) == (4, [])
+
+
 def test_the_leaders_start_cuts_whole_segments_and_is_served_from_there() -> None:
     leader, theirs, follower = pair()
     follower.retain_from(6)

@@ -16,8 +16,10 @@ from tank_node.replicator import Replicator
 from tank_node.server import TankServer
 from tank_node.sessions.push import PushSession
 from tank_node.sessions.session import Session
+from tank_protos.framing import FrameReader, frame
+from tank_protos.generated.tank import ConsumePartition, ConsumeRequest, ConsumeTopic, ReplicaIdRequest
 from tests.node.replication.test_leading import append, errors, members
-from tests.support.broker_cell import BrokerCell, PipeEnd, Told
+from tests.support.broker_cell import TOPIC, BrokerCell, PipeEnd, Told
 from tests.support.replicas import assert_copies
 
 MIB = 1024 * 1024
@@ -203,4 +205,30 @@ async def _over_real_sockets(folder: Path, host: str) -> None:
         if cell.nodes[1].metrics.connections == 0:
             break
     await servers[1].stop(0.1)
+    cell.close()
+
+
+def test_what_was_asked_before_the_opening_is_answered_before_it(tmp_path: Path) -> None:
+    asyncio.run(_ask_and_open_at_once(tmp_path))
+
+
+async def _ask_and_open_at_once(folder: Path) -> None:
+    """A chunk is on its way out when the connection becomes a leader's."""
+    cell = BrokerCell(folder, 1)
+    node = cell.nodes[1]
+    server = TankServer(node.broker, asyncio.get_running_loop(), ("127.0.0.1", 0), cell.limits, node.metrics)
+    host, port = await server.start()
+    cell.create(flush="replicated")
+    append(node, b"content", Told(), 0)
+    asked = ConsumeRequest(topics=[ConsumeTopic(TOPIC, [ConsumePartition(0, 1, 1000)])])
+    epoch = node.controller.broker_epoch
+    opening = ReplicaIdRequest(1, "cell", epoch, 1, 0, node.controller.peer_key)
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.writelines([*frame(asked.ID, asked.encode()), *frame(opening.ID, opening.encode())])
+    frames, answered = FrameReader(), []
+    while ReplicaIdRequest.ID not in answered:
+        answered += [number for number, _ in frames.feed(await asyncio.wait_for(reader.read(65536), 20))]
+    assert answered == [3, ConsumeRequest.ID, ReplicaIdRequest.ID]
+    writer.close()
+    await server.stop(0.1)
     cell.close()
