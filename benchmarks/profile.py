@@ -85,10 +85,10 @@ def group_of(chain: Iterable[Frame]) -> str:
     inner = frames[0]
     if "crc" in inner.symbol or "fastcrc" in inner.module:
         return CRC
+    if "/compiled/" in inner.module:  # our own kernel: it comes first
+        return COMPILED
     if "kernel" in inner.module or inner.module == "[unknown]":
         return OTHER_SYSTEM
-    if "/compiled/" in inner.module:
-        return COMPILED
     if inner.module.endswith("tankceil"):
         return C
     if "/libc" in inner.module or "vdso" in inner.module:

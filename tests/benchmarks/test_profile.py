@@ -39,6 +39,8 @@ def test_chains_are_read_innermost_first() -> None:
         (f"1 handle_softirqs {KERNEL}", OTHER_SYSTEM),
         ("1 crc32c_by_instruction (/x/compiled/produce_run.cpython-311.so)", CRC),
         ("1 find (/x/compiled/produce_run.cpython-311.so)", COMPILED),
+        ("1 take (/x/compiled/bundle_kernel.cpython-311.so)", COMPILED),
+        ("1 CPyDef_receive (/x/compiled/kernel__mypyc.cpython-311.so)", COMPILED),
         ("1 crc32 (/x/fastcrc.cpython-311.so)", CRC),
         ("1 crc32c_by_instruction (/x/out/bench/tankceil)", CRC),
         ("1 stage (/x/out/bench/tankceil)", C),
