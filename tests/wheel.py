@@ -18,6 +18,7 @@ from zipfile import ZipFile
 
 ROOT = Path(__file__).resolve().parents[1]
 MESSAGE = "carried by the wheel"
+PACKAGES = {"tank_node", "tank_controller", "tank_protos", "tank_client", "tank_cli", "pyspark_tank"}
 
 
 def built_wheel(folder: Path, **environment: str) -> tuple[Path, str]:
@@ -39,6 +40,12 @@ def built_wheel(folder: Path, **environment: str) -> tuple[Path, str]:
 def compiled_modules(wheel: Path) -> list[str]:
     """The compiled modules that a wheel holds."""
     return [name for name in ZipFile(wheel).namelist() if name.endswith(".so")]
+
+
+def packages(wheel: Path) -> set[str]:
+    """The folders and files that a wheel puts into site-packages, without what tells of the wheel itself."""
+    found = {name.partition("/")[0] for name in ZipFile(wheel).namelist()}
+    return {name for name in found if not name.endswith(".dist-info")}
 
 
 def kernel_files() -> set[str]:
@@ -136,6 +143,8 @@ def main() -> None:
         assert "goes without its compiled kernel: the C compiler, Cython or mypyc failed" in said, said
         try_one(folder / "plain", plain, "pure")
         wheel, said = built_wheel(folder / "auto", TANK_KERNEL_BUILD="auto")
+        for one in (plain, wheel):
+            assert packages(one) == PACKAGES, packages(one)
         if compiled_modules(wheel):
             assert "none-any" not in wheel.name, wheel.name
             assert {name.partition(".")[0] for name in compiled_modules(wheel)} == kernel_files()
