@@ -26,10 +26,11 @@ SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 ROOMS = ("node", "protos")
 
 MODULES = (
-    *("acks", "broker", "clock", "connection", "loop", "metrics", "numbering", "partition", "readable"),
-    *("receiver", "server", "waiting"),
+    *("acks", "broker", "clock", "connection", "following", "loop", "metrics", "numbering", "partition"),
+    *("readable", "receiver", "server", "wait_list", "waiting"),
     *("log.append", "log.flush_work", "log.index", "log.log", "log.open_files", "log.producers"),
-    *("log.reading", "log.record", "log.replica", "log.segment", "log.staged"),
+    *("log.pushed", "log.pushing", "log.reading", "log.record", "log.replica", "log.segment", "log.staged"),
+    *("replication.follow", "replication.in_sync"),
     *("sessions.consume", "sessions.consume_path", "sessions.extensions", "sessions.fetch_again"),
     *("sessions.output", "sessions.peer", "sessions.produce", "sessions.produce_path"),
     *("sessions.push", "sessions.session", "sessions.settling", "sessions.tank"),
