@@ -75,6 +75,16 @@ def test_only_where_its_own_next_batch_differs_it_is_cut() -> None:
     assert follower.epochs == [(1, 1), (3, 6)]
 
 
+def test_the_same_number_and_epoch_with_other_bytes_is_not_what_it_has() -> None:
+    ours, theirs = pair()
+    leader, follower = filled(ours.log(), 5), theirs.log()
+    push(leader, follower)
+    append(leader, b"this")
+    append(follower, b"that")
+    push(leader, follower, start=5, keep=5)
+    assert_copies(leader, follower)
+
+
 def test_an_empty_stretch_and_one_that_ends_before_cut_nothing() -> None:
     ours, theirs = pair()
     leader, follower = filled(ours.log(), 5), theirs.log()
