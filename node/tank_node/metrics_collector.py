@@ -12,7 +12,8 @@ from tank_node.metrics import Histogram, Metrics
 
 MESSAGE_NAMES = {
     1: "produce", 2: "consume", 3: "ping", 4: "replica_id", 5: "produce_with_numbers",
-    6: "discover_partitions", 7: "create_topic", 8: "reload_conf", 10: "status", 11: "discover_topics", 12: "discover_topology",
+    6: "discover_partitions", 7: "create_topic", 8: "reload_conf", 10: "status", 11: "discover_topics",
+    12: "discover_topology",
     64: "features", 65: "init_producer", 66: "idempotent_produce", 67: "find_by_time", 68: "describe_topics",
     69: "create_topics",
     70: "alter_topic", 71: "delete_topic", 72: "commit_positions", 73: "fetch_positions", 74: "list_groups",
