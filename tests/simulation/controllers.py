@@ -183,6 +183,7 @@ class Controller:
         if self.life is not None:
             self.end(True)
         self.disk = SimulatedDisk()
+        self.own = NodeId(self.ordinal, b"")  # until a process has made its new identity
 
     def _open(self) -> None:
         storage = BookedStorage(
