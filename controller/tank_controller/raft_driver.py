@@ -344,7 +344,7 @@ class RaftDriver(Generic[Result]):
             if error is None:
                 self.raft.compacted(made[0])
             elif isinstance(error, StorageFullError):
-                self.full = str(error)  # until the next write finds room
+                self.full, self._retry = str(error), self._look_for_room
                 _log.error("no snapshot of the metadata: %s", error)
             else:
                 self._fail(error)
@@ -353,6 +353,9 @@ class RaftDriver(Generic[Result]):
 
         self._busy = True
         self._disk.run(work, then)
+
+    def _look_for_room(self) -> None:
+        self.full = None  # proposals are refused while it is set: nothing would be written ever again
 
     def _close(self) -> None:
         self._busy = True
