@@ -246,7 +246,11 @@ class TankServer:
 
     def open_connection(self, sock: socket.socket, session: Session, events: int) -> Connection | None:
         """Takes a socket in, with the session that talks over it; None, and the socket is closed, when it
-        is broken already. `events`: what epoll shall watch for at first; _OUT while it is being connected."""
+        is broken already or the server has stopped. `events`: what epoll shall watch for at first; _OUT while
+        it is being connected."""
+        if self._stopped:
+            sock.close()
+            return None
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

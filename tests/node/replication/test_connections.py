@@ -3,6 +3,7 @@ silence, and real sockets."""
 
 import asyncio
 import random
+import socket
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from tank_node.cluster_view import BrokerView
 from tank_node.limits import Limits
+from tank_node.loop import TickLoop
 from tank_node.outgoing import ServerDialer
 from tank_node.replicator import Replicator
 from tank_node.server import TankServer
@@ -231,4 +233,24 @@ async def _ask_and_open_at_once(folder: Path) -> None:
     assert answered == [3, ConsumeRequest.ID, ReplicaIdRequest.ID]
     writer.close()
     await server.stop(0.1)
+    cell.close()
+
+
+def test_a_broker_whose_name_is_found_too_late_is_not_connected(tmp_path: Path) -> None:
+    """The server has stopped: nobody would serve the connection."""
+    with asyncio.Runner(loop_factory=TickLoop) as runner:
+        runner.run(_dial_late(tmp_path))
+
+
+async def _dial_late(folder: Path) -> None:
+    cell = BrokerCell(folder, 1)
+    node = cell.nodes[1]
+    server = TankServer(node.broker, asyncio.get_running_loop(), ("127.0.0.1", 0), cell.limits, node.metrics)
+    await server.start()
+    await server.stop(0.1)
+    session = Session()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        ServerDialer(server).dial("127.0.0.1", other.getsockname()[1], session)
+    assert session.closed
+    assert not server.connections
     cell.close()
