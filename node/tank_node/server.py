@@ -145,11 +145,14 @@ class TankServer:
                 else:
                     self._handle(connection, what)
             except Exception:
-                logger.exception("a connection failed by a bug of ours; it is closed, the others go on")
-                self.close(connection, "internal_error")
+                self._failed(connection)
         self._finish_tick()
         self.metrics.end_tick((broker.clock.monotonic_us() - began_us) / 1_000_000)
         return foreign
+
+    def _failed(self, connection: Connection) -> None:
+        logger.exception("a connection failed by a bug of ours; it is closed, the others go on")
+        self.close(connection, "internal_error")
 
     def _handle(self, connection: Connection, what: int) -> None:
         """Events of one connection that are not just new bytes."""
@@ -181,7 +184,10 @@ class TankServer:
             self._dirty = []
             for connection in dirty:
                 if not connection.closed:
-                    self._flush(connection)
+                    try:
+                        self._flush(connection)
+                    except Exception:
+                        self._failed(connection)
             for connection in dirty:
                 if connection.unsent or connection.closed:
                     continue
@@ -246,8 +252,7 @@ class TankServer:
 
     def open_connection(self, sock: socket.socket, session: Session, events: int) -> Connection | None:
         """Takes a socket in, with the session that talks over it; None, and the socket is closed, when it
-        is broken already or the server has stopped. `events`: what epoll shall watch for at first; _OUT while
-        it is being connected."""
+        is broken or the server has stopped. `events`: what epoll watches at first; _OUT while it connects."""
         if self._stopped:
             sock.close()
             return None

@@ -138,6 +138,24 @@ def test_garbage_closes_one_connection_and_no_other(node: ServedNode) -> None:
     assert sum(node.metrics.refused.values()) == 50
 
 
+def test_a_bug_in_sending_to_one_client_costs_no_other_its_answers(node: ServedNode) -> None:
+    with ExitStack() as stack:
+        clients = [stack.enter_context(RawConnection(node.port)) for _ in range(3)]
+        for client in clients:
+            assert produce(client, [b"x"]) == 0
+
+        def send_to_all() -> None:
+            for at, connection in enumerate(node.server.connections.values()):
+                connection.session.ping()
+                if not at:
+                    connection.session.out.append(None)  # type: ignore[arg-type]
+
+        node.on_loop(send_to_all)
+        assert is_closed_by_the_broker(clients[0])
+        for client in clients[1:]:
+            assert produce(client, [b"y"]) == 0
+
+
 def test_what_came_before_a_bad_frame_is_stored_as_it_was_sent(node: ServedNode) -> None:
     """The clients of a tick share a buffer: what is staged in it must outlive the one that is closed."""
     bad = b"".join(frame(1, produce_request([b"first" * 20]).encode())) + b"\xff" * 5
