@@ -65,6 +65,9 @@ class RaftBooks:
         self.written: dict[tuple[int, int], tuple[bytes, int]] = {}
         """(index, term) of every entry that was ever sent or on a disk: its data, and the term before it."""
         self.committed: dict[int, Entry] = {}
+        self.committed_in: dict[int, int] = {}
+        """The term of whoever was the first to know an entry as committed. A leader of an earlier term, who
+        learns of its election late, need not have it."""
         self.last_committed = 0
 
     # --- disks ---
@@ -159,6 +162,8 @@ class RaftBooks:
         voted = sum(v == raft.own or self.votes.get((raft.term, v)) == raft.own for v in voters)
         must(2 * voted > len(voters), "%s leads in term %s by %s votes", node.name, raft.term, voted)
         for index, entry in self.committed.items():
+            if self.committed_in[index] > raft.term:
+                continue
             there = index <= raft.log.base_index or raft.log.term(index) == entry.term
             must(
                 there, "%s leads in term %s without entry %s, which is committed", node.name, raft.term, index
@@ -180,6 +185,7 @@ class RaftBooks:
             if known is None:
                 self._check_durable(node, entry)
                 self.committed[index] = known = entry
+                self.committed_in[index] = node.raft.term
                 self.last_committed = max(self.last_committed, index)
             must(
                 (known.term, known.data) == (entry.term, entry.data),
