@@ -20,8 +20,6 @@ from tank_protos.generated import control_pb2 as pb
 REPLICATION_LEVEL = 1
 """The feature level from which on brokers are fenced at their registration."""
 
-ADVERTISED = "tank"
-
 
 def check_register_broker(state: ClusterState, command: pb.Command) -> None:
     """Raises Rejected."""

@@ -66,6 +66,10 @@ class RequestingLink(ABC):
         """Puts what changed into the view, then tells of it."""
         self._announce(self.view.apply(delta), brokers=bool(delta.brokers))
 
+    def _take_whole(self, whole: pb.Delta) -> None:
+        """The same, for a state that leaves nothing out."""
+        self._announce(self.view.replace(whole), brokers=True)
+
     def _announce(self, changes: Sequence[TopicChange], *, brokers: bool) -> None:
         if brokers:
             for told in self._on_brokers:

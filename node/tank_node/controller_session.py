@@ -252,20 +252,13 @@ class ControllerSession(RequestingLink):
             return
         self._parts = None
         if update.whole:
-            self._complete(delta)
-        brokers = bool(delta.brokers or delta.removed_brokers)
-        self._take_delta(delta)
+            self._take_whole(delta)
+        else:
+            self._take_delta(delta)
+        brokers = update.whole or bool(delta.brokers or delta.removed_brokers)
         self._take_epoch()
         if brokers and self._line is not None:
             self._beat(self._line)  # a fenced broker is let in when it has seen that it is
-
-    def _complete(self, whole: pb.Delta) -> None:
-        """What isn't in the whole state is not there any more."""
-        topics = {topic.topic_id for topic in whole.topics}
-        gone = [topic.topic_id for topic in self.view.topics() if topic.topic_id not in topics]
-        whole.deleted_topics.extend(sorted(gone))
-        brokers = {broker.broker_id for broker in whole.brokers}
-        whole.removed_brokers.extend(sorted(self.view.brokers.keys() - brokers))
 
     def _take_epoch(self) -> None:
         if self._wanted_epoch and self.view.index >= self._wanted_index:

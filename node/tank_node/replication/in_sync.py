@@ -145,11 +145,6 @@ class InSync:
         size = len(self.members)
         return size if self.proposed is None else min(size, len(self.proposed))
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether everything that an earlier leader may have acknowledged is below the mark."""
-        return self.mark >= self.start_end
-
     def _counted(self, replica: Replica) -> int:
         return replica.synced if self.flush_disk else replica.matched
 

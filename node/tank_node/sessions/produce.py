@@ -14,6 +14,8 @@ from tank_protos.errors import WireError
 from tank_protos.generated.tank import ProduceRequest, ProduceWithBaseSeqNumRequest
 
 if TYPE_CHECKING:
+    from tank_node.broker import Topic
+    from tank_node.partition import Partition
     from tank_node.sessions.tank import TankSession
 
 PEER_VERSION = 0x100
@@ -82,6 +84,20 @@ class ProduceReply:
                 self.outcome = name
         self._one_less()
 
+    def find(self, token: int, topic: "Topic", number: int, required_acks: int) -> "Partition | None":
+        """Where this bundle goes; None: nowhere here, and its result is known."""
+        partition = topic.partitions.get(number)
+        refusal = topic.absence(number) if partition is None else partition.refusal
+        if refusal is ErrorCode.OTHER_LEADER:
+            self.elsewhere(token, topic.name, number)
+        elif partition is None:
+            self.settle(token, refusal, 0, 0)
+        elif required_acks and not partition.has_in_sync(required_acks):
+            self.settle(token, ErrorCode.NOT_ENOUGH_REPLICAS, 0, 0)
+        else:
+            return partition
+        return None
+
     def elsewhere(self, token: int, topic: str, number: int) -> None:
         """Another broker leads: tells where, if this client can be told."""
         address = None if self.old else redirect.address_of(self.session, topic, number)
@@ -116,18 +132,10 @@ def produce(session: "TankSession", payload: memoryview) -> None:
             continue
         for entry in wanted.partitions:
             token = reply.expect()
-            partition = topic.partitions.get(entry.partition)
-            refusal = topic.absence(entry.partition) if partition is None else partition.refusal
-            if refusal is ErrorCode.OTHER_LEADER:
-                reply.elsewhere(token, wanted.name, entry.partition)
-                continue
+            partition = reply.find(token, topic, entry.partition, request.required_acks)
             if partition is None:
-                reply.settle(token, refusal, 0, 0)
                 continue
             assert isinstance(entry.bundle, memoryview)
-            if request.required_acks and not partition.has_in_sync(request.required_acks):
-                reply.settle(token, ErrorCode.NOT_ENOUGH_REPLICAS, 0, 0)
-                continue
             partition.append(entry.bundle, reply, token, timeout_ms=request.ack_timeout_ms)
             if len(request.topics) == len(wanted.partitions) == 1 and request.required_acks in _EASY_ACKS:
                 session.path.learn(payload, entry.bundle, partition, request.ack_timeout_ms)
@@ -147,16 +155,8 @@ def produce_with_numbers(session: "TankSession", payload: memoryview) -> None:
             continue
         for entry in wanted.partitions:
             token = reply.expect()
-            partition = topic.partitions.get(entry.partition)
-            refusal = topic.absence(entry.partition) if partition is None else partition.refusal
-            if refusal is ErrorCode.OTHER_LEADER:
-                reply.elsewhere(token, wanted.name, entry.partition)
-                continue
+            partition = reply.find(token, topic, entry.partition, request.required_acks)
             if partition is None:
-                reply.settle(token, refusal, 0, 0)
-                continue
-            if request.required_acks and not partition.has_in_sync(request.required_acks):
-                reply.settle(token, ErrorCode.NOT_ENOUGH_REPLICAS, 0, 0)
                 continue
             # On the wire the number stands between length and bundle; on disk nothing does.
             batch = memoryview(bundle.as_batch(entry.bundle))
