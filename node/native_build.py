@@ -26,10 +26,11 @@ SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 ROOMS = ("node", "protos")
 
 MODULES = (
-    *("acks", "broker", "clock", "connection", "following", "loop", "metrics", "numbering", "partition"),
-    *("readable", "receiver", "server", "wait_list", "waiting"),
+    *("broker", "clock", "metrics", "numbering", "partition", "server", "wait_list", "waiting"),
     *("log.append", "log.flush_work", "log.index", "log.log", "log.open_files", "log.producers"),
     *("log.pushed", "log.pushing", "log.reading", "log.record", "log.replica", "log.segment", "log.staged"),
+    *("network.connection", "network.loop", "network.receiver"),
+    *("replicas.acks", "replicas.following", "replicas.readable"),
     *("replication.follow", "replication.in_sync"),
     *("sessions.consume", "sessions.consume_path", "sessions.extensions", "sessions.fetch_again"),
     *("sessions.output", "sessions.peer", "sessions.produce", "sessions.produce_path"),

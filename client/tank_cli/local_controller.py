@@ -26,7 +26,7 @@ from tank_controller.sessions import BrokerSessions
 from tank_controller.standalone import Standalone, open_alone
 from tank_controller.ticks import ALONE_TICK_MS, keep_ticking
 from tank_node.clock import Clock
-from tank_node.controller_session import ControllerSession, Registration
+from tank_node.controllers.session import ControllerSession, Registration
 from tank_protos.generated import control_pb2 as pb
 
 LOG_FOLDER = "controller"

@@ -55,7 +55,7 @@ def serve(session: Session, **flags: str | None) -> None:
         config = node_config.load(flags, os.environ)
     except ConfigError as error:
         raise CliError(f"{error}.", ExitCode.USAGE, "tank serve --help") from None
-    from tank_node.logs import set_up_logs
+    from tank_node.monitoring.logs import set_up_logs
 
     as_json = session.as_json or config.log_format is LogFormat.JSON
     set_up_logs(as_json=as_json, level=config.log_level)
@@ -70,7 +70,7 @@ def _run(config: NodeConfig, announce: "Callable[[Started], None]") -> None:
     from tank_controller.metadata import UnknownEntryError
     from tank_controller.raft_replay import RaftStorageError, StorageDamagedError
     from tank_node.log.errors import DataFolderError, StorageError
-    from tank_node.loop import TickLoop
+    from tank_node.network.loop import TickLoop
     from tank_node.process import ListenError
 
     async def live() -> None:

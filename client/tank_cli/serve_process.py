@@ -8,7 +8,7 @@ from tank_controller.standalone import Standalone
 from tank_node.broker import Broker
 from tank_node.config import Address
 from tank_node.controller_link import ControllerLink
-from tank_node.controller_session import ALONE_LEVEL
+from tank_node.controllers.session import ALONE_LEVEL
 from tank_node.process import NodeProcess
 from tank_node.server import TankServer
 

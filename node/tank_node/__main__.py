@@ -73,8 +73,8 @@ def run(config: NodeConfig, controllers: list[str]) -> int:
     """The exit code."""
     from tank_node.cluster_process import ClusterNodeProcess, RefusedError, find_cluster_id
     from tank_node.log.errors import DataFolderError, StorageError
-    from tank_node.logs import set_up_logs
-    from tank_node.loop import TickLoop
+    from tank_node.monitoring.logs import set_up_logs
+    from tank_node.network.loop import TickLoop
     from tank_node.process import Started
 
     set_up_logs(as_json=config.log_format is LogFormat.JSON, level=config.log_level)

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from tank_node.clock import Clock
 from tank_node.cluster_view import NO_LEADER, ChangeKind, PartitionView, TopicChange, TopicView
 from tank_node.controller_link import ControllerLink, ReplicaEnd
-from tank_node.following import Followers
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.epoch_history import epoch_at
@@ -22,8 +21,9 @@ from tank_node.log.settings import LogSettings
 from tank_node.log.usage import FolderUsage, measure_strays, usage_of
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition
+from tank_node.replicas.following import Followers
+from tank_node.replicas.roles import Roles
 from tank_node.replication.role import Role
-from tank_node.roles import Roles
 from tank_node.wait_list import WaitList
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import FlushPolicy

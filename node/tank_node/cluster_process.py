@@ -11,12 +11,12 @@ import grpc.aio
 
 from tank_node.broker import Broker
 from tank_node.config import Address, NodeConfig
-from tank_node.controller_channel import CHANNEL_OPTIONS, CONNECT_S, ControllerChannel
 from tank_node.controller_link import ControllerLink
-from tank_node.controller_session import ControllerSession
-from tank_node.outgoing import ServerDialer
+from tank_node.controllers.channel import CHANNEL_OPTIONS, CONNECT_S, ControllerChannel
+from tank_node.controllers.session import ControllerSession
+from tank_node.network.outgoing import ServerDialer
 from tank_node.process import NodeProcess
-from tank_node.replicator import Replicator
+from tank_node.replicas.replicator import Replicator
 from tank_node.server import TankServer
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tank_node.connection import Connection
+    from tank_node.network.connection import Connection
     from tank_node.server import TankServer
 
 logger = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """What the node counts: plain integers on the hot path, Prometheus families when somebody asks.
 
-The server, sessions and the broker add to `Metrics`; `tank_node.metrics_collector` turns it into families
+The server, sessions and the broker add to `Metrics`; `monitoring.metrics_collector` turns it into families
 at scrape time, so counting costs an addition. Times are milliseconds unless a name says otherwise.
 """
 

@@ -7,14 +7,14 @@ I/O but through the log.
 from collections import deque
 from collections.abc import Callable
 
-from tank_node.acks import PendingAcks, RunAcks
 from tank_node.limits import Limits
 from tank_node.log.errors import DiskFull, StorageError, TooManyOpenFiles
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome
 from tank_node.metrics import Metrics
 from tank_node.numbering import numbered
-from tank_node.readable import HALF, Reach, ReadablePartition
+from tank_node.replicas.acks import PendingAcks, RunAcks
+from tank_node.replicas.readable import HALF, Reach, ReadablePartition
 from tank_node.replication.role import LeaderRole, Role
 from tank_node.waiting import Producer, Settler, Tick, Waiter
 from tank_protos import bundle

@@ -21,14 +21,14 @@ from tank_node.broker import Broker
 from tank_node.clock import SystemClock
 from tank_node.config import Address, NodeConfig
 from tank_node.controller_link import ControllerLink
-from tank_node.controller_session import Registration
+from tank_node.controllers.session import Registration
 from tank_node.disk import OsDisk
-from tank_node.health import MAX_PROBLEMS, Health, partition_problems, problem_count
-from tank_node.http import HttpServer
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
 from tank_node.metrics import Metrics
+from tank_node.monitoring.health import MAX_PROBLEMS, Health, partition_problems, problem_count
+from tank_node.monitoring.http import HttpServer
 from tank_node.server import TankServer
 from tank_protos.topic_settings import FlushPolicy
 
@@ -226,7 +226,7 @@ class NodeProcess(ABC):
     # --- running ---
 
     def _collector(self) -> "Collector":
-        from tank_node.metrics_collector import MetricsCollector
+        from tank_node.monitoring.metrics_collector import MetricsCollector
 
         return MetricsCollector(self._broker, self.metrics)
 

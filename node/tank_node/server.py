@@ -13,14 +13,14 @@ import socket
 from functools import partial
 from typing import Final
 
-from tank_node.acceptor import Acceptor
 from tank_node.broker import Broker
-from tank_node.connection import Connection
 from tank_node.housekeeping import Housekeeping
 from tank_node.limits import Limits
-from tank_node.loop import Events, TickLoop
 from tank_node.metrics import Metrics
-from tank_node.receiver import Receiver
+from tank_node.network.acceptor import Acceptor
+from tank_node.network.connection import Connection
+from tank_node.network.loop import Events, TickLoop
+from tank_node.network.receiver import Receiver
 from tank_node.sessions.session import Session
 from tank_node.sessions.tank import TankSession
 from tank_protos.errors import WireError

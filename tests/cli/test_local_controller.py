@@ -20,7 +20,7 @@ from tank_node.controller_link import (
     TopicAlteration,
     TopicOutcome,
 )
-from tank_node.controller_session import ALONE_LEVEL, Registration
+from tank_node.controllers.session import ALONE_LEVEL, Registration
 from tank_protos.error_codes import ErrorCode
 from tests.support.manual_clock import ManualClock
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.connection import Connection
 from tank_node.limits import KIB, MIB, Limits
 from tank_node.log.flush_work import FlushWork
+from tank_node.network.connection import Connection
 from tank_protos.framing import frame
 from tank_protos.generated.tank import ConsumeResponse, StatusRequest
 from tests.integration.test_connections import (

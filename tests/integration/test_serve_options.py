@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.http import MAX_CONNECTIONS
+from tank_node.monitoring.http import MAX_CONNECTIONS
 from tank_protos.generated.tank import DescribeTopicsRequest, DescribeTopicsResponse
 from tests.integration.test_serve import create_topic, get, stored, write_one
 from tests.support.broker_process import BrokerProcess, running_broker

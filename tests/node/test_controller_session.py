@@ -4,7 +4,7 @@ import pytest
 
 from tank_node.cluster_view import TopicChange
 from tank_node.controller_link import ChangeOutcome, InSyncChange, NewTopic, ReplicaEnd, TopicOutcome
-from tank_node.controller_session import (
+from tank_node.controllers.session import (
     FIRST_TIMEOUT_MS,
     HEARTBEATS,
     MAX_BACKOFF_MS,
@@ -219,7 +219,7 @@ def test_who_asks_without_any_controller_is_told_in_the_end(node: Node) -> None:
 
 
 def test_too_much_is_refused(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tank_node.controller_session.MAX_PENDING", 1)
+    monkeypatch.setattr("tank_node.controllers.session.MAX_PENDING", 1)
     outcomes: list[TopicOutcome] = []
     for name in ("a", "b"):
         node.session.create_topic(NewTopic(name, 1), outcomes.append)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tank_node.health import MAX_PROBLEMS, Health, partition_problems, problem_count
-from tank_node.health_collector import HealthCollector
 from tank_node.log.errors import StorageError
 from tank_node.log.log import PartitionLog
+from tank_node.monitoring.health import MAX_PROBLEMS, Health, partition_problems, problem_count
+from tank_node.monitoring.health_collector import HealthCollector
 from tank_node.version import kernel_name
 from tests.support.bench_node import BenchNode
 

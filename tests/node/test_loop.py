@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tank_node.loop import Events, TickLoop
+from tank_node.network.loop import Events, TickLoop
 
 MOST_TICKS = 1_000_000
 """A loop that gives asyncio no turn ends after so many."""

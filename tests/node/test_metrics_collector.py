@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tank_node import metrics_collector
 from tank_node.metrics import Histogram
-from tank_node.metrics_collector import MESSAGE_NAMES, MetricsCollector
+from tank_node.monitoring import metrics_collector
+from tank_node.monitoring.metrics_collector import MESSAGE_NAMES, MetricsCollector
 from tank_node.sessions.tank import TankSession, UnknownMessage
 from tank_protos.errors import WireError
 from tank_protos.generated.tank import (

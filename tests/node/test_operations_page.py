@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from tank_node.health import Health
-from tank_node.http import HttpServer
-from tank_node.metrics_collector import MetricsCollector
+from tank_node.monitoring.health import Health
+from tank_node.monitoring.http import HttpServer
+from tank_node.monitoring.metrics_collector import MetricsCollector
 from tests.support.bench_node import BenchNode
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,13 +8,13 @@ import uuid
 from functools import partial
 
 from tank_node.broker import Broker
-from tank_node.controller_session import ControllerSession, Registration
+from tank_node.controllers.session import ControllerSession, Registration
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.errors import DataFolderError
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition
-from tank_node.replicator import Replicator
+from tank_node.replicas.replicator import Replicator
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.clocks import SimulatedClock
 from tests.simulation.controllers import Cluster, Controller
@@ -217,7 +217,7 @@ class NodeLine:
         self._end = end
 
     def send(self, message: pb.BrokerUp) -> None:
-        """`tank_node.controller_session.Line`."""
+        """`tank_node.controllers.session.Line`."""
         self._stream.send(self._end, message.SerializeToString())
 
     def end(self) -> None:

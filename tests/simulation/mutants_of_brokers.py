@@ -83,13 +83,13 @@ MUTANTS = (
     ),
     Mutant(
         "acknowledges before the high-water mark",
-        NODE + "acks.py",
+        NODE + "replicas/acks.py",
         "            if mark < last:",
         "            if False:",
     ),
     Mutant(
         "reads past the high-water mark",
-        NODE + "readable.py",
+        NODE + "replicas/readable.py",
         "stretch = self.log.read(number, max_bytes, mark)",
         "stretch = self.log.read(number, max_bytes, self.log.written)",
     ),
@@ -155,7 +155,7 @@ MUTANTS = (
     ),
     Mutant(
         "a boundary error above a new leader's mark",
-        NODE + "readable.py",
+        NODE + "replicas/readable.py",
         "return Reach.WAIT if number <= self.end() + 1 or not self.settled else Reach.OUT_OF_BOUNDS",
         "return Reach.WAIT if number <= mark + 1 else Reach.OUT_OF_BOUNDS",
     ),

@@ -7,7 +7,7 @@ from functools import partial
 
 from tank_node.broker import Broker
 from tank_node.log.segment import Stretch
-from tank_node.outgoing import Dialer
+from tank_node.network.outgoing import Dialer
 from tank_node.sessions.session import Session
 from tank_node.sessions.tank import TankSession
 from tank_protos.errors import WireError

@@ -17,8 +17,8 @@ from tank_node.disk import OsDisk
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
-from tank_node.loop import TickLoop
 from tank_node.metrics import Metrics
+from tank_node.network.loop import TickLoop
 from tank_node.server import TankServer
 from tests.support.instant_controller import InstantController
 

@@ -15,9 +15,9 @@ from tank_node.log.flusher import Flusher
 from tank_node.log.log import PartitionLog
 from tank_node.log.segment import Stretch
 from tank_node.metrics import Metrics
-from tank_node.outgoing import Dialer
+from tank_node.network.outgoing import Dialer
 from tank_node.partition import Partition
-from tank_node.replicator import Replicator
+from tank_node.replicas.replicator import Replicator
 from tank_node.sessions.session import Session
 from tank_node.sessions.tank import TankSession
 from tank_protos import topic_settings

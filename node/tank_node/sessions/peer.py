@@ -8,8 +8,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from tank_node.broker import Broker
-from tank_node.following import CATCH_UP, PeerLine
 from tank_node.metrics import OK
+from tank_node.replicas.following import CATCH_UP, PeerLine
 from tank_node.sessions.session import Session
 from tank_protos import stretch
 from tank_protos.errors import WireError

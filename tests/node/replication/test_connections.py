@@ -12,9 +12,9 @@ import pytest
 
 from tank_node.cluster_view import BrokerView
 from tank_node.limits import Limits
-from tank_node.loop import TickLoop
-from tank_node.outgoing import ServerDialer
-from tank_node.replicator import Replicator
+from tank_node.network.loop import TickLoop
+from tank_node.network.outgoing import ServerDialer
+from tank_node.replicas.replicator import Replicator
 from tank_node.server import TankServer
 from tank_node.sessions.push import PushSession
 from tank_node.sessions.session import Session

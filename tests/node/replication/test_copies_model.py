@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tank_node.cluster_view import PartitionView
-from tank_node.following import LIVE, Following, PeerLine
 from tank_node.limits import Limits
 from tank_node.log.epoch_history import last_common
 from tank_node.log.log import LogState, PartitionLog
@@ -21,6 +20,7 @@ from tank_node.log.record import Record
 from tank_node.log.settings import LogSettings
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition
+from tank_node.replicas.following import LIVE, Following, PeerLine
 from tank_node.replication.role import Role
 from tank_node.waiting import Tick
 from tank_protos.error_codes import PushError

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tank_node.clock import Clock
 from tank_node.controller_link import ChangeOutcome, InSyncChange, ReplicaEnd
-from tank_node.controller_requests import Answered, Proposed, RequestingLink
+from tank_node.controllers.requests import Answered, Proposed, RequestingLink
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 

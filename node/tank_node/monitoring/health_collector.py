@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tank_node.health import Health
+from tank_node.monitoring.health import Health
 from tank_node.version import kernel_name, software_version
 
 

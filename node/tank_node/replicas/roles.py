@@ -4,11 +4,11 @@ import logging
 
 from tank_node.cluster_view import NO_LEADER, PartitionView, TopicView
 from tank_node.controller_link import ControllerLink
-from tank_node.leadership import Leadership, Pushers
 from tank_node.limits import Limits
 from tank_node.log.errors import StorageError
 from tank_node.log.log import LogState
 from tank_node.partition import Partition
+from tank_node.replicas.leadership import Leadership, Pushers
 from tank_node.replication.role import Role
 
 logger = logging.getLogger(__name__)

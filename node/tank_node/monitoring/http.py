@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from tank_node.health import Health
+from tank_node.monitoring.health import Health
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector, CollectorRegistry
@@ -72,7 +72,7 @@ class HttpServer:
         from prometheus_client import CollectorRegistry, ProcessCollector
         from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-        from tank_node.health_collector import HealthCollector
+        from tank_node.monitoring.health_collector import HealthCollector
 
         if self._registry is None:
             self._registry = CollectorRegistry()

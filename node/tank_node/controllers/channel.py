@@ -7,7 +7,7 @@ import logging
 import grpc
 import grpc.aio
 
-from tank_node.controller_session import ControllerSession
+from tank_node.controllers.session import ControllerSession
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import BrokersStub
 

@@ -9,10 +9,10 @@ from functools import partial
 
 from tank_node.broker import Broker
 from tank_node.controller_link import ChangeOutcome, InSyncChange
-from tank_node.leadership import Leadership, Pushers
 from tank_node.limits import Limits
-from tank_node.outgoing import Dialer
+from tank_node.network.outgoing import Dialer
 from tank_node.partition import Partition
+from tank_node.replicas.leadership import Leadership, Pushers
 from tank_node.replication.place import Place
 from tank_node.replication.push import PushLine
 from tank_node.sessions.push import PeerIdentity, PushSession

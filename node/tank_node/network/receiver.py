@@ -5,8 +5,8 @@ import logging
 from mmap import mmap
 from typing import TYPE_CHECKING, Final
 
-from tank_node.connection import Connection
 from tank_node.limits import Limits
+from tank_node.network.connection import Connection
 from tank_protos.errors import WireError
 from tank_protos.framing import HEADER_BYTES
 
