@@ -19,7 +19,7 @@ SANITIZED_FRAMES ?= 200000
 KILLS ?= 200
 SEEDS ?= 200
 
-.PHONY: help setup kernel kernel-auto run check unit unit-pure test fuzz fuzz-short fuzz-sanitized crash sim mutants long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim mutants long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,11 +78,14 @@ proto-compatible: $(VENV)/.ready-dev
 unit: $(VENV)/.ready-dev ## the fast tests: no Spark, no processes, no kills
 	@pytest -q -n 2 -m 'not integration and not spark and not crash and not long'
 
-unit-pure: $(VENV)/.ready-dev ## the fast tests without the compiled kernel
-	@TANK_KERNEL=pure pytest -q -n 2 -m 'not integration and not spark and not crash and not long'
+unit-pure: ## the fast tests without the compiled kernel
+	@TANK_KERNEL=pure $(MAKE) --no-print-directory unit
 
-test: $(VENV)/.ready-dev ## unit + integration + Spark, in their short form
-	@pytest -q -m 'not long'
+test: unit ## unit + integration + Spark, in their short form
+	@pytest -q -m '(integration or spark or crash) and not long'
+
+test-pure: ## make test as it is where no compiler was
+	@TANK_KERNEL=pure $(MAKE) --no-print-directory test
 
 fuzz: $(VENV)/.ready-dev ## one million bad frames, on each kernel (FRAMES=N)
 	@$(BIN)/python -m tests.fuzz.run --both-kernels --frames $(FRAMES)
@@ -127,7 +130,7 @@ wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
 kernel-auto: $(VENV)/.ready-dev
 	@$(BIN)/python protos/kernel_build.py --auto
 
-ci: kernel-auto check test unit-pure fuzz-short wheel run ## what CI runs
+ci: kernel-auto check test test-pure fuzz-short wheel run ## what CI runs
 
 clean: ## remove the environment and what was built
 	@rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis
