@@ -245,8 +245,9 @@ def test_it_says_where_its_logs_end_in_one_answer(node: Node) -> None:
     line = node.register()
     node.session.on_ends_asked(lambda asked: [ReplicaEnd(*asked[0], epoch_at_end=3, end=12)])
     asked = [pb.LogEnd(topic_id=5, partition=1), pb.LogEnd(topic_id=5, partition=2)]
-    node.hear(ask_ends=pb.AskEnds(partitions=asked))
+    node.hear(ask_ends=pb.AskEnds(partitions=asked, question=4))
     (answer,) = line.all("log_ends")
+    assert answer.log_ends.question == 4, "a late answer must not be taken for that to the next question"
     (end,) = answer.log_ends.ends
     assert (end.topic_id, end.partition, end.epoch_at_end, end.end) == (5, 1, 3, 12)
 

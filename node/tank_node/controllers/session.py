@@ -290,7 +290,7 @@ class ControllerSession(RequestingLink):
             )
             for e in ends
         ]
-        line.send(pb.BrokerUp(log_ends=pb.LogEnds(ends=found)))
+        line.send(pb.BrokerUp(log_ends=pb.LogEnds(ends=found, question=asked.question)))
 
     def _beat(self, line: Line) -> None:
         self._spoke_ms = self._clock.monotonic_ms()

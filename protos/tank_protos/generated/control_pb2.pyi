@@ -742,10 +742,12 @@ class LogEnd(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., partition: _Optional[int] = ..., epoch_at_end: _Optional[int] = ..., end: _Optional[int] = ..., damaged: bool = ...) -> None: ...
 
 class LogEnds(_message.Message):
-    __slots__ = ("ends",)
+    __slots__ = ("ends", "question")
     ENDS_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
     ends: _containers.RepeatedCompositeFieldContainer[LogEnd]
-    def __init__(self, ends: _Optional[_Iterable[_Union[LogEnd, _Mapping]]] = ...) -> None: ...
+    question: int
+    def __init__(self, ends: _Optional[_Iterable[_Union[LogEnd, _Mapping]]] = ..., question: _Optional[int] = ...) -> None: ...
 
 class BrokerDown(_message.Message):
     __slots__ = ("registered", "view", "outcome", "answer", "ask_ends", "may_stop", "not_leader", "refused")
@@ -832,10 +834,12 @@ class QueryAnswer(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., error: _Optional[int] = ..., message: _Optional[str] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ..., groups: _Optional[_Iterable[str]] = ..., more: bool = ...) -> None: ...
 
 class AskEnds(_message.Message):
-    __slots__ = ("partitions",)
+    __slots__ = ("partitions", "question")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[LogEnd]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[LogEnd, _Mapping]]] = ...) -> None: ...
+    question: int
+    def __init__(self, partitions: _Optional[_Iterable[_Union[LogEnd, _Mapping]]] = ..., question: _Optional[int] = ...) -> None: ...
 
 class MayStop(_message.Message):
     __slots__ = ()
