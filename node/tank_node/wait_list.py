@@ -2,10 +2,13 @@
 
 import heapq
 import itertools
+import logging
 
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition
 from tank_node.waiting import Tick, Waiter
+
+logger = logging.getLogger(__name__)
 
 
 class WaitList:
@@ -57,13 +60,20 @@ class WaitList:
         """Tells all waiters whose deadline has passed. Call `begin_tick` first."""
         now_ms = self.tick.monotonic_ms
         while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
-            waiter = heapq.heappop(self._deadlines)[2]
-            waiter.expired()
-            assert waiter.done, "an expired waiter must be forgotten"
+            self._expire(heapq.heappop(self._deadlines)[2])
 
     def end_waits(self) -> None:
         """Ends all waits now, as their deadlines would: the node stops."""
         for _, _, waiter in self._deadlines:
             if not waiter.done:
-                waiter.expired()
+                self._expire(waiter)
         self._deadlines = []
+
+    def _expire(self, waiter: Waiter) -> None:
+        """Tells one that its time is over. What goes wrong with it is not to hurt the others."""
+        try:
+            waiter.expired()
+            assert waiter.done, "an expired waiter must be forgotten"
+        except Exception:
+            logger.exception("a wait could not be ended, by a bug of ours; the others go on")
+            self.forget(waiter)

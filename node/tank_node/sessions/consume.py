@@ -46,7 +46,7 @@ class Wanted:
     ) -> None:
         self.number = number
         self.partition = partition
-        """None: there is no such partition."""
+        """None: it is not here."""
         self.sequence_number = sequence_number
         self.fetch_bytes = fetch_bytes
         self.found: Stretch | Reach | ConsumeFlag = Reach.WAIT
@@ -223,9 +223,10 @@ def _elsewhere(session: "TankSession", topic: str, number: int) -> bytes:
 def _entry(one: Wanted, woken: bool) -> bytes:
     """A partition's part of the header."""
     found, partition = one.found, one.partition
-    if isinstance(found, ConsumeFlag) or partition is None:
-        assert isinstance(found, ConsumeFlag)
+    if isinstance(found, ConsumeFlag):
         return _flag(one.number, found)
+    if partition is None:  # a client of the old document has waited for what is not here
+        return _data(one.number, ConsumeFlag.DATA, 0, 0, 0)
     mark = partition.high_water_mark
     if isinstance(found, Stretch):
         if found.sparse_first and not woken:

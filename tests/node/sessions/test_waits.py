@@ -7,6 +7,7 @@ import pytest
 
 from tank_node.limits import Limits
 from tank_node.sessions import consume as consume_module
+from tank_node.waiting import Waiter
 from tank_protos import bundle
 from tank_protos.generated.tank import (
     AwaitEndsRequest,
@@ -215,3 +216,39 @@ def test_a_client_of_the_old_document_never_sees_flags_that_it_does_not_know(nod
         client = node.client()
         client.send(consume(("a", 0, 1), version=version))
         assert one(client).topics[0].partitions[0].flag == flag
+
+
+@pytest.mark.parametrize("wait_ms", [0, 10])
+def test_a_client_of_the_old_document_gets_nothing_of_a_partition_that_is_not_here(
+    node: BenchNode, wait_ms: int
+) -> None:
+    topic = node.broker.topics["a"]
+    del topic.partitions[0]
+    topic.broken[0] = "no such folder"
+    client = node.client()
+    client.send(consume(("a", 0, 1), wait_ms=wait_ms, version=0))
+    if wait_ms:
+        assert not client.taken()
+        node.broker.end_waits()
+    partition = one(client).topics[0].partitions[0]
+    assert (partition.flag, partition.high_water_mark, partition.chunk_length) == (0, 0, 0)
+
+
+class Broken(Waiter):
+    """One that a bug keeps from being ended."""
+
+    def expired(self) -> None:
+        raise RuntimeError("a bug")
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_wait_that_cannot_be_ended_does_not_keep_others_from_it(node: BenchNode, stops: bool) -> None:
+    client = node.client()
+    node.broker.wait(Broken(), (), 10)
+    client.send(consume(("a", 0, END), wait_ms=10))
+    if stops:
+        node.broker.end_waits()
+    else:
+        node.pass_ms(20)
+    assert one(client).topics[0].partitions[0].flag == 0
+    assert node.metrics.waiting == 0
