@@ -10,11 +10,13 @@ from functools import partial
 from tank_node.broker import Broker
 from tank_node.controller_link import ChangeOutcome, InSyncChange
 from tank_node.limits import Limits
+from tank_node.log.log import LogState
 from tank_node.network.outgoing import Dialer
 from tank_node.partition import Partition
 from tank_node.replicas.leadership import Leadership, Pushers
 from tank_node.replication.place import Place
 from tank_node.replication.push import PushLine
+from tank_node.replication.role import Role
 from tank_node.sessions.push import PeerIdentity, PushSession
 
 logger = logging.getLogger(__name__)
@@ -348,7 +350,7 @@ class Replicator(Pushers):
         own = self._link.view.broker_id
         for partition in list(self._failed):
             placed = self._broker.placed(partition)
-            if placed is None or (own not in placed.in_sync and placed.leader != own):
+            if placed is None or _is_sound(partition) or (own not in placed.in_sync and placed.leader != own):
                 del self._failed[partition]
         self._reported_ms = now_ms
         failed = [(partition.log.topic_id, partition.number) for partition in self._failed]
@@ -359,6 +361,13 @@ class Replicator(Pushers):
 def _leadership(place: Place) -> Leadership:
     assert isinstance(place.source, Leadership)
     return place.source
+
+
+def _is_sound(partition: Partition) -> bool:
+    """Whether a replica that was reported can do all that the view asks of it: it was filled anew meanwhile,
+    which took less time than the view needs to be looked at again."""
+    log = partition.log
+    return log.state is LogState.ACTIVE and not log.is_impaired and partition.role is not Role.NONE
 
 
 def _noted(outcome: ChangeOutcome) -> None:

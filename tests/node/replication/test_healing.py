@@ -9,7 +9,7 @@ import pytest
 
 from tank_node.log.log import LogState
 from tests.node.replication.test_leading import append
-from tests.support.broker_cell import BrokerCell, Told
+from tests.support.broker_cell import BrokerCell, CellNode, Told
 from tests.support.replicas import assert_copies, records_of
 
 
@@ -41,14 +41,19 @@ def reported(cell: BrokerCell, broker_id: int) -> None:
     cell.change(in_sync=tuple(member for member in members(cell) if member != broker_id))
 
 
-def test_a_batch_that_went_bad_is_found_reported_and_copied_anew(cell: BrokerCell) -> None:
-    oldest = files(cell, 3, ".log")[0]
+def spoil(cell: BrokerCell, broker_id: int) -> None:
+    """Its oldest segment went bad, and it finds that out."""
+    oldest = files(cell, broker_id, ".log")[0]
     oldest.write_bytes(b"\x55" * oldest.stat().st_size)
+    node = cell.nodes[broker_id]
+    assert node.log().scrub(1 << 20).bad
+    node.partition().note_state()
+    node.broker.roles.failed(node.partition())
+
+
+def test_a_batch_that_went_bad_is_found_reported_and_copied_anew(cell: BrokerCell) -> None:
     log = cell.nodes[3].log()
-    assert log.scrub(1 << 20).bad
-    partition = cell.nodes[3].partition()
-    partition.note_state()
-    cell.nodes[3].broker.roles.failed(partition)
+    spoil(cell, 3)
     cell.run(2000)
     assert log.state is LogState.DAMAGED, "while it is in sync it stays as it is"
     reported(cell, 3)
@@ -56,6 +61,28 @@ def test_a_batch_that_went_bad_is_found_reported_and_copied_anew(cell: BrokerCel
     assert_copies(cell.nodes[1].log(), cell.nodes[3].log())
     assert members(cell) == (1, 2, 3)
     assert not cell.nodes[3].log().is_impaired
+
+
+def test_one_that_was_filled_anew_is_not_reported_again(cell: BrokerCell) -> None:
+    reports = []
+
+    def judge(node: CellNode) -> None:
+        """As the controller does: who says that it failed is out, at once."""
+        if node.controller.failed:
+            reports.extend(node.controller.failed)
+            node.controller.failed = []
+            cell.change(in_sync=tuple(member for member in members(cell) if member != node.broker_id))
+        cell.accept(node)
+
+    cell.judge = judge
+    spoil(cell, 3)
+    cell.run(6000)
+    assert reports == [(10, 0)]
+    assert members(cell) == (1, 2, 3)
+    spoil(cell, 3)
+    cell.run(6000)
+    assert reports == [(10, 0)] * 2, "another damage is news"
+    assert members(cell) == (1, 2, 3)
 
 
 @pytest.mark.parametrize("lost", ["index", "the topic", "the disk"])
