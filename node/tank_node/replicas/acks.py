@@ -5,7 +5,8 @@ from collections import deque
 from typing import Protocol
 
 from tank_node.metrics import Metrics
-from tank_node.waiting import Staged, Tick
+from tank_node.replicas.readable import ReadablePartition
+from tank_node.waiting import Settler, Staged, Tick
 from tank_protos.error_codes import ErrorCode
 from tank_protos.produce_run import ANSWER_BYTES
 
@@ -36,6 +37,23 @@ class RunAcks:
             answered += len(answers)
         if self.parts:
             self.parts[0][0].count_answers(answered // ANSWER_BYTES, error)
+
+
+class RequiredAcks:
+    """Between an append and its settler, where the client wants more in sync than the topic does: too few
+    when its answer is due is told as "not acknowledged in time". It is stored, and may stay."""
+
+    __slots__ = ("_partition", "_required_acks", "_settler")
+
+    def __init__(self, settler: Settler, partition: ReadablePartition, required_acks: int) -> None:
+        self._settler = settler
+        self._partition = partition
+        self._required_acks = required_acks
+
+    def settle(self, token: int, error: int, first: int, last: int) -> None:
+        if not error and not self._partition.has_in_sync(self._required_acks):
+            error, first, last = ErrorCode.NOT_ACKNOWLEDGED_IN_TIME, 0, 0
+        self._settler.settle(token, error, first, last)
 
 
 class PendingAcks:

@@ -8,6 +8,7 @@ from tank_node.log.errors import StorageError
 from tank_node.metrics import OK
 from tank_node.partition import Partition
 from tank_node.sessions.outcome import error_name, outcome_of
+from tank_node.sessions.produce import settler_for
 from tank_node.sessions.redirect import leader_of
 from tank_node.sessions.settling import when_settled
 from tank_node.waiting import Producer, Waiter
@@ -127,6 +128,7 @@ def idempotent_produce(session: "TankSession", payload: memoryview) -> None:
     _bound_entries(payload, session.limits.produce_entries)
     request = IdempotentProduceRequest.decode(payload)
     reply = NumberedReply(session, request.request_id)
+    required_acks = request.required_acks
     ended = request.producer_id and session.broker.link.view.producer_ended(request.producer_id)
     for wanted in request.topics:
         topic = session.broker.topics.get(wanted.name)
@@ -141,6 +143,8 @@ def idempotent_produce(session: "TankSession", payload: memoryview) -> None:
                 reply.settle(token, error, 0, 0)
             elif ended:
                 reply.settle(token, ErrorCode.STALE_PRODUCER_EPOCH, 0, 0)
+            elif required_acks and not partition.refusal and not partition.has_in_sync(required_acks):
+                reply.settle(token, ErrorCode.NOT_ENOUGH_REPLICAS, 0, 0)
             else:
                 assert isinstance(entry.bundle, memoryview)
                 producer = (
@@ -150,7 +154,7 @@ def idempotent_produce(session: "TankSession", payload: memoryview) -> None:
                 )
                 partition.append(
                     entry.bundle,
-                    reply,
+                    settler_for(reply, partition, required_acks) if required_acks else reply,
                     token,
                     max_timestamp_ms=entry.max_timestamp_ms,
                     producer=producer,

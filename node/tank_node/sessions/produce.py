@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from tank_node.metrics import OK
 from tank_node.partition import HALF
+from tank_node.replicas.acks import RequiredAcks
 from tank_node.sessions import redirect
 from tank_node.sessions.outcome import error_name
 from tank_protos import bundle
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tank_node.broker import Topic
     from tank_node.partition import Partition
     from tank_node.sessions.tank import TankSession
+    from tank_node.waiting import Settler
 
 PEER_VERSION = 0x100
 FORWARDED_VERSION = 0x101
@@ -121,6 +123,11 @@ class ProduceReply:
             self.session.send(_HEADER.pack(_ANSWER_ID, 4 + len(results), self.request_id) + results)
 
 
+def settler_for(reply: "Settler", partition: "Partition", required_acks: int) -> "Settler":
+    """Who is told how an append ended, when the client wants so many in sync."""
+    return reply if required_acks in _EASY_ACKS else RequiredAcks(reply, partition, required_acks)
+
+
 def produce(session: "TankSession", payload: memoryview) -> None:
     """Appends each bundle, or answers why not: one byte for each, and one for a topic that does not exist."""
     request = ProduceRequest.decode(payload)
@@ -136,7 +143,8 @@ def produce(session: "TankSession", payload: memoryview) -> None:
             if partition is None:
                 continue
             assert isinstance(entry.bundle, memoryview)
-            partition.append(entry.bundle, reply, token, timeout_ms=request.ack_timeout_ms)
+            settler = settler_for(reply, partition, request.required_acks)
+            partition.append(entry.bundle, settler, token, timeout_ms=request.ack_timeout_ms)
             if len(request.topics) == len(wanted.partitions) == 1 and request.required_acks in _EASY_ACKS:
                 session.path.learn(payload, entry.bundle, partition, request.ack_timeout_ms)
     reply.close()
@@ -160,5 +168,7 @@ def produce_with_numbers(session: "TankSession", payload: memoryview) -> None:
                 continue
             # On the wire the number stands between length and bundle; on disk nothing does.
             batch = memoryview(bundle.as_batch(entry.bundle))
-            partition.append(batch, reply, token, first=entry.base_seq_num, timeout_ms=request.ack_timeout_ms)
+            settler = settler_for(reply, partition, request.required_acks)
+            number, timeout_ms = entry.base_seq_num, request.ack_timeout_ms
+            partition.append(batch, settler, token, first=number, timeout_ms=timeout_ms)
     reply.close()
