@@ -335,7 +335,7 @@ class Partition(ReadablePartition):
         if self.leadership is not None:
             self.leadership.end()
         self.role = Role.LEADER
-        self.leader_epoch = leader_epoch
+        self.leader_epoch = self.led_epoch = leader_epoch
         self.leadership = leadership
         if leadership is not None:
             self.settle_at(leadership.start_end)

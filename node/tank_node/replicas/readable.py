@@ -28,8 +28,8 @@ class ReadablePartition:
     """
 
     __slots__ = (
-        "follower", "high_water_mark", "leader_epoch", "leadership", "log", "number", "role", "settled",
-        "settles_at", "stands_alone", "topic_name", "unreadable",
+        "follower", "high_water_mark", "leader_epoch", "leadership", "led_epoch", "log", "number", "role",
+        "settled", "settles_at", "stands_alone", "topic_name", "unreadable",
     )  # fmt: skip
 
     def __init__(self, topic_name: str, number: int, log: PartitionLog) -> None:
@@ -48,6 +48,8 @@ class ReadablePartition:
         """Who takes the leader's pushes."""
         self.leader_epoch = 0
         """The highest that this node knows: orders of lower ones are refused."""
+        self.led_epoch = 0
+        """The last one that this process has led."""
         self.settled = True
         """Whether the mark has reached `settles_at`. Before that a new leader may have more that is committed
         than it knows, and what would show the end waits."""
@@ -78,8 +80,8 @@ class ReadablePartition:
         """The stored batches from `number` on, up to the high-water mark; or what stands in the way.
 
         Release the stretch's file when it is sent. OUT_OF_BOUNDS is for numbers below the first available
-        one and beyond the log's end + 1: between the mark and the end one waits, and above the mark of a new
-        leader in any case, until it is `settled`.
+        one and beyond the log's end + 1: between the mark and the end one waits, and for a new leader in
+        any case, until it is `settled`.
         """
         if self.unreadable:
             return Reach.UNREADABLE
@@ -91,7 +93,7 @@ class ReadablePartition:
         if number > mark:
             return Reach.WAIT if number <= self.end() + 1 or not self.settled else Reach.OUT_OF_BOUNDS
         if number < self.log.first_available:
-            return Reach.OUT_OF_BOUNDS
+            return Reach.OUT_OF_BOUNDS if self.settled else Reach.WAIT  # that answer shows the mark
         try:
             stretch = self.log.read(number, max_bytes, mark)
         except StorageError as error:

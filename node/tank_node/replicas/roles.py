@@ -74,13 +74,19 @@ class Roles:
 
     def _may_lead(self, partition: Partition, placed: PartitionView) -> bool:
         log = partition.log
-        if log.is_impaired and placed.lossy_epoch == placed.leader_epoch:
+        # What is lost later in that epoch, others may have: it is not given up a second time.
+        makes_do = (
+            log.is_impaired
+            and placed.lossy_epoch == placed.leader_epoch
+            and partition.led_epoch < placed.leader_epoch
+        )
+        if makes_do:
             self._make_do(partition, placed)
         goes_on = partition.role is Role.LEADER and partition.leader_epoch == placed.leader_epoch
         reason = ""
         if log.state is not LogState.ACTIVE or log.is_impaired:
             reason = log.reason or "it is being filled anew"
-        elif not goes_on and log.epochs and log.epochs[-1][0] >= placed.leader_epoch:
+        elif not (goes_on or makes_do) and log.epochs and log.epochs[-1][0] >= placed.leader_epoch:
             # It would give numbers a second time that an earlier process has given in this very epoch.
             reason = f"its log has epoch {log.epochs[-1][0]} already"
         if not reason:

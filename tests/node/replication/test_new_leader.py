@@ -298,6 +298,51 @@ def test_a_damaged_replica_leads_only_when_a_lossy_election_chose_it(cell: Broke
     assert node.partition().role is Role.LEADER
 
 
+def lose_from_the_middle(cell: BrokerCell, broker_id: int) -> None:
+    """Its second segment of three goes bad, and it finds that out."""
+    node = cell.nodes[broker_id]
+    path = Path(node.log().segments[1].path(".log"))
+    path.write_bytes(b"\x55" * path.stat().st_size)
+    assert node.log().scrub(1 << 20).bad
+    node.partition().note_state()
+    node.broker.roles.failed(node.partition())
+
+
+def test_who_was_chosen_damaged_leads_in_the_epoch_that_its_mending_began(cell: BrokerCell) -> None:
+    cell.create(log_segment_bytes="400")
+    cell.run(200)
+    for token in range(3):
+        append(cell.nodes[1], b"%d" % token * 500, Told(), token)
+    cell.run(300)
+    node = cell.nodes[2]
+    lose_from_the_middle(cell, 2)
+    cell.run(300)
+    assert node.controller.failed == [(10, 0)]
+    cell.change(leader=2, lossy_epoch=2, in_sync=(2,))
+    assert (node.partition().role, node.partition().leader_epoch) == (Role.LEADER, 2)
+    assert node.log().epochs[-1] == (2, 2)
+    cell.run(3000)
+    assert node.controller.failed == [(10, 0)], "it can do what it was chosen for"
+    assert members(cell) == (1, 2, 3)
+
+
+def test_what_is_lost_after_a_lossy_election_is_left_to_those_who_have_it(cell: BrokerCell) -> None:
+    cell.create(log_segment_bytes="400")
+    cell.run(200)
+    cell.change(leader=2, lossy_epoch=2, in_sync=(2,))
+    told = Told()
+    for token in range(3):
+        append(cell.nodes[2], b"%d" % token * 500, told, token)
+    cell.run(3000)
+    assert members(cell) == (1, 2, 3)
+    assert errors(told) == [ErrorCode.NONE] * 3
+    lose_from_the_middle(cell, 2)
+    cell.judge = lambda node: None
+    cell.change()  # the view tells something else, before the controller has heard of the damage
+    assert cell.nodes[2].partition().role is Role.NONE
+    assert cell.nodes[2].log().is_impaired, "nothing of it is given up"
+
+
 def test_a_replica_that_was_moved_away_tells_who_waits_and_goes_with_its_data(cell: BrokerCell) -> None:
     cell.create()
     cell.run(200)
