@@ -5,13 +5,15 @@ No I/O here.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tank_node.clock import Clock
 from tank_node.cluster_view import ClusterView, TopicChange
 from tank_node.controller_link import (
+    ChangeOutcome,
     CommitOutcome,
     GroupsOutcome,
+    InSyncChange,
     NewTopic,
     Position,
     PositionsOutcome,
@@ -64,7 +66,8 @@ class RequestingLink(ABC):
 
     def _take_delta(self, delta: pb.Delta) -> None:
         """Puts what changed into the view, then tells of it."""
-        self._announce(self.view.apply(delta), brokers=bool(delta.brokers))
+        brokers = bool(delta.brokers or delta.removed_brokers)
+        self._announce(self.view.apply(delta), brokers=brokers)
 
     def _take_whole(self, whole: pb.Delta) -> None:
         """The same, for a state that leaves nothing out."""
@@ -84,6 +87,43 @@ class RequestingLink(ABC):
             self.broker_epoch = epoch
             for listener in self._on_registered:
                 listener()
+
+    # --- replicas ---
+
+    def propose_in_sync(self, changes: Sequence[InSyncChange], done: Callable[[ChangeOutcome], None]) -> None:
+        """As ControllerLink."""
+        sets = [
+            pb.InSyncSet(
+                topic_id=change.topic_id,
+                partition=change.partition,
+                leader_epoch=change.leader_epoch,
+                partition_epoch=change.partition_epoch,
+                in_sync=[
+                    pb.InSyncMember(broker_id=broker_id, broker_epoch=epoch)
+                    for broker_id, epoch in change.in_sync
+                ],
+            )
+            for change in changes
+        ]
+        change = pb.ChangeInSync(broker_id=self.view.broker_id, broker_epoch=self.broker_epoch, sets=sets)
+        self._change_replicas(pb.Command(change_in_sync=change), done)
+
+    def report_failed(
+        self, partitions: Sequence[tuple[int, int]], done: Callable[[ChangeOutcome], None]
+    ) -> None:
+        """As ControllerLink."""
+        report = pb.ReportFailed(
+            broker_id=self.view.broker_id,
+            broker_epoch=self.broker_epoch,
+            partitions=[pb.PartitionRef(topic_id=topic, partition=number) for topic, number in partitions],
+        )
+        self._change_replicas(pb.Command(report_failed=report), done)
+
+    def _change_replicas(self, command: pb.Command, done: Callable[[ChangeOutcome], None]) -> None:
+        def answer(outcome: pb.ProposalOutcome) -> None:
+            done(ChangeOutcome(_known(outcome.error), outcome.message, _all_known(outcome.results)))
+
+        self._propose(self._dated(command), answer)
 
     # --- topics ---
 
@@ -130,7 +170,7 @@ class RequestingLink(ABC):
         self, command: pb.Command, done: Callable[[TopicOutcome], None], *, validate_only: bool = False
     ) -> None:
         def answer(outcome: pb.ProposalOutcome) -> None:
-            done(TopicOutcome(ErrorCode(outcome.error), outcome.message, outcome.topic_id))
+            done(TopicOutcome(_known(outcome.error), outcome.message, outcome.topic_id))
 
         self._propose(self._dated(command), answer, validate_only=validate_only)
 
@@ -143,7 +183,7 @@ class RequestingLink(ABC):
             return
 
         def answer(outcome: pb.ProposalOutcome) -> None:
-            done(ProducerOutcome(ErrorCode(outcome.error), outcome.message, outcome.producer_id))
+            done(ProducerOutcome(_known(outcome.error), outcome.message, outcome.producer_id))
 
         init = pb.InitProducer(name=name, generation=generation)
         self._propose(self._dated(pb.Command(init_producer=init)), answer)
@@ -169,8 +209,7 @@ class RequestingLink(ABC):
         )
 
         def answer(outcome: pb.ProposalOutcome) -> None:
-            results = [ErrorCode(result) for result in outcome.results]
-            done(CommitOutcome(ErrorCode(outcome.error), outcome.message, results))
+            done(CommitOutcome(_known(outcome.error), outcome.message, _all_known(outcome.results)))
 
         self._propose(self._dated(pb.Command(commit_positions=commit)), answer)
 
@@ -184,7 +223,7 @@ class RequestingLink(ABC):
         wanted = [self._topic_id(name) for name in topics]
 
         def answer(found: pb.QueryAnswer) -> None:
-            done(PositionsOutcome(ErrorCode(found.error), found.message, self._named(found.positions)))
+            done(PositionsOutcome(_known(found.error), found.message, self._named(found.positions)))
 
         self._query(pb.BrokerQuery(positions=pb.PositionsQuery(group=group, topic_ids=wanted)), answer)
 
@@ -192,7 +231,7 @@ class RequestingLink(ABC):
         """As ControllerLink."""
 
         def answer(found: pb.QueryAnswer) -> None:
-            done(GroupsOutcome(ErrorCode(found.error), found.message, sorted(found.groups)))
+            done(GroupsOutcome(_known(found.error), found.message, sorted(found.groups)))
 
         self._query(pb.BrokerQuery(groups=pb.GroupsQuery()), answer)
 
@@ -235,3 +274,15 @@ def _is_text(*strings: str) -> bool:
 
 def _unknown_topic(name: str) -> TopicOutcome:
     return TopicOutcome(ErrorCode.UNKNOWN_TOPIC, f"there is no topic {name}")
+
+
+def _known(error: int) -> ErrorCode:
+    """As an error of ours; of a newer controller's, which we don't know, only that it refused."""
+    try:
+        return ErrorCode(error)
+    except ValueError:
+        return ErrorCode.INVALID_REQUEST
+
+
+def _all_known(errors: Iterable[int]) -> list[ErrorCode]:
+    return [_known(error) for error in errors]
