@@ -3,12 +3,20 @@
 import pytest
 
 from tank_node.cluster_view import TopicChange
-from tank_node.controller_link import ChangeOutcome, InSyncChange, NewTopic, ReplicaEnd, TopicOutcome
+from tank_node.controller_link import (
+    ChangeOutcome,
+    CommitOutcome,
+    InSyncChange,
+    NewTopic,
+    Position,
+    ReplicaEnd,
+    TopicOutcome,
+)
+from tank_node.controllers.pending import PENDING_MS
 from tank_node.controllers.session import (
     FIRST_TIMEOUT_MS,
     HEARTBEATS,
     MAX_BACKOFF_MS,
-    PENDING_MS,
     ControllerSession,
     Registration,
 )
@@ -146,6 +154,58 @@ def test_what_was_not_answered_is_asked_again_in_its_order(node: Node) -> None:
     assert len(outcomes) == 1, "an outcome that comes twice is told once"
 
 
+def test_committed_positions_are_not_repeated_on_another_stream(node: Node) -> None:
+    outcomes: list[CommitOutcome] = []
+
+    def commit(number: int) -> None:
+        node.session.commit_positions("g", [Position("t", 0, number)], outcomes.append)
+
+    commit(1)
+    assert [o.error for o in outcomes] == [ErrorCode.TIMED_OUT], (
+        "without a line nobody knows when it would come"
+    )
+    first = node.register()
+    node.view(pb.Delta(index=8, topics=[topic(8, "t")]))
+    commit(10)
+    node.session.create_topic(NewTopic("u", 1), lambda outcome: None)
+    assert len(first.all("proposal")) == 2
+    node.session.closed(first, "gone")
+    assert [o.error for o in outcomes] == [ErrorCode.TIMED_OUT] * 2, (
+        "its client may commit more by another broker"
+    )
+    second = node.connect()
+    node.hear(registered=pb.Registered(broker_epoch=7, index=7))
+    assert [m.proposal.command.WhichOneof("command") for m in second.all("proposal")] == ["create_topic"]
+    commit(20)
+    node.hear(outcome=pb.ProposalOutcome(request_id=second.sent[-1].proposal.request_id, results=[0]))
+    assert outcomes[2].results == [ErrorCode.NONE]
+    commit(30)
+    node.session.restart()
+    assert outcomes[3].error is ErrorCode.TIMED_OUT, "a stream that the broker itself ends is no other"
+
+
+def test_an_error_that_only_a_newer_controller_knows_is_a_refusal(node: Node) -> None:
+    outcomes: list[TopicOutcome] = []
+    changes: list[ChangeOutcome] = []
+    line = node.register()
+    node.session.create_topic(NewTopic("t", 1), outcomes.append)
+    node.session.report_failed([(5, 2)], changes.append)
+    created, reported = [m.proposal.request_id for m in line.all("proposal")]
+    node.hear(outcome=pb.ProposalOutcome(request_id=created, error=250, message="of tomorrow"))
+    node.hear(outcome=pb.ProposalOutcome(request_id=reported, results=[0, 250]))
+    assert [(o.error, o.message) for o in outcomes] == [(ErrorCode.INVALID_REQUEST, "of tomorrow")]
+    assert changes[0].results == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+
+
+def test_brokers_that_went_are_told_like_those_that_came(node: Node) -> None:
+    node.register()
+    node.view(pb.Delta(index=8, brokers=[pb.Broker(broker_id=2, epoch=8)]))
+    told: list[list[int]] = []
+    node.session.on_brokers(lambda: told.append(sorted(node.session.view.brokers)))
+    node.view(pb.Delta(index=9, removed_brokers=[2]))
+    assert told == [[1]]
+
+
 def test_an_answer_in_parts_is_told_once_and_whole(node: Node) -> None:
     found: list[list[str]] = []
     line = node.register()
@@ -219,7 +279,7 @@ def test_who_asks_without_any_controller_is_told_in_the_end(node: Node) -> None:
 
 
 def test_too_much_is_refused(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tank_node.controllers.session.MAX_PENDING", 1)
+    monkeypatch.setattr("tank_node.controllers.pending.MAX_PENDING", 1)
     outcomes: list[TopicOutcome] = []
     for name in ("a", "b"):
         node.session.create_topic(NewTopic(name, 1), outcomes.append)

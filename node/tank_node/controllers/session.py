@@ -1,8 +1,9 @@
 """The node's side of its stream to the controller that leads: messages in, messages out, no I/O.
 
-A shell (`controller_channel`, the simulator, `tank serve`) opens the streams that `target` asks for and hands
+A shell (`channel`, the simulator, `tank serve`) opens the streams that `target` asks for and hands
 their messages over. What was proposed and not answered is sent again on the next stream, in its order: every
-command is idempotent. A process has one incarnation, so it keeps its epoch over all streams.
+command is idempotent. Committed positions alone are not (`pending.NOT_REPEATED`). A process has one
+incarnation, so it keeps its epoch over all streams.
 """
 
 import logging
@@ -11,19 +12,15 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tank_node.clock import Clock
-from tank_node.controller_link import ChangeOutcome, InSyncChange, ReplicaEnd
+from tank_node.controller_link import ReplicaEnd
+from tank_node.controllers.pending import PENDING_MS, Pending, PendingRequests
 from tank_node.controllers.requests import Answered, Proposed, RequestingLink
-from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
 FEATURE_LEVEL = 1
 """Replication: registered fenced, and unfenced when the view has the registration."""
 ALONE_LEVEL = 0
 """Of a broker with its controller in one process: never fenced, because nobody could take over."""
-MAX_PENDING = 16_384
-"""Proposals and questions without an answer."""
-PENDING_MS = 30_000
-"""After so long without a controller that answers, whoever asked is told so."""
 HEARTBEATS = 6
 """In one session timeout: some may be late."""
 FIRST_TIMEOUT_MS = 3000
@@ -80,16 +77,6 @@ class Registration:
         )
 
 
-@dataclass(slots=True)
-class _Pending:
-    message: pb.BrokerUp
-    deadline_ms: int
-    proposed: Proposed | None = None
-    answered: Answered | None = None
-    answer: pb.QueryAnswer = field(default_factory=pb.QueryAnswer)
-    """The parts so far."""
-
-
 class ControllerSession(RequestingLink):
     """Implements `tank_node.controller_link.ControllerLink`. All calls on the event loop's thread."""
 
@@ -126,9 +113,7 @@ class ControllerSession(RequestingLink):
         self._heard_ms = 0
         self._spoke_ms = 0
         self._parts: pb.Delta | None = None
-        self._pending: dict[int, _Pending] = {}
-        """By request id, in the order of asking."""
-        self._last_request = 0
+        self._pending = PendingRequests()
         self._ends: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]] = _nothing
 
     # --- the shell's side ---
@@ -159,6 +144,7 @@ class ControllerSession(RequestingLink):
         self._wanted_epoch = self._retry_ms = 0
         if line is not None:
             line.end()
+        self._pending.line_ended()
 
     def closed(self, line: Line | None, why: str) -> None:
         """The stream broke, or could not be opened (None): the next one, after a while."""
@@ -178,9 +164,9 @@ class ControllerSession(RequestingLink):
             case "view":
                 self._on_view(down.view)
             case "outcome":
-                self._on_outcome(down.outcome)
+                self._pending.on_outcome(down.outcome)
             case "answer":
-                self._on_answer(down.answer)
+                self._pending.on_answer(down.answer)
             case "ask_ends":
                 self._on_ask(line, down.ask_ends)
             case "may_stop":
@@ -199,9 +185,7 @@ class ControllerSession(RequestingLink):
             self._give_up(line, "", "it is silent")
         elif line is not None and now_ms - self._spoke_ms >= self._timeout_ms // HEARTBEATS:
             self._beat(line)
-        while self._pending and (first := next(iter(self._pending.items())))[1].deadline_ms <= now_ms:
-            del self._pending[first[0]]
-            _tell(first[1], ErrorCode.TIMED_OUT, "no controller that leads answered: ask again")
+        self._pending.tick(now_ms)
 
     @property
     def connected(self) -> bool:
@@ -227,6 +211,7 @@ class ControllerSession(RequestingLink):
         if not self._leader:
             self._at = (self._at + 1) % len(self._addresses)
         self._retry_ms = self._clock.monotonic_ms() + wait_ms
+        self._pending.line_ended()
         if self._failures in (1, 10) or self._failures % 100 == 0:
             _log.info("no line to controller %s: %s", tried, why)
 
@@ -237,9 +222,8 @@ class ControllerSession(RequestingLink):
         self.peer_key = registered.peer_key
         self._timeout_ms = registered.session_timeout_ms or FIRST_TIMEOUT_MS
         self._wanted_epoch, self._wanted_index = registered.broker_epoch, registered.index
-        for pending in self._pending.values():
-            pending.answer.Clear()
-            line.send(pending.message)
+        for message in self._pending.again():
+            line.send(message)
         self._take_epoch()
 
     def _on_view(self, update: pb.ViewUpdate) -> None:
@@ -263,20 +247,6 @@ class ControllerSession(RequestingLink):
     def _take_epoch(self) -> None:
         if self._wanted_epoch and self.view.index >= self._wanted_index:
             self._registered(self._wanted_epoch)
-
-    def _on_outcome(self, outcome: pb.ProposalOutcome) -> None:
-        pending = self._pending.pop(outcome.request_id, None)
-        if pending is not None and pending.proposed is not None:
-            pending.proposed(outcome)
-
-    def _on_answer(self, answer: pb.QueryAnswer) -> None:
-        pending = self._pending.get(answer.request_id)
-        if pending is None or pending.answered is None:
-            return
-        pending.answer.MergeFrom(answer)
-        if not answer.more:
-            del self._pending[answer.request_id]
-            pending.answered(pending.answer)
 
     def _on_ask(self, line: Line, asked: pb.AskEnds) -> None:
         ends = self._ends([(wanted.topic_id, wanted.partition) for wanted in asked.partitions])
@@ -304,35 +274,6 @@ class ControllerSession(RequestingLink):
         """As ControllerLink."""
         self._ends = answer
 
-    def propose_in_sync(self, changes: Sequence[InSyncChange], done: Callable[[ChangeOutcome], None]) -> None:
-        """As ControllerLink."""
-        sets = [
-            pb.InSyncSet(
-                topic_id=change.topic_id,
-                partition=change.partition,
-                leader_epoch=change.leader_epoch,
-                partition_epoch=change.partition_epoch,
-                in_sync=[
-                    pb.InSyncMember(broker_id=broker_id, broker_epoch=epoch)
-                    for broker_id, epoch in change.in_sync
-                ],
-            )
-            for change in changes
-        ]
-        change = pb.ChangeInSync(broker_id=self.view.broker_id, broker_epoch=self.broker_epoch, sets=sets)
-        self._propose(self._dated(pb.Command(change_in_sync=change)), lambda outcome: done(_change(outcome)))
-
-    def report_failed(
-        self, partitions: Sequence[tuple[int, int]], done: Callable[[ChangeOutcome], None]
-    ) -> None:
-        """As ControllerLink."""
-        report = pb.ReportFailed(
-            broker_id=self.view.broker_id,
-            broker_epoch=self.broker_epoch,
-            partitions=[pb.PartitionRef(topic_id=topic, partition=number) for topic, number in partitions],
-        )
-        self._propose(self._dated(pb.Command(report_failed=report)), lambda outcome: done(_change(outcome)))
-
     def serve(self) -> None:
         """The node listens, and follows the view. Before that its heartbeats say that it has seen nothing, so
         that it stays fenced and is given nothing to lead."""
@@ -355,28 +296,10 @@ class ControllerSession(RequestingLink):
     def _ask(
         self, message: pb.BrokerUp, proposed: Proposed | None = None, answered: Answered | None = None
     ) -> None:
-        pending = _Pending(message, self._clock.monotonic_ms() + PENDING_MS, proposed, answered)
-        if len(self._pending) >= MAX_PENDING:
-            _tell(pending, ErrorCode.OVERLOADED, "too much waits for the controller: ask again")
-            return
-        self._last_request += 1
-        kind = message.WhichOneof("message")
-        (message.proposal if kind == "proposal" else message.query).request_id = self._last_request
-        self._pending[self._last_request] = pending
-        if self._line is not None and self._wanted_epoch:
-            self._line.send(message)
-
-
-def _tell(pending: _Pending, error: ErrorCode, message: str) -> None:
-    if pending.proposed is not None:
-        pending.proposed(pb.ProposalOutcome(error=error, message=message))
-    if pending.answered is not None:
-        pending.answered(pb.QueryAnswer(error=error, message=message))
-
-
-def _change(outcome: pb.ProposalOutcome) -> ChangeOutcome:
-    results = [ErrorCode(result) for result in outcome.results]
-    return ChangeOutcome(ErrorCode(outcome.error), outcome.message, results)
+        pending = Pending(message, self._clock.monotonic_ms() + PENDING_MS, proposed, answered)
+        line = self._line if self._wanted_epoch else None
+        if self._pending.take(pending, connected=line is not None) and line is not None:
+            line.send(message)
 
 
 def _nothing(asked: Sequence[tuple[int, int]]) -> Sequence[ReplicaEnd]:
