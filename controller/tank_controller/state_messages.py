@@ -139,6 +139,7 @@ def fill_topic(message: pb.Topic, topic: TopicState) -> None:
     message.topic_id = topic.topic_id
     message.name = topic.name
     message.replication_factor = topic.replication_factor
+    message.was_replicated = topic.was_replicated
     for key, value in topic.settings.items():
         message.settings.add(key=key, value=value)
     for number, partition in enumerate(topic.partitions):
@@ -210,6 +211,7 @@ def _topic_state(topic: pb.Topic, ids: _Ids) -> TopicState:
         replication_factor=topic.replication_factor,
         settings={setting.key: setting.value for setting in topic.settings},
         partitions=[_partition_state(partition, ids) for partition in topic.partitions],
+        was_replicated=topic.was_replicated,
     )
 
 

@@ -93,6 +93,8 @@ class TopicState:
     settings: dict[str, str]
     """What somebody set; sorted by key. Replaced by `set` alone."""
     partitions: list[PartitionState]
+    was_replicated: bool = False
+    """Messages were acknowledged that were in memory alone, before its `flush` became another. For ever."""
     policy: TopicSettings = field(init=False)
     """Derived, as is the next."""
     min_insync: int = field(init=False)
@@ -109,6 +111,10 @@ class TopicState:
 
     def may_be_unsynced(self, broker_default_replicated: bool) -> bool:
         """Whether a broker may have acknowledged what its disk didn't hold yet."""
+        return self.was_replicated or self.acknowledges_unsynced(broker_default_replicated)
+
+    def acknowledges_unsynced(self, broker_default_replicated: bool) -> bool:
+        """Whether a broker does so now."""
         if self.policy.flush is None:
             return broker_default_replicated
         return self.policy.flush is FlushPolicy.REPLICATED

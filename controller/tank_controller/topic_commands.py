@@ -72,7 +72,11 @@ def alter_topic(state: ClusterState, command: pb.Command, outcome: Outcome) -> N
     added = max(alter.partitions - len(topic.partitions), 0)
     if settings == topic.settings and not added:
         return
+    # A tail that is unsynced now stays so until it is written, and no log says when that was everywhere.
+    some_default = any(broker.flush_replicated for broker in state.brokers.values())
+    unsynced = topic.acknowledges_unsynced(some_default)
     topic.set(settings)
+    topic.was_replicated |= unsynced and not topic.acknowledges_unsynced(some_default)
     _settle(state, topic)
     _add_partitions(state, topic, added)
     outcome.delta.topics.append(topic_message(topic))

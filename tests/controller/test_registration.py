@@ -6,6 +6,7 @@ from tank_controller import limits
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
+from tests.controller.commands_for_tests import alter
 
 # --- a new process ---
 
@@ -146,6 +147,36 @@ def test_a_topic_that_says_nothing_is_flushed_as_either_process_of_the_broker_wo
     assert cluster.partition(t).impaired == (2,)
     cluster.up(1, sure=False)
     assert cluster.partition(t).leader == 1, "its default is flush=disk"
+
+
+@pytest.mark.parametrize("unset", [False, True])
+def test_a_tail_of_before_flush_became_disk_is_as_unsure_as_it_was(unset: bool) -> None:
+    cluster = Cluster(1, 2)
+    t = cluster.topic(factor=2, min__insync__replicas="2", flush="replicated")
+    cluster.do(alter(t, unset=("flush",)) if unset else alter(t, settings={"flush": "disk"}))
+    cluster.fence(2, 1)
+    cluster.up(2, sure=False)
+    assert cluster.partition(t).impaired == (2,)
+    assert cluster.partition(t).leader == 0
+    cluster.up(1)
+    assert (cluster.partition(t).leader, cluster.partition(t).lossy_elections) == (1, 0)
+
+
+def test_a_topic_whose_brokers_flushed_before_they_acknowledged_is_sure_whoever_says_so() -> None:
+    cluster = Cluster(1, 2)
+    t = both_eligible(cluster)
+    cluster.do(alter(t, settings={"flush": "disk"}))
+    cluster.up(2, sure=False)
+    assert cluster.partition(t).leader == 2
+
+
+def test_brokers_whose_own_flush_was_replicated_leave_an_unsure_tail_when_the_topic_says_disk() -> None:
+    cluster = Cluster(1)
+    cluster.up(2, flush_replicated=True)
+    t = both_eligible(cluster)
+    cluster.do(alter(t, settings={"flush": "disk"}))
+    cluster.up(2, sure=False, flush_replicated=True)
+    assert cluster.partition(t).impaired == (2,)
 
 
 def test_a_sure_tail_is_whole_under_flush_replicated() -> None:

@@ -356,18 +356,20 @@ class ChangedPartitions(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("topic_id", "name", "replication_factor", "settings", "partitions")
+    __slots__ = ("topic_id", "name", "replication_factor", "settings", "partitions", "was_replicated")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    WAS_REPLICATED_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     name: str
     replication_factor: int
     settings: _containers.RepeatedCompositeFieldContainer[Setting]
     partitions: _containers.RepeatedCompositeFieldContainer[Partition]
-    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ...) -> None: ...
+    was_replicated: bool
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., was_replicated: bool = ...) -> None: ...
 
 class Producer(_message.Message):
     __slots__ = ("name", "generation", "producer_id", "ended", "used_ms")
