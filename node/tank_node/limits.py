@@ -94,6 +94,10 @@ class Limits:
     max_wait_ms: int = 3_600_000
     """TANK's cap of a consumer's wait."""
 
+    deaf_wait_ms: int = 1_000
+    """The longest wait of an old client for what can't be read here now: it may be soon, and nothing would
+    wake who waits for it. It asks again."""
+
     ack_timeout_ms: int = 8_000
     """TANK's default for a produce request that does not say how long it waits for replicas."""
 

@@ -75,8 +75,11 @@ def consume(session: "TankSession", payload: memoryview) -> None:
     partitions = _partitions(topics)
     entries = sum(count for _, count, _ in topics)
     if not session.may_wait(partitions, entries):
+        _hide_ends(topics, redirects=request.client_version >= 2)
         _answer(session, request.request_id, topics, woken=False)
         return
+    if _is_deaf(topics):
+        wait_ms = min(wait_ms, session.limits.deaf_wait_ms)
     min_bytes = min(request.min_bytes, session.limits.fetch_bytes)
     FetchWait(session, request, topics, min_bytes).begin(partitions, wait_ms)
 
@@ -174,6 +177,16 @@ def _partitions(topics: Topics) -> tuple[Partition, ...]:
     )
 
 
+def _is_deaf(topics: Topics) -> bool:
+    """Whether something is waited for that can't be read here now, so that nothing would tell of its data."""
+    return any(
+        one.partition is None or one.partition.unreadable
+        for _, _, wanted in topics
+        if wanted is not None
+        for one in wanted
+    )
+
+
 def _answer(session: "TankSession", request_id: int, topics: Topics, *, woken: bool) -> None:
     """Queues the header and the chunks. In the answer to a wait, bases are shaped as TANK does there."""
     head = bytearray()
@@ -245,6 +258,7 @@ class FetchWait(Waiter):
     __slots__ = (
         "began_us",
         "gathered",
+        "looking",
         "min_bytes",
         "numbers",
         "redirects",
@@ -263,6 +277,9 @@ class FetchWait(Waiter):
         self.topics = topics
         self.min_bytes = min_bytes
         self.gathered = 0
+        self.looking = False
+        """It reads its partitions. Reading can find damage, by which all who wait there are `lost`, this one
+        too: it ends once, when it has read."""
         self.began_us = session.broker.tick.monotonic_us
         self.numbers: dict[Partition, int] = {}
         """The lowest number that this request waits for in each partition."""
@@ -295,10 +312,17 @@ class FetchWait(Waiter):
         self._look(0)  # a number beyond the end is told so now
 
     def _look(self, at_least: int) -> None:
-        if _look(self.topics, redirects=self.redirects, at_least=at_least):
+        self.looking = True
+        ready = _look(self.topics, redirects=self.redirects, at_least=at_least)
+        was_lost, self.looking = not self.looking, False
+        if ready or was_lost:
             self._finish()
 
     def lost(self, partition: Partition) -> None:
+        if self.looking or self.done:
+            self.looking = False  # tells `_look`
+            return
+        self.looking = True  # others may be found damaged now
         _look(self.topics, redirects=self.redirects)
         self._finish()
 

@@ -101,6 +101,7 @@ class NextWait(FetchWait):
         self.fetch_bytes = fetch_bytes
         self.min_bytes = min(path.min_bytes, session.limits.fetch_bytes)
         self.gathered = 0
+        self.looking = False
         self.began_us = session.broker.tick.monotonic_us
         self.entries = 1
 
@@ -127,7 +128,8 @@ class NextWait(FetchWait):
         """It waits for the next number, which is never beyond the end."""
 
     def lost(self, partition: Partition) -> None:
-        self._spell_out()
+        if not (self.looking or self.done):
+            self._spell_out()
         super().lost(partition)
 
     def expired(self) -> None:

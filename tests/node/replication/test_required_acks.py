@@ -1,4 +1,4 @@
-"""How many replicas must be in sync: what a TANK client asks for by required_acks, in each kind of produce."""
+"""How many replicas must be in sync: what clients ask for by required_acks, in each kind of produce."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from tank_node.limits import Limits
+from tank_node.partition import Partition
+from tank_node.replication.role import Role
 from tank_node.sessions import consume as consume_module
 from tank_node.waiting import Waiter
 from tank_protos import bundle
@@ -22,6 +24,7 @@ from tank_protos.generated.tank import (
     ProduceTopic,
 )
 from tests.support.bench_node import BenchClient, BenchNode
+from tests.support.broker_cell import Told
 
 END = 2**64 - 1
 
@@ -252,3 +255,84 @@ def test_a_wait_that_cannot_be_ended_does_not_keep_others_from_it(node: BenchNod
         node.pass_ms(20)
     assert one(client).topics[0].partitions[0].flag == 0
     assert node.metrics.waiting == 0
+
+
+def written(partition: Partition, value: bytes) -> None:
+    """A message is in the log, and the mark has not moved."""
+    batch = bundle.as_batch(bundle.encode([value], timestamps=1))
+    partition.append(memoryview(batch), Told(), 0)
+    assert partition.write()
+    partition.tick.touched.clear()
+
+
+@pytest.mark.parametrize(("version", "flag"), [(0, 0), (2, 0xFB)])
+def test_a_wait_that_meets_damage_ends_once_and_keeps_no_file(
+    node: BenchNode, version: int, flag: int
+) -> None:
+    sound, damaged = (node.broker.topics["a"].partitions[number] for number in (0, 1))
+    consumer = node.client()
+    consumer.send(consume(("a", 0, 1), ("a", 1, 1), wait_ms=10_000, version=version))
+    written(damaged, b"x")
+    damaged.log.spoiled("a bad sector")
+    damaged.high_water_mark = 1
+    written(sound, b"y")
+    sound.advance(1)
+    answer = one(consumer)
+    assert [topic.partitions[0].flag for topic in answer.topics] == [0, flag]
+    assert values_of(answer) == [b"y"]
+    assert node.metrics.waiting == 0
+    assert sound.log.segments[0].log_end.file.pins == 0
+
+
+def test_a_wait_for_what_comes_next_that_meets_damage_ends_once(node: BenchNode) -> None:
+    partition = node.broker.topics["a"].partitions[0]
+    consumer = node.client()
+    produce(node.client(), "a", 0, b"x")
+    for number in (1, 2):
+        consumer.send(consume(("a", 0, number), wait_ms=10_000))
+    assert len(consumer.answers()) == 1
+    written(partition, b"y")
+    partition.log.spoiled("a bad sector")
+    partition.advance(2)
+    assert one(consumer).topics[0].partitions[0].flag == 0xFB
+    assert node.metrics.waiting == 0
+
+
+def test_an_old_client_does_not_wait_long_for_what_cannot_be_read_yet(node: BenchNode) -> None:
+    partition = node.broker.topics["a"].partitions[0]
+    partition.follow(Role.NONE, 1)
+    consumer = node.client()
+    consumer.send(consume(("a", 0, 1), wait_ms=3_600_000, version=0))
+    partition.lead(2, None)
+    produce(node.client(), "a", 0, b"x")
+    assert not consumer.taken()
+    node.pass_ms(1_001)
+    assert one(consumer).topics[0].partitions[0].chunk_length == 0
+    consumer.send(consume(("a", 0, 1), wait_ms=3_600_000, version=0))
+    assert values_of(one(consumer)) == [b"x"]
+
+
+def test_what_may_not_wait_does_not_see_the_end_of_a_new_leader(node: BenchNode) -> None:
+    partition = node.broker.topics["a"].partitions[0]
+    produce(node.client(), "a", 0, b"x")
+    partition.settle_at(2)
+    node.broker.wait_entries = node.broker.limits.all_wait_entries
+    consumer = node.client()
+    for number, flag in ((2, 0xFD), (1, 0)):
+        consumer.send(consume(("a", 0, number), wait_ms=1_000))
+        assert one(consumer).topics[0].partitions[0].flag == flag
+    assert node.metrics.refused["too_many_waits"] == 1
+
+
+def test_a_number_below_the_first_one_does_not_see_the_end_of_a_new_leader_either(node: BenchNode) -> None:
+    partition = node.broker.topics["a"].partitions[0]
+    produce(node.client(), "a", 0, b"x")
+    produce(node.client(), "a", 0, b"y")
+    partition.log.log_start = 2
+    partition.settle_at(3)
+    consumer = node.client()
+    consumer.send(consume(("a", 0, 1), wait_ms=1_000))
+    assert not consumer.taken()
+    produce(node.client(), "a", 0, b"z")
+    answered = one(consumer).topics[0].partitions[0]
+    assert (answered.flag, answered.high_water_mark) == (1, 3)
