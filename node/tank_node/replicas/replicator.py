@@ -8,6 +8,7 @@ import logging
 from functools import partial
 
 from tank_node.broker import Broker
+from tank_node.cluster_view import PartitionView
 from tank_node.controller_link import ChangeOutcome, InSyncChange
 from tank_node.limits import Limits
 from tank_node.log.log import LogState
@@ -62,6 +63,7 @@ class Replicator(Pushers):
         self._asked: dict[Leadership, tuple[object, int, int]] = {}
         """What was proposed, when it was last sent, and how often."""
         self._failed: dict[Partition, None] = {}
+        """Replicas that were reported, until they are sound, gone, or closed."""
         self._checked_ms = 0
         self._reported_ms = 0
         self._link.on_brokers(self._on_brokers)
@@ -100,8 +102,9 @@ class Replicator(Pushers):
         self._watched[leadership] = None
 
     def report(self, partition: Partition) -> None:
-        self._failed[partition] = None
-        self._reported_ms = 0
+        if partition not in self._failed:
+            self._failed[partition] = None
+            self._reported_ms = 0
 
     # --- pushing ---------------------------------------------------------------------------------
 
@@ -344,30 +347,38 @@ class Replicator(Pushers):
         return broker is not None and not broker.fenced and not broker.draining
 
     def _report_failed(self, now_ms: int) -> None:
-        """Tells the controller of failed replicas, again and again until the view shows that it knows."""
+        """Tells the controller of failed replicas, again and again until the view shows that it knows. They
+        stay noted until they are sound: a proposal that is under way may take one in again."""
         if not self._failed or now_ms - self._reported_ms < self._limits.propose_again_ms:
             return
-        own = self._link.view.broker_id
-        for partition in list(self._failed):
-            placed = self._broker.placed(partition)
-            if placed is None or _is_sound(partition) or (own not in placed.in_sync and placed.leader != own):
-                del self._failed[partition]
         self._reported_ms = now_ms
-        failed = [(partition.log.topic_id, partition.number) for partition in self._failed]
-        if failed:
-            self._link.report_failed(failed, _noted)
+        own = self._link.view.broker_id
+        failed: list[tuple[int, int]] = []
+        for partition in list(self._failed):
+            log, placed = partition.log, self._broker.placed(partition)
+            counts = placed is not None and _counts(placed, own)
+            is_sound = log.state is LogState.ACTIVE and not log.is_impaired
+            if placed is None or log.state is LogState.CLOSED:
+                del self._failed[partition]
+            elif is_sound and (partition.role is not Role.NONE or not counts):
+                del self._failed[partition]  # it was filled anew, or others do what it could not
+            elif counts:
+                failed.append((log.topic_id, partition.number))
+        most = self._limits.changes_per_proposal
+        for at in range(0, len(failed), most):
+            self._link.report_failed(failed[at : at + most], _noted)
+
+
+def _counts(placed: PartitionView, broker_id: int) -> bool:
+    """Whether the view takes this broker's replica for one that has everything."""
+    if broker_id == placed.leader or broker_id in placed.in_sync:
+        return True
+    return broker_id in placed.eligible and broker_id not in placed.impaired
 
 
 def _leadership(place: Place) -> Leadership:
     assert isinstance(place.source, Leadership)
     return place.source
-
-
-def _is_sound(partition: Partition) -> bool:
-    """Whether a replica that was reported can do all that the view asks of it: it was filled anew meanwhile,
-    which took less time than the view needs to be looked at again."""
-    log = partition.log
-    return log.state is LogState.ACTIVE and not log.is_impaired and partition.role is not Role.NONE
 
 
 def _noted(outcome: ChangeOutcome) -> None:

@@ -2,11 +2,13 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tank_controller.limits import MAX_PARTITIONS_PER_COMMAND
+from tank_node.limits import Limits
 from tank_node.log.log import LogState
 from tests.node.replication.test_leading import append
 from tests.support.broker_cell import BrokerCell, CellNode, Told
@@ -33,6 +35,19 @@ def members(cell: BrokerCell) -> tuple[int, ...]:
 
 def files(cell: BrokerCell, broker_id: int, suffix: str) -> list[Path]:
     return sorted((cell.folder / f"broker-{broker_id}" / "topics").glob(f"*/0/*{suffix}"))
+
+
+def take_out_failed(cell: BrokerCell, reports: list[tuple[int, int]]) -> Callable[[CellNode], None]:
+    """As the controller does: who says that it failed is out, at once; then it judges proposals."""
+
+    def judge(node: CellNode) -> None:
+        if node.controller.failed:
+            reports.extend(node.controller.failed)
+            node.controller.failed = []
+            cell.change(in_sync=tuple(member for member in members(cell) if member != node.broker_id))
+        cell.accept(node)
+
+    return judge
 
 
 def reported(cell: BrokerCell, broker_id: int) -> None:
@@ -64,17 +79,8 @@ def test_a_batch_that_went_bad_is_found_reported_and_copied_anew(cell: BrokerCel
 
 
 def test_one_that_was_filled_anew_is_not_reported_again(cell: BrokerCell) -> None:
-    reports = []
-
-    def judge(node: CellNode) -> None:
-        """As the controller does: who says that it failed is out, at once."""
-        if node.controller.failed:
-            reports.extend(node.controller.failed)
-            node.controller.failed = []
-            cell.change(in_sync=tuple(member for member in members(cell) if member != node.broker_id))
-        cell.accept(node)
-
-    cell.judge = judge
+    reports: list[tuple[int, int]] = []
+    cell.judge = take_out_failed(cell, reports)
     spoil(cell, 3)
     cell.run(6000)
     assert reports == [(10, 0)]
@@ -83,6 +89,56 @@ def test_one_that_was_filled_anew_is_not_reported_again(cell: BrokerCell) -> Non
     cell.run(6000)
     assert reports == [(10, 0)] * 2, "another damage is news"
     assert members(cell) == (1, 2, 3)
+
+
+def test_one_that_was_taken_in_while_it_found_its_damage_is_reported_then(cell: BrokerCell) -> None:
+    cell.judge = lambda node: None
+    cell.change(in_sync=(1, 2))
+    cell.disconnect(1, 3)
+    spoil(cell, 3)
+    cell.run(3000)
+    assert not cell.nodes[3].controller.failed, "nobody counts on it"
+    cell.connect(1, 3)
+    cell.change(in_sync=(1, 2, 3))  # its answers were good when its leader proposed this
+    reports: list[tuple[int, int]] = []
+    cell.judge = take_out_failed(cell, reports)
+    cell.run(6000)
+    assert reports == [(10, 0)]
+    assert members(cell) == (1, 2, 3)
+    assert_copies(cell.nodes[1].log(), cell.nodes[3].log())
+
+
+def test_an_eligible_one_that_fails_is_reported_until_the_view_says_that_it_is_impaired(
+    cell: BrokerCell,
+) -> None:
+    cell.judge = lambda node: None
+    cell.change(in_sync=(1,), eligible=(2, 3))
+    node = cell.nodes[3]
+    node.log().fail("fsync failed: no more")
+    node.broker.on_synced(node.log())
+    cell.run(3000)
+    assert node.controller.failed == [(10, 0)] * 2
+    cell.change(impaired=(3,))
+    cell.run(5000)
+    assert node.controller.failed == [(10, 0)] * 2
+
+
+def test_a_disk_that_took_many_replicas_with_it_is_reported_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = BrokerCell(tmp_path, 2, Limits(changes_per_proposal=2))
+    assert Limits().changes_per_proposal <= MAX_PARTITIONS_PER_COMMAND
+    cell.create(partitions=5)
+    cell.run(200)
+    node = cell.nodes[2]
+    reports: list[list[tuple[int, int]]] = []
+    monkeypatch.setattr(node.controller, "report_failed", lambda found, done: reports.append([*found]))
+    for partition in node.broker.partitions():
+        partition.log.fail("fsync failed: no more")
+        node.broker.on_synced(partition.log)
+    cell.run(600)
+    assert reports == [[(10, 0), (10, 1)], [(10, 2), (10, 3)], [(10, 4)]]
+    cell.close()
 
 
 @pytest.mark.parametrize("lost", ["index", "the topic", "the disk"])
