@@ -5,6 +5,7 @@ import contextlib
 import logging
 import random
 import time
+from collections.abc import Callable
 
 import grpc
 import grpc.aio
@@ -15,7 +16,7 @@ from tank_node.controller_link import ControllerLink
 from tank_node.controllers.channel import CHANNEL_OPTIONS, CONNECT_S, ControllerChannel
 from tank_node.controllers.session import ControllerSession
 from tank_node.network.outgoing import ServerDialer
-from tank_node.process import NodeProcess
+from tank_node.process import NodeProcess, Started
 from tank_node.replicas.replicator import Replicator
 from tank_node.server import TankServer
 from tank_protos.generated import control_pb2 as pb
@@ -34,7 +35,7 @@ class RefusedError(RuntimeError):
 
 
 class ClusterNodeProcess(NodeProcess):
-    """`run` is its life. It raises what NodeProcess' does, and RefusedError."""
+    """`run` is its life. It raises what NodeProcess' does, and RefusedError, at its start or later."""
 
     def __init__(self, config: NodeConfig, controllers: list[str], cluster_id: str) -> None:
         """`cluster_id`: what `find_cluster_id` says, for a data folder that is new."""
@@ -42,6 +43,14 @@ class ClusterNodeProcess(NodeProcess):
         self._controllers = controllers
         self._session: ControllerSession | None = None
         self._channel: asyncio.Task[None] | None = None
+        self._failure = ""
+        """Why it can't go on; empty while it can."""
+
+    async def run(self, announce: Callable[[Started], None]) -> None:
+        """As NodeProcess'."""
+        await super().run(announce)
+        if self._failure:
+            raise RefusedError(self._failure)
 
     async def _open_controller(self) -> ControllerLink:
         meta = self.data_folder.meta
@@ -53,10 +62,13 @@ class ClusterNodeProcess(NodeProcess):
             meta.cluster_id, meta.broker_id, self._controllers, registration, self.clock, random.randrange
         )
         self._channel = asyncio.create_task(ControllerChannel(session).run())
+        self._channel.add_done_callback(self._on_channel_end)
         began = told = time.monotonic()
         while not session.broker_epoch:
             if session.refused is not None:
                 raise RefusedError(session.refused)
+            if self._failure:
+                raise RefusedError(self._failure)
             if self._stopping.is_set():
                 raise RefusedError("it was stopped before a controller had taken it")
             if time.monotonic() - told > 5:
@@ -80,14 +92,26 @@ class ClusterNodeProcess(NodeProcess):
     async def _end_when_refused(self, session: ControllerSession) -> None:
         while session.refused is None:  # noqa: ASYNC110 - the session knows no asyncio
             await asyncio.sleep(ASK_AGAIN_S)
-        _log.critical("the controllers don't take this broker any more: %s", session.refused)
+        self._fail(f"the controllers don't take this broker any more: {session.refused}")
+
+    def _on_channel_end(self, channel: "asyncio.Task[None]") -> None:
+        """Without it the broker would lead on in a view that stands still."""
+        if not channel.cancelled() and (error := channel.exception()) is not None:
+            _log.error("of the line to the controllers:", exc_info=error)
+            self._fail(
+                "a fault of this program ended the line to the controllers (see above): start it again"
+            )
+
+    def _fail(self, why: str) -> None:
+        _log.critical("%s", why)
+        self._failure = why
         self._stopping.set()
 
     async def _let_go(self) -> None:
         session = self._session
         assert session is not None
-        if session.refused is not None:
-            return
+        if self._failure:
+            return  # no controller hears it
         _log.info("stopping: handing over what it leads")
         session.shut_down()
         deadline = time.monotonic() + LET_GO_S
@@ -99,8 +123,7 @@ class ClusterNodeProcess(NodeProcess):
     async def _stop_controller(self) -> None:
         if self._channel is not None:
             self._channel.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._channel
+            await asyncio.wait([self._channel])
 
     async def _abandon(self) -> None:
         """Logs may be open: as after a crash, the next start recovers what is to be recovered."""

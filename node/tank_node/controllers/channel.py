@@ -33,17 +33,21 @@ class ControllerChannel:
         self._session = session
 
     async def run(self) -> None:
-        """Keeps a stream to the controller that leads, until it is cancelled."""
-        ticking = asyncio.create_task(self._keep_ticking())
-        try:
-            while True:
-                address = self._session.target()
-                if address is None:
-                    await asyncio.sleep(TICK_MS / 1000)
-                else:
-                    await self._talk(address)
-        finally:
-            ticking.cancel()
+        """Keeps a stream to the controller that leads, until it is cancelled.
+
+        ExceptionGroup: of a bug, in here or in a listener; both halves have ended then, none goes on alone.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep_ticking())
+            tasks.create_task(self._keep_talking())
+
+    async def _keep_talking(self) -> None:
+        while True:
+            address = self._session.target()
+            if address is None:
+                await asyncio.sleep(TICK_MS / 1000)
+            else:
+                await self._talk(address)
 
     async def _keep_ticking(self) -> None:
         while True:
@@ -71,8 +75,9 @@ class ControllerChannel:
             except grpc.aio.AioRpcError as error:
                 why = error.details() or error.code().name
             except asyncio.CancelledError:
-                if line is None or not line.ended:
-                    raise  # this task is, not the call
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise  # this task is, not the call alone
         self._session.closed(line, why)
 
 

@@ -1,0 +1,94 @@
+"""The task that carries a broker's line: what fails in it ends it, and who cancels it is obeyed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import grpc.aio
+import pytest
+
+from tank_node.controllers.channel import ControllerChannel
+from tank_node.controllers.session import ControllerSession, Line, Registration
+from tank_protos.generated import control_pb2 as pb
+from tank_protos.generated.control_pb2_grpc import BrokersServicer, add_BrokersServicer_to_server
+from tests.support.manual_clock import ManualClock
+
+WAIT_S = 20.0
+
+
+class Controller(BrokersServicer):
+    """Takes every broker, then says nothing more."""
+
+    async def Session(
+        self, requests: AsyncIterator[pb.BrokerUp], context: object
+    ) -> AsyncIterator[pb.BrokerDown]:
+        async for _ in requests:
+            yield pb.BrokerDown(registered=pb.Registered(broker_epoch=1, index=1))
+
+
+class Session(ControllerSession):
+    """A broker's, with a fault of the test's choice."""
+
+    def __init__(self, port: int) -> None:
+        registration = Registration(b"i" * 16, b"d" * 16, True, "here", 11011)
+        super().__init__("c", 1, [f"127.0.0.1:{port}"], registration, ManualClock(), lambda below: 0)
+        self.line: Line | None = None
+        self.heard = asyncio.Event()
+        self.on_received: Callable[[], None] = self.heard.set
+        self.on_tick: Callable[[], None] = lambda: None
+
+    def opened(self, line: Line) -> None:
+        self.line = line
+        super().opened(line)
+
+    def received(self, line: Line, down: pb.BrokerDown) -> None:
+        super().received(line, down)
+        self.on_received()
+
+    def tick(self) -> None:
+        super().tick()
+        self.on_tick()
+
+
+def connected(story: Callable[[Session], Coroutine[Any, Any, None]]) -> None:
+    """Plays a story with a session whose controller runs."""
+
+    async def play() -> None:
+        server = grpc.aio.server()
+        add_BrokersServicer_to_server(Controller(), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        try:
+            await story(Session(port))
+        finally:
+            await server.stop(0)
+
+    asyncio.run(play())
+
+
+def fail() -> None:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("where", ["on_received", "on_tick"])
+def test_whatever_fails_in_one_half_ends_both(where: str) -> None:
+    async def story(session: Session) -> None:
+        setattr(session, where, fail)
+        running = asyncio.create_task(ControllerChannel(session).run())
+        await asyncio.wait([running], timeout=WAIT_S)
+        assert isinstance(running.exception(), ExceptionGroup)
+        assert {task for task in asyncio.all_tasks() if "ControllerChannel" in repr(task.get_coro())} == set()
+
+    connected(story)
+
+
+def test_it_ends_when_cancelled_even_while_its_stream_is_being_given_up() -> None:
+    async def story(session: Session) -> None:
+        running = asyncio.create_task(ControllerChannel(session).run())
+        await asyncio.wait_for(session.heard.wait(), WAIT_S)
+        session.restart()
+        running.cancel()
+        await asyncio.wait([running], timeout=WAIT_S)
+        assert running.cancelled()
+
+    connected(story)
