@@ -5,7 +5,7 @@ import json
 import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +13,8 @@ from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.figures import bytes_text, count_text
 from tank_cli.session import Session, offline_options
 from tank_node import config as node_config
-from tank_node.config import OPTIONS, ConfigError, LogFormat, NodeConfig
+from tank_node.command_options import node_options
+from tank_node.config import ConfigError, LogFormat, NodeConfig
 from tank_node.version import kernel_name
 
 if TYPE_CHECKING:
@@ -35,19 +36,8 @@ It listens on this machine alone unless told otherwise: there is no authenticati
 """
 
 
-def _configured(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The node's options as flags, in their own order."""
-    for option in reversed(OPTIONS):
-        default = f"  [default: {option.default}]" if option.default else ""
-        command = click.option(
-            option.flag, option.name, metavar=option.metavar, default=None, help=option.help + default
-        )(command)
-    return command
-
-
 @click.command(epilog=EPILOG)
-@_configured
-@click.option("--config", metavar="FILE", default=None, help="A TOML file with any of these options.")
+@node_options
 @offline_options
 def serve(session: Session, **flags: str | None) -> None:
     """Run a broker, until SIGTERM or Ctrl-C stops it in order."""

@@ -2,13 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import Callable
-from typing import Any
 
 import click
 
 from tank_node import config as node_config
-from tank_node.config import OPTIONS, ConfigError, LogFormat, NodeConfig, read_address
+from tank_node.command_options import ControllersOption, node_options
+from tank_node.config import ConfigError, LogFormat, NodeConfig
 
 EPILOG = """
 Every option can also be an environment variable (--log-format: TANK_LOG_FORMAT) or, but for --controllers and
@@ -17,33 +16,10 @@ Every option can also be an environment variable (--log-format: TANK_LOG_FORMAT)
 \b
 Exit codes:
     0  stopped in order, by SIGTERM or Ctrl-C: others lead what it led
-    1  it could not start: the message says why
+    1  it could not start, or go on: the message says why
     2  an option, a variable or a key of the file can't be used
   128+ stopped at once, by a second signal
 """
-
-
-class ControllersOption(click.ParamType):  # type: ignore[type-arg] # generic in newer versions of click alone
-    """`HOST:PORT,HOST:PORT,…`"""
-
-    name = "HOST:PORT,..."
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
-        """The addresses, at least one."""
-        try:
-            return [str(read_address(item.strip())) for item in str(value).split(",")]
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-def _configured(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The node's options as flags, in their own order."""
-    for option in reversed(OPTIONS):
-        default = f"  [default: {option.default}]" if option.default else ""
-        command = click.option(
-            option.flag, option.name, metavar=option.metavar, default=None, help=option.help + default
-        )(command)
-    return command
 
 
 @click.command(
@@ -56,8 +32,7 @@ def _configured(command: Callable[..., Any]) -> Callable[..., Any]:
     required=True,
     help="The cluster's controllers; one that answers is enough to find the others.",
 )
-@_configured
-@click.option("--config", metavar="FILE", default=None, help="A TOML file with any of these options.")
+@node_options
 def main(controllers: list[str], **flags: str | None) -> None:
     """Run a broker of a cluster, until SIGTERM or Ctrl-C stops it in order."""
     try:
