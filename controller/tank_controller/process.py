@@ -195,9 +195,12 @@ class ControllerProcess:
 
     def _hear(self, birth: Birth, answer: pb.IdentifyAnswer) -> None:
         if answer.founding and answer.nonce == birth.nonce:
-            founding = Founding(answer.cluster_id, Configuration.decode(answer.founding))
             try:
+                founding = Founding(answer.cluster_id, Configuration.decode(answer.founding))
                 birth.accept(founding)
+            except ValueError as error:  # a peer's bytes: another answer may be sound
+                _log.error("controller %d sent no founding document: %s", answer.answerer.ordinal, error)
+                return
             except BirthRefusedError as error:
                 _log.error("%s", error)
                 return
