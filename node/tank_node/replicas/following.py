@@ -34,11 +34,12 @@ _CONDITIONS = {LogState.ACTIVE: Condition.GOOD, LogState.DAMAGED: Condition.DAMA
 class PeerLine:
     """A leader's connection, as those see it who follow through it."""
 
-    __slots__ = ("broker_id", "hang_up", "is_open", "purpose", "tell")
+    __slots__ = ("broker_epoch", "broker_id", "hang_up", "is_open", "purpose", "tell")
 
     def __init__(
         self,
         broker_id: int,
+        broker_epoch: int,
         purpose: int,
         tell: Callable[[int, PushedPartition], None],
         hang_up: Callable[[], None],
@@ -46,6 +47,8 @@ class PeerLine:
         """tell: sends an answer that nobody asked for, which covers everything up to a request's id. hang_up:
         ends the connection."""
         self.broker_id = broker_id
+        self.broker_epoch = broker_epoch
+        """Of the process that connected."""
         self.purpose = purpose
         self.tell = tell
         self.hang_up = hang_up
@@ -61,7 +64,8 @@ class Following(FollowerRole):
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self._line: PeerLine | None = None
-        """Which connection carried the newest stretch that was taken; None: there is none."""
+        """Which connection carried the newest stretch that was taken; None: there is none, or its leader has
+        sent another since that was not."""
         self._request_id = 0
         """Of the push with that stretch."""
         self._matched = 0
@@ -83,9 +87,12 @@ class Following(FollowerRole):
         """Judges a stretch and does what it says. Never raises because of what it holds."""
         partition = self.partition
         log = partition.log
-        self._line = None
-        if placed.leader_epoch == stretch.leader_epoch and placed.leader != line.broker_id:
+        order = Order(start, stretch.leader_epoch, stretch.previous_epoch, stretch.log_start)
+        if placed.leader_epoch == order.leader_epoch and placed.leader != line.broker_id:
             return self._answer(PushError.STALE_LEADER)
+        if order.is_possible and order.leader_epoch > partition.leader_epoch:
+            # Before its log is looked at: what was staged here, as a leader, is not stored.
+            partition.believe(order.leader_epoch)
         standing = Standing(
             partition.leader_epoch,
             partition.role is Role.LEADER,
@@ -94,10 +101,10 @@ class Following(FollowerRole):
             log.last,
             log.epochs,
         )
-        order = Order(start, stretch.leader_epoch, stretch.previous_epoch, stretch.log_start)
         verdict = judge(order, standing)
-        if verdict.error is not PushError.STALE_LEADER and stretch.leader_epoch > partition.leader_epoch:
-            partition.believe(stretch.leader_epoch)
+        if verdict.error is PushError.STALE_LEADER:
+            return self._answer(verdict.error)
+        self._line = None  # whom nobody obeys takes nobody's place: an fsync may have to be told yet
         if verdict.error is PushError.DISAGREES:
             return self._answer(verdict.error, verdict.agreed_at, verdict.agreed_epoch)
         if verdict.error:
@@ -197,6 +204,7 @@ class Followers:
         """The connection of each leader's broker and purpose that is open."""
         self._unsynced: dict[Partition, None] = {}
         """Those that took something since `sync`."""
+        link.on_brokers(self._on_brokers)
 
     @property
     def is_ready(self) -> bool:
@@ -220,6 +228,14 @@ class Followers:
         line.is_open = False
         if self._lines.get((line.broker_id, line.purpose)) is line:
             del self._lines[line.broker_id, line.purpose]
+
+    def _on_brokers(self) -> None:
+        """The view of the brokers has changed: a connection of an earlier process ends."""
+        brokers = self._link.view.brokers
+        for line in list(self._lines.values()):
+            broker = brokers.get(line.broker_id)
+            if broker is None or broker.epoch != line.broker_epoch:
+                line.hang_up()
 
     def take(
         self, line: PeerLine, request_id: int, number: int, start: int, stretch: Stretch

@@ -10,6 +10,9 @@ from typing import Final, NamedTuple
 from tank_node.log.epoch_history import History, epoch_at, last_common
 from tank_protos.error_codes import PushError
 
+MOST_NUMBER: Final = 2**63 - 1
+"""No log has a higher one."""
+
 
 class Order(NamedTuple):
     """What is looked at of a pushed stretch."""
@@ -20,6 +23,11 @@ class Order(NamedTuple):
     previous_epoch: int
     """Of number start - 1 in the leader's log; 0: it has none."""
     log_start: int
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a log can have these numbers."""
+        return 0 < self.start <= MOST_NUMBER and 0 < self.log_start <= MOST_NUMBER
 
 
 class Condition(Enum):
@@ -54,16 +62,13 @@ class Verdict(NamedTuple):
     agreed_epoch: int = 0
 
 
-MOST_NUMBER: Final = 2**63 - 1
-"""No log has a higher one."""
-
 _TAKE: Final = Verdict(PushError.NONE)
 _ANEW: Final = Verdict(PushError.NONE, anew=True)
 
 
 def judge(order: Order, standing: Standing) -> Verdict:
     """Whether a follower takes a stretch."""
-    if not (0 < order.start <= MOST_NUMBER and 0 < order.log_start <= MOST_NUMBER):
+    if not order.is_possible:
         return Verdict(PushError.BAD_BATCH)
     if order.leader_epoch < standing.leader_epoch:
         return Verdict(PushError.STALE_LEADER)

@@ -91,7 +91,9 @@ class FollowerSession(Session):
         """Answers the opening, which was recognized, and ends the connections that it replaces."""
         super().__init__()
         self.broker = broker
-        self.line = PeerLine(opening.replica_id, opening.purpose, self._tell, self._hang_up)
+        self.line = PeerLine(
+            opening.replica_id, opening.broker_epoch, opening.purpose, self._tell, self._hang_up
+        )
         broker.followers.opened(self.line)
         view = broker.link.view
         self._send(

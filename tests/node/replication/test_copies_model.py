@@ -117,7 +117,7 @@ class CopiesAgainstModel(RuleBasedStateMachine):
         self.start_end = replica.log.last
         self.sent = dict.fromkeys(range(3), replica.log.last)
         self.matched = dict.fromkeys(range(3), 0)
-        self.lines = {i: PeerLine(at, LIVE, lambda covers, answer: None, lambda: None) for i in range(3)}
+        self.lines = {i: PeerLine(at, 1, LIVE, lambda covers, answer: None, lambda: None) for i in range(3)}
 
     def _take_out(self, at: int) -> None:
         self.in_sync -= {at}
@@ -209,7 +209,7 @@ class CopiesAgainstModel(RuleBasedStateMachine):
         if replica.partition.leader_epoch != epoch or not replica.is_whole or at == who:
             return
         self._append(replica, epoch, 1, 0)
-        line = PeerLine(who, LIVE, lambda covers, answer: None, lambda: None)
+        line = PeerLine(who, 1, LIVE, lambda covers, answer: None, lambda: None)
         known = self.replicas[at].partition.leader_epoch
         before = records_of(self.replicas[at].log)
         start = max(min(self.replicas[at].log.last, replica.log.last) + 1, replica.start)

@@ -7,7 +7,7 @@ import pytest
 
 from tank_node.cluster_view import BrokerView
 from tank_node.log.log import LogState
-from tank_protos.error_codes import PushError
+from tank_protos.error_codes import ErrorCode, PushError
 from tank_protos.errors import WireError
 from tank_protos.framing import frame
 from tank_protos.generated.tank import (
@@ -16,7 +16,9 @@ from tank_protos.generated.tank import (
     ReplicaIdRequest,
 )
 from tank_protos.stretch import Stretch
+from tests.node.sessions.test_produce import batch_of
 from tests.support.bench_node import BenchNode
+from tests.support.broker_cell import Told
 from tests.support.leader_line import (
     KEY,
     LEADER,
@@ -283,6 +285,60 @@ def test_after_a_lossy_election_what_was_committed_may_go(node: BenchNode) -> No
     partition = node.broker.topics["a"].partitions[0]
     assert_copies(others.log(), partition.log)
     assert partition.high_water_mark == 0
+
+
+def test_who_is_not_obeyed_takes_no_answer_from_who_is(node: BenchNode) -> None:
+    node.controller.view.brokers[OTHER] = BrokerView(OTHER, 41, "127.0.0.1", 11013, "")
+    old, new = opened(node), opened(node, replica_id=OTHER, broker_epoch=41)
+    theirs = leader_log(epoch=6)
+    for leader_epoch in (5, 6):  # the view may know of the new leader, or not yet
+        assert the_answer(new.send(push_of(leader_epoch, all_of(theirs, epoch=6)))).synced == 0
+        assert the_answer(old.send(push_of(9, all_of(leader_log())))).error == PushError.STALE_LEADER
+        place(node, "a", 10, leader=OTHER, leader_epoch=6)
+        assert the_answer(old.send(push_of(10, all_of(theirs, epoch=6)))).error == PushError.STALE_LEADER
+    node.sync()
+    assert new.answers() == [PushAnswer(0, 6, [PushedPartition(10, 0, PushError.NONE, 3, 3, 3, 6)])]
+    assert old.answers() == []
+
+
+def test_an_epoch_of_a_stretch_that_no_log_can_have_is_not_believed(node: BenchNode) -> None:
+    line = opened(node)
+    told = the_answer(line.send(push_of(1, (0, Stretch(10, 2**32 - 1, 0, 0, 1, b"", b"")))))
+    assert told.error == PushError.BAD_BATCH
+    assert node.broker.topics["a"].partitions[0].leader_epoch == 5
+
+
+def test_what_was_staged_by_a_leader_that_is_one_no_more_counts_in_no_answer(node: BenchNode) -> None:
+    place(node, "a", 10, leader=OWN, leader_epoch=5)
+    partition = node.broker.topics["a"].partitions[0]
+    line, told = opened(node), Told()
+    node.broker.begin_tick()
+    partition.append(memoryview(batch_of(b"staged")), told, 0)
+    assert partition.log.last == 1
+    answer = the_answer(line.send(push_of(1, (2, Stretch(10, 6, 5, 0, 1, b"", b"")))))
+    assert (answer.error, answer.log_end, answer.epoch_at_log_end) == (PushError.DISAGREES, 0, 0)
+    assert told.told == {0: (ErrorCode.NO_LEADER, 0, 0)}
+
+
+def tell_brokers(node: BenchNode) -> None:
+    """The view of the brokers has changed."""
+    for listener in node.controller.tell_brokers:
+        listener()
+
+
+def test_a_connection_ends_when_the_view_knows_of_a_later_process(node: BenchNode) -> None:
+    node.controller.view.brokers[OTHER] = BrokerView(OTHER, 41, "127.0.0.1", 11013, "")
+    line, other = opened(node), opened(node, replica_id=OTHER, broker_epoch=41)
+    tell_brokers(node)
+    assert not line.closed
+    node.controller.view.brokers[LEADER] = BrokerView(LEADER, LEADER_EPOCH + 9, "127.0.0.1", 11012, "")
+    tell_brokers(node)
+    assert (line.closed, other.closed) == ("replaced", "")
+    with pytest.raises(WireError):
+        line.send(push_of(1, all_of(leader_log())))
+    del node.controller.view.brokers[OTHER]
+    tell_brokers(node)
+    assert other.closed, "a broker that was removed leads nothing"
 
 
 def test_what_a_closed_connection_carried_is_told_to_nobody(node: BenchNode) -> None:
