@@ -63,6 +63,8 @@ class Ask(Protocol):
     @property
     def broker_epoch(self) -> int: ...
     @property
+    def question(self) -> int: ...
+    @property
     def partitions(self) -> Sequence[tuple[int, int]]: ...
 
 
@@ -79,7 +81,7 @@ class Care(Protocol):
     """As `tank_controller.duties.Duties` has it."""
 
     def tick(self, state: ClusterState, now_ms: int) -> Work: ...
-    def ends(self, broker_id: int, broker_epoch: int, ends: Sequence[pb.LogEnd], now_ms: int) -> None: ...
+    def ends(self, broker_id: int, broker_epoch: int, answer: pb.LogEnds, now_ms: int) -> None: ...
     def may_stop(self, state: ClusterState, broker_id: int) -> bool: ...
 
 
@@ -223,7 +225,7 @@ class BrokerDesk:
         elif kind == "query":
             self._query(stream, up.query)
         elif kind == "log_ends":
-            leading.duties.ends(stream.broker_id, stream.epoch, up.log_ends.ends, now_ms)
+            leading.duties.ends(stream.broker_id, stream.epoch, up.log_ends, now_ms)
 
     def closed(self, stream: Stream) -> None:
         """The stream broke, or the broker ended it."""
@@ -351,7 +353,7 @@ class BrokerDesk:
         stream = self.streams.get(ask.broker_id)
         if stream is not None and stream.epoch == ask.broker_epoch:
             wanted = [pb.LogEnd(topic_id=topic_id, partition=number) for topic_id, number in ask.partitions]
-            stream.send(pb.BrokerDown(ask_ends=pb.AskEnds(partitions=wanted)))
+            stream.send(pb.BrokerDown(ask_ends=pb.AskEnds(question=ask.question, partitions=wanted)))
 
     # --- deltas ---
 

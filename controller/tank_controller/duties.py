@@ -6,7 +6,7 @@ applied, so that what changed meanwhile is refused.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tank_controller import limits
@@ -54,9 +54,9 @@ class Duties:
             work.commands.append(pb.Command(reassign=pb.Reassign(partitions=moves)))
         return work
 
-    def ends(self, broker_id: int, broker_epoch: int, ends: Sequence[pb.LogEnd], now_ms: int) -> None:
+    def ends(self, broker_id: int, broker_epoch: int, answer: pb.LogEnds, now_ms: int) -> None:
         """A broker's answer to an Ask."""
-        self._questions.take(broker_id, broker_epoch, ends)
+        self._questions.take(broker_id, broker_epoch, answer.question, answer.ends, now_ms)
 
     def may_stop(self, state: ClusterState, broker_id: int) -> bool:
         """Whether a broker that shuts down leads nothing any more that another could lead, now or soon."""

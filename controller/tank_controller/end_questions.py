@@ -1,7 +1,8 @@
 """Before a lossy election: every replica's broker is asked where its log ends. Pure.
 
 A broker has one question at a time, and its answer is to all of it: a replica that the answer leaves out has
-nothing to lead with. A question without an answer is asked again as it was.
+nothing to lead with now, and is asked for again a little later. A question without an answer is asked again
+as it was, under the same number: so a second answer to it is none to the next one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,12 +22,15 @@ class Ask:
 
     broker_id: int
     broker_epoch: int
+    question: int
+    """Comes back in the answer."""
     partitions: tuple[tuple[int, int], ...]
     """(topic id, partition)."""
 
 
 @dataclass(slots=True)
 class _Question:
+    number: int
     broker_epoch: int
     keys: tuple[int, ...]
     asked_ms: int
@@ -39,6 +43,8 @@ class _Case:
     since_ms: int
     ends: dict[int, pb.ReplicaEnd] = field(default_factory=dict)
     """By broker id."""
+    unusable_ms: dict[int, int] = field(default_factory=dict)
+    """When these brokers said that they have nothing to lead with: what can't be opened now may be later."""
 
 
 class EndQuestions:
@@ -48,6 +54,8 @@ class EndQuestions:
         self._cases: dict[int, _Case] = {}
         self._open: dict[int, _Question] = {}
         """By broker id."""
+        self._asked = 0
+        """Questions so far, which are numbered."""
 
     def tick(self, state: ClusterState, now_ms: int) -> tuple[list[pb.Command], list[Ask]]:
         """Elections for which enough is known, and what to ask for the others."""
@@ -64,7 +72,8 @@ class EndQuestions:
         for key in waiting[: limits.MAX_PARTITIONS_PER_COMMAND]:
             _, partition = state.find(key)
             case = self._cases[key]
-            silent = self._silent(state, partition, case)
+            _forget_old_answers(state, case, now_ms)
+            silent = _silent(state, partition, case)
             for broker_id in silent:
                 missing.setdefault(broker_id, []).append(key)
             waited = now_ms - case.since_ms >= limits.WAIT_FOR_ENDS_MS
@@ -72,10 +81,12 @@ class EndQuestions:
                 elections.extend(_election(key, case))
         return elections, list(self._asks(state, missing, now_ms))
 
-    def take(self, broker_id: int, broker_epoch: int, ends: Sequence[pb.LogEnd]) -> None:
-        """A broker's answer. What it wasn't asked is passed over."""
+    def take(
+        self, broker_id: int, broker_epoch: int, number: int, ends: Sequence[pb.LogEnd], now_ms: int
+    ) -> None:
+        """A broker's answer to the question of this number. What it wasn't asked is passed over."""
         question = self._open.get(broker_id)
-        if question is None or question.broker_epoch != broker_epoch:
+        if question is None or (question.broker_epoch, question.number) != (broker_epoch, number):
             return
         del self._open[broker_id]
         said = {key_of(end.topic_id, end.partition & 0xFFFF): end for end in ends}
@@ -83,6 +94,8 @@ class EndQuestions:
             if (case := self._cases.get(key)) is None:
                 continue
             end = said.get(key)
+            if end is None:
+                case.unusable_ms[broker_id] = now_ms
             case.ends[broker_id] = pb.ReplicaEnd(
                 broker_id=broker_id,
                 broker_epoch=broker_epoch,
@@ -92,34 +105,43 @@ class EndQuestions:
                 damaged=end is not None and end.damaged,
             )
 
-    def _silent(self, state: ClusterState, partition: PartitionState, case: _Case) -> list[int]:
-        """The brokers that live, hold a replica, and have not said where it ends."""
-        silent = []
-        for broker_id in partition.replicas:
-            broker = state.brokers[broker_id]
-            end = case.ends.get(broker_id)
-            if not broker.fenced and (end is None or end.broker_epoch != broker.epoch):
-                silent.append(broker_id)
-        return silent
-
     def _asks(self, state: ClusterState, missing: dict[int, list[int]], now_ms: int) -> Iterable[Ask]:
         for broker_id, keys in sorted(missing.items()):
             question = self._open.get(broker_id)
             if question is None:
+                self._asked += 1
                 question = self._open[broker_id] = _Question(
-                    state.brokers[broker_id].epoch, tuple(keys), now_ms
+                    self._asked, state.brokers[broker_id].epoch, tuple(keys), now_ms
                 )
             elif now_ms - question.asked_ms >= limits.ASK_ENDS_AGAIN_MS:
                 question.asked_ms = now_ms
             else:
                 continue
             partitions = tuple((topic_of(key), partition_of(key)) for key in question.keys)
-            yield Ask(broker_id, question.broker_epoch, partitions)
+            yield Ask(broker_id, question.broker_epoch, question.number, partitions)
+
+
+def _forget_old_answers(state: ClusterState, case: _Case, now_ms: int) -> None:
+    """Those of processes of before, and those that may be others by now."""
+    for broker_id, end in list(case.ends.items()):
+        broker = state.brokers.get(broker_id)
+        late = end.unusable and now_ms - case.unusable_ms[broker_id] >= limits.ASK_ENDS_AGAIN_MS
+        if late or broker is None or broker.epoch != end.broker_epoch:
+            del case.ends[broker_id]
+
+
+def _silent(state: ClusterState, partition: PartitionState, case: _Case) -> list[int]:
+    """The brokers that live, hold a replica, and have not said where it ends."""
+    return [
+        broker_id
+        for broker_id in partition.replicas
+        if broker_id not in case.ends and not state.brokers[broker_id].fenced
+    ]
 
 
 def _election(key: int, case: _Case) -> list[pb.Command]:
     ends = [case.ends[broker_id] for broker_id in sorted(case.ends)]
     if all(end.unusable for end in ends):
-        return []  # it waits: for an operator, or for another disk
+        return []  # it waits: for one that can be opened after all, for an operator, or for another disk
     lossy = pb.ElectLossy(topic_id=topic_of(key), partition=partition_of(key), ends=ends)
     return [pb.Command(elect_lossy=lossy)]

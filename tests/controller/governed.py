@@ -1,9 +1,12 @@
 """A cluster with a controller that does its duties, for tests that let time pass."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from tank_controller import limits
 from tank_controller.duties import Duties, Work
+from tank_controller.end_questions import Ask
+from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 
 STEP_MS = limits.DUTIES_EVERY_MS
@@ -19,6 +22,8 @@ class Governed:
         self.kinds: Counter[str] = Counter()
         """The commands that the controller proposed."""
         self.most_moving = 0
+        self.asked: dict[int, Ask] = {}
+        """By broker: what it was asked last."""
         self._replicate = replicate
 
     def step(self) -> Work:
@@ -28,10 +33,17 @@ class Governed:
         for command in work.commands:
             self.kinds[command.WhichOneof("command") or ""] += 1
             self.cluster.do(command)
+        self.asked.update({ask.broker_id: ask for ask in work.asks})
         self.most_moving = max(self.most_moving, len(self.cluster.state.derived.moving))
         if self._replicate:
             self.catch_up()
         return work
+
+    def tell(self, broker_id: int, ends: Sequence[pb.LogEnd], ask: Ask | None = None) -> None:
+        """A broker's answer to an ask, the last that it was sent."""
+        ask = ask or self.asked[broker_id]
+        answer = pb.LogEnds(ends=ends, question=ask.question)
+        self.duties.ends(broker_id, ask.broker_epoch, answer, self.now_ms)
 
     def run(self, seconds: int) -> None:
         for _ in range(seconds * 1000 // STEP_MS):

@@ -304,6 +304,29 @@ def test_a_broker_that_shuts_down_may_stop_when_others_lead(office: Office) -> N
     assert not second.line.all("may_stop")
 
 
+def test_before_a_lossy_election_brokers_are_asked_and_answers_carry_the_questions_number(
+    office: Office,
+) -> None:
+    broker = office.broker(1)
+    broker.propose(create("t"))
+    topic_id = broker.outcome().topic_id
+    failed = pb.PartitionRef(topic_id=topic_id)
+    epoch = office.state.brokers[1].epoch
+    broker.propose(
+        pb.Command(report_failed=pb.ReportFailed(broker_id=1, broker_epoch=epoch, partitions=[failed])), 2
+    )
+    broker.outcome(2)
+    office.until(lambda: broker.line.all("ask_ends"))
+    asked = broker.line.all("ask_ends")[0].ask_ends
+    assert [(ref.topic_id, ref.partition) for ref in asked.partitions] == [(topic_id, 0)]
+    end = pb.LogEnd(topic_id=topic_id, epoch_at_end=1, end=10)
+    broker.say(pb.BrokerUp(log_ends=pb.LogEnds(ends=[end], question=asked.question + 1)))
+    office.pass_ms(1000)
+    assert office.state.topics[topic_id].partitions[0].leader == 0
+    broker.say(pb.BrokerUp(log_ends=pb.LogEnds(ends=[end], question=asked.question)))
+    office.until(lambda: office.state.topics[topic_id].partitions[0].leader == 1)
+
+
 def test_a_heartbeat_is_answered_so_that_a_broker_knows_a_leader_that_lives(office: Office) -> None:
     broker = office.broker(1)
     before = len(broker.line.sent)

@@ -334,7 +334,8 @@ def test_when_all_brokers_are_back_and_duties_are_done_every_partition_is_led(st
             world.apply(command)
         for ask in work.asks:
             ends = [pb.LogEnd(topic_id=t, partition=n, end=ask.broker_id) for t, n in ask.partitions]
-            duties.ends(ask.broker_id, ask.broker_epoch, ends, now_ms)
+            answer = pb.LogEnds(ends=ends, question=ask.question)
+            duties.ends(ask.broker_id, ask.broker_epoch, answer, now_ms)
         for at, (_, _, partition) in enumerate(world.partitions()):
             if partition.leader and len(partition.in_sync) < len(partition.replicas):
                 wanted = change_in_sync(world, at, list(BROKERS), 0)

@@ -27,12 +27,12 @@ def test_the_controller_asks_everybody_where_the_logs_end_and_elects_the_greates
     t = impaired(cluster, third=True)
     governed = Governed(cluster, replicate=False)
     asks = governed.step().asks
-    assert asks == [Ask(each, cluster.epoch(each), ((t, 0),)) for each in (1, 2, 3)]
-    governed.duties.ends(2, cluster.epoch(2), [end(t, 1, 10)], governed.now_ms)
-    governed.duties.ends(3, cluster.epoch(3), [end(t, 1, 20)], governed.now_ms)
+    assert asks == [Ask(each, cluster.epoch(each), each, ((t, 0),)) for each in (1, 2, 3)]
+    governed.tell(2, [end(t, 1, 10)])
+    governed.tell(3, [end(t, 1, 20)])
     governed.step()
     assert cluster.partition(t).leader == 0, "1 may yet answer"
-    governed.duties.ends(1, cluster.epoch(1), [end(t, 2, 5)], governed.now_ms)
+    governed.tell(1, [end(t, 2, 5)])
     governed.step()
     assert cluster.partition(t).leader == 1
     assert cluster.partition(t).lossy_elections == 1
@@ -44,8 +44,8 @@ def test_of_equal_ends_one_that_is_damaged_comes_last() -> None:
     governed = Governed(cluster, replicate=False)
     governed.step()
     holes = pb.LogEnd(topic_id=t, epoch_at_end=1, end=10, damaged=True)
-    governed.duties.ends(2, cluster.epoch(2), [holes], governed.now_ms)
-    governed.duties.ends(3, cluster.epoch(3), [end(t, 1, 10)], governed.now_ms)
+    governed.tell(2, [holes])
+    governed.tell(3, [end(t, 1, 10)])
     governed.step()
     assert cluster.partition(t).leader == 3
 
@@ -55,8 +55,8 @@ def test_who_was_behind_is_waited_for_a_short_while_only() -> None:
     t = impaired(cluster, third=True)
     governed = Governed(cluster, replicate=False)
     governed.step()
-    governed.duties.ends(2, cluster.epoch(2), [end(t, 1, 10)], governed.now_ms)
-    governed.duties.ends(3, cluster.epoch(3), [end(t, 1, 20)], governed.now_ms)
+    governed.tell(2, [end(t, 1, 10)])
+    governed.tell(3, [end(t, 1, 20)])
     governed.run(limits.WAIT_FOR_ENDS_MS // 1000)
     assert cluster.partition(t).leader == 3
 
@@ -66,7 +66,7 @@ def test_who_could_lead_is_waited_for_and_asked_again() -> None:
     t = impaired(cluster)
     governed = Governed(cluster, replicate=False)
     governed.step()
-    governed.duties.ends(2, cluster.epoch(2), [end(t, 1, 10)], governed.now_ms)
+    governed.tell(2, [end(t, 1, 10)])
     asked = [ask for _ in range(12) for ask in governed.step().asks]
     assert {ask.broker_id for ask in asked} == {3}
     assert len(asked) == 12 * STEP_MS // limits.ASK_ENDS_AGAIN_MS
@@ -78,10 +78,48 @@ def test_a_replica_that_an_answer_leaves_out_has_nothing_to_lead_with() -> None:
     t = impaired(cluster)
     governed = Governed(cluster, replicate=False)
     governed.step()
-    governed.duties.ends(2, cluster.epoch(2), [end(t, 0, 0)], governed.now_ms)
-    governed.duties.ends(3, cluster.epoch(3), [], governed.now_ms)
+    governed.tell(2, [end(t, 0, 0)])
+    governed.tell(3, [])
     governed.step()
     assert cluster.partition(t).leader == 2
+
+
+def test_a_second_answer_to_an_earlier_question_is_none_to_the_next_one() -> None:
+    cluster = Cluster(1, 2, 3)
+    t = impaired(cluster)
+    governed = Governed(cluster, replicate=False)
+    governed.step()
+    governed.tell(2, [end(t, 1, 10)])
+    governed.run(limits.ASK_ENDS_AGAIN_MS // 1000 + 1)
+    twice = governed.asked[3]
+    governed.tell(3, [end(t, 1, 5)], twice)
+    governed.step()
+    assert cluster.partition(t).leader == 2
+    u = cluster.topic("u")
+    cluster.failed(2, (u, 0))
+    cluster.failed(3, (u, 0))
+    governed.step()
+    governed.tell(3, [end(t, 1, 5)], twice)
+    governed.tell(2, [end(u, 1, 8)])
+    governed.step()
+    assert cluster.partition(u).leader == 0, "3 has not said yet where this one ends"
+    governed.tell(3, [end(u, 1, 9)])
+    governed.step()
+    assert cluster.partition(u).leader == 3
+
+
+def test_one_that_had_nothing_to_lead_with_is_asked_again_while_the_partition_waits() -> None:
+    cluster = Cluster(1, 2, 3)
+    t = impaired(cluster)
+    governed = Governed(cluster, replicate=False)
+    governed.step()
+    governed.tell(2, [])
+    governed.tell(3, [])
+    governed.run(limits.ASK_ENDS_AGAIN_MS // 1000 + 1)
+    governed.tell(2, [])
+    governed.tell(3, [end(t, 1, 30)])
+    governed.step()
+    assert cluster.partition(t).leader == 3
 
 
 def test_when_nobody_has_anything_to_lead_with_nothing_is_proposed() -> None:
@@ -90,7 +128,7 @@ def test_when_nobody_has_anything_to_lead_with_nothing_is_proposed() -> None:
     governed = Governed(cluster, replicate=False)
     governed.step()
     for broker_id in (2, 3):
-        governed.duties.ends(broker_id, cluster.epoch(broker_id), [], governed.now_ms)
+        governed.tell(broker_id, [])
     governed.run(5)
     assert not governed.kinds["elect_lossy"]
     assert cluster.partition(t).leader == 0
@@ -100,18 +138,18 @@ def test_what_another_process_said_and_what_nobody_asked_is_passed_over() -> Non
     cluster = Cluster(1, 2, 3)
     t = impaired(cluster)
     governed = Governed(cluster, replicate=False)
-    governed.duties.ends(2, cluster.epoch(2), [end(t, 9, 9)], 0)
+    governed.duties.ends(2, cluster.epoch(2), pb.LogEnds(ends=[end(t, 9, 9)]), 0)
     governed.step()
-    old = cluster.epoch(3)
-    governed.duties.ends(2, cluster.epoch(2), [end(t, 1, 10), end(99, 9, 9)], governed.now_ms)
-    governed.duties.ends(3, old, [end(t, 1, 30)], governed.now_ms)
+    old = governed.asked[3]
+    governed.tell(2, [end(t, 1, 10), end(99, 9, 9)])
+    governed.tell(3, [end(t, 1, 30)])
     cluster.up(3)
     asks = governed.step().asks
     assert [(ask.broker_id, ask.broker_epoch) for ask in asks] == [(3, cluster.epoch(3))]
-    governed.duties.ends(3, old, [end(t, 1, 30)], governed.now_ms)
+    governed.tell(3, [end(t, 1, 30)], old)
     assert governed.step().asks == [], "the question is still open"
     assert cluster.partition(t).leader == 0
-    governed.duties.ends(3, cluster.epoch(3), [end(t, 1, 5)], governed.now_ms)
+    governed.tell(3, [end(t, 1, 5)])
     governed.step()
     assert cluster.partition(t).leader == 2
 
