@@ -126,7 +126,7 @@ class Broker(WaitList):
     def end_tick(self) -> None:
         """Writes what was appended, moves the marks, wakes those who wait, then answers the producers."""
         touched = self.tick.touched
-        if not touched:
+        if not touched and not self.tick.late:
             return
         self.tick.touched = []
         for partition in touched:
@@ -135,6 +135,7 @@ class Broker(WaitList):
                     self._written(partition)
             except Exception:
                 _report_bug(partition)
+        self.answer_late()
         for partition in touched:
             try:
                 partition.acknowledge()
@@ -270,6 +271,7 @@ class Broker(WaitList):
         """The registration of this process is committed, and the view has it: orders are taken from now
         on."""
         self.begin_tick()
+        self.data_folder.told()
         self.roles.registered = True
         for topic in list(self.topics.values()):
             self._take_in(topic.view)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tank_node.log.log import PartitionLog
+from tank_node.log.meta import machine_boot_id
 from tank_node.partition import Partition
 from tank_protos.framing import frame
 from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceTopic
@@ -104,3 +105,8 @@ def test_a_bug_that_one_partition_meets_does_not_hurt_another(
     client.feed(b"".join(part for request in requests for part in frame(1, request.encode())))
     node.sync()
     assert [bytes(payload) for _, payload in client.answers()] == [b"\1\0\0\0\0"]
+
+
+def test_a_committed_registration_makes_this_run_of_the_machine_count(tmp_path: Path) -> None:
+    with BenchNode(tmp_path / "folder") as node:
+        assert node.data_folder.meta.boot_id == (machine_boot_id() or "unknown"), "the claims are told"

@@ -14,22 +14,20 @@ import contextlib
 import logging
 import os
 import random
-import threading
 import uuid
 from collections.abc import Callable, Collection
 
 from tank_node.clock import Clock
-from tank_node.disk import Disk, read_file, replace_file
-from tank_node.log import checkpoint, recovery
-from tank_node.log.checkpoint import Checkpoint
-from tank_node.log.claims import Claims, Recovered, entry_of
+from tank_node.disk import Disk
+from tank_node.log import recovery
+from tank_node.log.checkpoint_file import CheckpointFile
+from tank_node.log.claims import Claims, Recovered
 from tank_node.log.errors import DataFolderError, DataFolderInUse, StorageError
 from tank_node.log.flush_work import TOGETHER_FROM, run_together
 from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.meta import Meta, MetaFile, machine_boot_id, open_meta
 from tank_node.log.open_files import OpenFiles
-from tank_node.log.replica import ReplicaLog
 from tank_node.log.settings import UNKNOWN_FACTOR, LogSettings
 
 logger = logging.getLogger(__name__)
@@ -37,9 +35,9 @@ logger = logging.getLogger(__name__)
 OPEN_FILES = 2048
 """Files of the log that stay open, unless told otherwise: 1,024 partitions in use at once."""
 
-_CHECKPOINT = "checkpoint"
-_PREVIOUS = "checkpoint.previous"
 _STRAY = ".stray-"
+_UNKNOWN_BOOT = "unknown"
+"""In `meta.json`: the folder is in use, by a run of the machine that proves nothing. No boot id is this."""
 
 
 class DataFolder:
@@ -58,20 +56,14 @@ class DataFolder:
         self.files.anchor_fd = lock
         self._meta_file = meta_file
         self._lock = lock
-        self._checkpoint = Checkpoint(False, {})
-        self._checkpoint_changed = False
-        self._writing = False
-        """A thread is writing the checkpoint."""
-        self._serial = 0
-        """Counts the checkpoints that were made."""
-        self._written_serial = 0
-        self._write_lock = threading.Lock()
-        """Holds the files and `_written_serial` together."""
+        self._checkpoint = CheckpointFile(disk, path, self.logs)
         self._random = random.Random(meta_file.meta.disk_uuid)
         self._unreadable: set[tuple[int, int]] = set()
         """Logs that `open_found` could not open."""
         self._found_boot_id = ""
         """What `meta.json` said when this process took the folder."""
+        self._boot_id = ""
+        """This run of the machine."""
 
     @classmethod
     def open(
@@ -120,14 +112,15 @@ class DataFolder:
 
     def _take_over(self, boot_id: str) -> None:
         """Reads the checkpoint, and says on disk that the folder is in use."""
-        stored, main = self._read_checkpoint()
+        newest = self._checkpoint.read()
         held = self._found_boot_id = self.meta.boot_id
-        clean = stored.clean and main and not held
-        self._checkpoint = Checkpoint(clean, stored.entries)
+        clean = self._checkpoint.clean and newest and not held
         self.recovered.clean = clean
         self.recovered.tail_sure = clean or (held != "" and held == boot_id)
+        self._boot_id = boot_id or _UNKNOWN_BOOT
         try:
-            self._meta_file.store(boot_id=boot_id or "unknown")
+            # An unsure tail stays unsure until the cluster knows: a start that ends before must not hide it.
+            self._meta_file.store(boot_id=self._boot_id if self.recovered.tail_sure else _UNKNOWN_BOOT)
         except OSError as error:
             # On a full disk reading must be possible. The file still says that the last stop was not clean,
             # and an older boot id only makes the next start more careful.
@@ -135,17 +128,15 @@ class DataFolder:
                 raise
             logger.error("cannot write %s: %s", self._meta_file.path, error.strerror)
 
-    def _read_checkpoint(self) -> tuple[Checkpoint, bool]:
-        """The newest checkpoint that can be read, and whether it is the last one written."""
-        for name in (_CHECKPOINT, _PREVIOUS):
-            path = os.path.join(self.path, name)
-            try:
-                return checkpoint.decode(read_file(self.disk, path)), name == _CHECKPOINT
-            except FileNotFoundError:
-                continue
-            except (OSError, ValueError) as error:
-                logger.error("%s cannot be used (%s): recovery reads more instead", path, error)
-        return Checkpoint(False, {}), False
+    def told(self) -> None:
+        """The registration with this folder's claims is committed: from now on this run of the machine
+        counts."""
+        if self.recovered.tail_sure or self.meta.boot_id == self._boot_id:
+            return
+        try:
+            self._meta_file.store(boot_id=self._boot_id)
+        except OSError as error:  # then the next start says once more that the tail isn't sure
+            logger.error("cannot write %s: %s", self._meta_file.path, error.strerror)
 
     # ---- logs ----
 
@@ -166,10 +157,10 @@ class DataFolder:
             return log
         log = PartitionLog(self.files, self.folder_of(topic_id, partition), topic_id, partition, settings)
         log.jitter_ms = self._random.randint(0, settings.roll_jitter_ms) if settings.roll_jitter_ms else 0
-        log.before_truncation = self._lower_recovery_point
-        log.before_refill = self._note_damage
+        log.before_truncation = self._checkpoint.lower
+        log.before_refill = self._checkpoint.write_twice
         entry = self._checkpoint.entries.get(key)
-        found = recovery.open_files_of(log, entry, self._checkpoint.clean, self.clock.now_ms())
+        found = recovery.open_files_of(log, entry, self.recovered.clean, self.clock.now_ms())
         self.recovered.partitions += 1
         self.recovered.messages_checked += found.messages
         self.recovered.bytes_checked += found.bytes
@@ -217,8 +208,7 @@ class DataFolder:
         for key in keys:
             if (log := self.logs.pop(key, None)) is not None:
                 log.abandon()
-            self._checkpoint.entries.pop(key, None)
-        self._checkpoint_changed = True
+            self._checkpoint.forget(key)
         gone = os.path.join(self.path, "topics", f".deleted-{name}")
         try:
             if self.disk.exists(path):
@@ -235,8 +225,7 @@ class DataFolder:
         for key in [key for key in self.logs if key[0] not in known]:
             self.logs.pop(key).abandon()
         for key in [key for key in self._checkpoint.entries if key[0] not in known]:
-            del self._checkpoint.entries[key]
-            self._checkpoint_changed = True
+            self._checkpoint.forget(key)
         topics = os.path.join(self.path, "topics")
         strays = []
         for entry in self.disk.entries(topics):
@@ -258,80 +247,18 @@ class DataFolder:
 
     # ---- checkpoint ----
 
-    def _content(self, clean: bool) -> bytes:
-        for key, log in self.logs.items():
-            known = self._checkpoint.entries.get(key)
-            if known is None or log.changed:
-                self._checkpoint.entries[key] = entry_of(log, known)
-                log.changed = False
-        # Partitions that this process never opened keep their entries.
-        packed = [entry.pack() for entry in self._checkpoint.entries.values()]
-        self._checkpoint_changed = False
-        return checkpoint.encode(clean, packed)
-
     @property
     def checkpoint_due(self) -> bool:
         """Whether anything changed since the checkpoint was written."""
-        return self._checkpoint_changed or any(log.changed for log in self.logs.values())
+        return self._checkpoint.is_due
 
     def write_checkpoint(self, *, clean: bool = False) -> None:
         """Replaces the checkpoint, here and now. Raises StorageError; the old one is then still there."""
-        content = self._content(clean)
-        self._serial += 1
-        try:
-            self._replace(content, self._serial)
-        except OSError as error:
-            self._checkpoint_changed = True
-            raise StorageError(f"cannot write the checkpoint of {self.path}: {error.strerror}") from error
+        self._checkpoint.write(clean=clean)
 
     def write_checkpoint_with(self, flusher: Flusher) -> None:
         """The same in a thread, if anything changed and no other is being written. Errors are logged."""
-        if self._writing or not self.checkpoint_due:
-            return
-        content = self._content(False)
-        failed: list[OSError] = []
-        self._serial += 1
-        serial = self._serial
-        self._writing = True
-
-        def write() -> None:
-            try:
-                self._replace(content, serial)
-            except OSError as error:
-                failed.append(error)
-
-        def done() -> None:
-            self._writing = False
-            if failed:
-                self._checkpoint_changed = True
-                logger.error("cannot write the checkpoint of %s: %s", self.path, failed[0].strerror)
-
-        flusher.run(write, done)
-
-    def _lower_recovery_point(self, log: ReplicaLog, last: int) -> None:
-        """Before a truncation: neither the checkpoint nor its previous one may promise what is about to
-        go."""
-        entry = self._checkpoint.entries.get((log.topic_id, log.partition))
-        if entry is not None and entry.recovery_point > last:
-            log.changed = True
-            self.write_checkpoint()
-            self.write_checkpoint()
-
-    def _note_damage(self, log: ReplicaLog) -> None:
-        """Before a damaged log is dropped: a start in the middle of its refill must find it damaged, in
-        either checkpoint. Raises StorageError."""
-        log.changed = True
-        self.write_checkpoint()
-        self.write_checkpoint()
-
-    def _replace(self, content: bytes, serial: int) -> None:
-        """In any thread. An older checkpoint never replaces a newer one: it may promise what was truncated
-        since."""
-        path = os.path.join(self.path, _CHECKPOINT)
-        with self._write_lock:
-            if serial > self._written_serial:
-                replace_file(self.disk, path, content, keep_previous=os.path.join(self.path, _PREVIOUS))
-                self._written_serial = serial
+        self._checkpoint.write_with(flusher)
 
     # ---- the end ----
 

@@ -19,29 +19,16 @@ from tests.support.logs import DATA, TOPIC, Folder, append, error_of, read_all
 
 def test_a_new_folder_says_whose_it_is() -> None:
     folder = Folder()
+    folder.data.told()
     meta = json.loads(folder.fault.content(f"{DATA}/meta.json"))
     assert meta["format"] == 1
     assert meta["disk_uuid"] == folder.data.meta.disk_uuid != ""
-    assert meta["boot_id"] == "boot-1", "while it is in use"
+    assert meta["boot_id"] == "boot-1", "while it is in use, and its cluster knows what it claims"
     uuid, cluster = meta["disk_uuid"], meta["cluster_id"]
     folder.reopen()
     assert (folder.data.meta.disk_uuid, folder.data.meta.cluster_id) == (uuid, cluster)
     folder.data.close()
     assert json.loads(folder.fault.content(f"{DATA}/meta.json"))["boot_id"] == ""
-
-
-@pytest.mark.parametrize(
-    ("boot", "stop", "sure"), [("same", "kill", True), ("other", "kill", False), ("other", "close", True)]
-)
-def test_the_tail_is_sure_after_a_clean_stop_or_in_the_same_boot(boot: str, stop: str, sure: bool) -> None:
-    folder = Folder()
-    if boot == "other":
-        folder.boot = "boot-1"
-    folder.data.close() if stop == "close" else folder.fault.kill_process()
-    if boot == "other":
-        folder.boot = "boot-2"
-    folder.data = folder._open()
-    assert folder.data.recovered.tail_sure is sure
 
 
 def test_a_newer_format_is_refused_in_one_sentence() -> None:

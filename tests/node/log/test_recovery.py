@@ -84,6 +84,7 @@ def test_after_a_clean_stop_no_file_is_read() -> None:
 
 def test_after_a_crash_only_what_is_behind_the_recovery_point_is_read() -> None:
     folder = Folder(settings=LogSettings(segment_bytes=4000))
+    folder.data.told()
     log = folder.log()
     for n in range(1000):
         append(log, b"%05d" % n * 10)

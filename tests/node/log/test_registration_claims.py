@@ -11,7 +11,7 @@ REPLICATED = LogSettings(segment_bytes=100, replication_factor=3)
 
 
 def used() -> Folder:
-    """A folder with two partitions, synced and in the checkpoint."""
+    """A folder with two partitions, synced and in the checkpoint, of a registered broker."""
     folder = Folder(settings=REPLICATED)
     for partition in (0, 1):
         log = folder.log(partition)
@@ -19,6 +19,7 @@ def used() -> Folder:
             append(log, b"x" * 30)
         log.flush()
     folder.data.write_checkpoint()
+    folder.data.told()
     return folder
 
 
@@ -49,6 +50,29 @@ def test_the_tail_is_sure_after_a_clean_stop_or_in_the_same_run_of_the_machine(
     else:
         folder.fault.kill_process()
     assert claims_of(folder, boot).tail_sure is sure
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_an_unsure_tail_stays_unsure_until_the_cluster_was_told(told: bool) -> None:
+    folder = used()
+    folder.fault.kill_process()
+    assert not claims_of(folder, "boot-2").tail_sure
+    if told:
+        folder.data.told()
+    folder.fault.kill_process()
+    assert claims_of(folder, "boot-2").tail_sure is told, "a second start in the same run of the machine"
+    folder.data.told()
+    folder.fault.kill_process()
+    assert claims_of(folder, "boot-2").tail_sure
+    folder.fault.kill_process()
+    assert not claims_of(folder, "boot-3").tail_sure
+
+
+def test_a_sure_tail_stays_sure_though_nobody_was_told() -> None:
+    folder = used()
+    for _ in range(3):
+        folder.fault.kill_process()
+        assert claims_of(folder).tail_sure
 
 
 def test_the_disk_is_the_same_until_it_is_emptied() -> None:

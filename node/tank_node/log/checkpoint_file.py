@@ -1,0 +1,139 @@
+"""`checkpoint` and `checkpoint.previous` of a data folder: read at the start, replaced while it is used."""
+
+import logging
+import os
+import threading
+from collections.abc import Mapping
+
+from tank_node.disk import Disk, read_file, replace_file
+from tank_node.log import checkpoint
+from tank_node.log.checkpoint import Checkpoint, Entry
+from tank_node.log.claims import entry_of
+from tank_node.log.errors import StorageError
+from tank_node.log.flusher import Flusher
+from tank_node.log.log import PartitionLog
+from tank_node.log.replica import ReplicaLog
+
+logger = logging.getLogger(__name__)
+
+_NAME = "checkpoint"
+_PREVIOUS = "checkpoint.previous"
+
+
+class CheckpointFile:
+    """The two files, and what the newer one says of each partition. The data folder's."""
+
+    def __init__(self, disk: Disk, folder: str, logs: Mapping[tuple[int, int], PartitionLog]) -> None:
+        """logs: those that are open, by (topic id, partition); the folder goes on changing them."""
+        self.entries: dict[tuple[int, int], Entry] = {}
+        """Of all partitions, also of those that this process never opened."""
+        self.clean = False
+        """What was read had been written at an orderly stop."""
+        self._disk = disk
+        self._folder = folder
+        self._logs = logs
+        self._changed = False
+        """Something that no open log tells has changed."""
+        self._writing = False
+        """A thread is writing."""
+        self._serial = 0
+        """Counts the contents that were made."""
+        self._written_serial = 0
+        self._lock = threading.Lock()
+        """Holds the files and `_written_serial` together."""
+
+    def read(self) -> bool:
+        """Takes over the newest file that can be read; whether it is the last one that was written."""
+        for name in (_NAME, _PREVIOUS):
+            path = os.path.join(self._folder, name)
+            try:
+                found = checkpoint.decode(read_file(self._disk, path))
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError) as error:
+                logger.error("%s cannot be used (%s): recovery reads more instead", path, error)
+                continue
+            self._take_over(found)
+            return name == _NAME
+        self._take_over(Checkpoint(False, {}))
+        return False
+
+    def _take_over(self, found: Checkpoint) -> None:
+        self.clean, self.entries = found.clean, found.entries
+
+    def forget(self, key: tuple[int, int]) -> None:
+        """This partition is here no more."""
+        self.entries.pop(key, None)
+        self._changed = True
+
+    @property
+    def is_due(self) -> bool:
+        """Whether anything changed since it was written."""
+        return self._changed or any(log.changed for log in self._logs.values())
+
+    def _content(self, clean: bool) -> bytes:
+        for key, log in self._logs.items():
+            known = self.entries.get(key)
+            if known is None or log.changed:
+                self.entries[key] = entry_of(log, known)
+                log.changed = False
+        packed = [entry.pack() for entry in self.entries.values()]
+        self._changed = False
+        return checkpoint.encode(clean, packed)
+
+    def write(self, *, clean: bool = False) -> None:
+        """Replaces the file, here and now. Raises StorageError; the old one is then still there."""
+        content = self._content(clean)
+        self._serial += 1
+        try:
+            self._replace(content, self._serial)
+        except OSError as error:
+            self._changed = True
+            raise StorageError(f"cannot write the checkpoint of {self._folder}: {error.strerror}") from error
+
+    def write_with(self, flusher: Flusher) -> None:
+        """The same in a thread, if anything changed and no other is being written. Errors are logged."""
+        if self._writing or not self.is_due:
+            return
+        content = self._content(False)
+        failed: list[OSError] = []
+        self._serial += 1
+        serial = self._serial
+        self._writing = True
+
+        def write() -> None:
+            try:
+                self._replace(content, serial)
+            except OSError as error:
+                failed.append(error)
+
+        def done() -> None:
+            self._writing = False
+            if failed:
+                self._changed = True
+                logger.error("cannot write the checkpoint of %s: %s", self._folder, failed[0].strerror)
+
+        flusher.run(write, done)
+
+    def lower(self, log: ReplicaLog, last: int) -> None:
+        """Before a truncation: neither of the two may promise what is about to go. Raises StorageError."""
+        entry = self.entries.get((log.topic_id, log.partition))
+        if entry is not None and entry.recovery_point > last:
+            self.write_twice(log)
+
+    def write_twice(self, log: ReplicaLog) -> None:
+        """Before a change of this log that a start in the middle has to know of, whichever of the two it
+        reads. Raises StorageError."""
+        log.changed = True
+        self.write()
+        self.write()
+
+    def _replace(self, content: bytes, serial: int) -> None:
+        """In any thread. An older content never replaces a newer one: it may promise what was truncated
+        since."""
+        path = os.path.join(self._folder, _NAME)
+        with self._lock:
+            if serial > self._written_serial:
+                previous = os.path.join(self._folder, _PREVIOUS)
+                replace_file(self._disk, path, content, keep_previous=previous)
+                self._written_serial = serial
