@@ -182,16 +182,16 @@ class InSync:
         one is right, or a proposal is under way.
 
         epoch_of: the broker epoch by the view, for members without a connection in this epoch. may_join:
-        whether the controller would take this one (not fenced, not draining).
+        whether the controller would take this one (it stays, and is not fenced).
         """
         if self.proposed is not None or self.broker_id not in self.members:
             return None
         wanted = [(self.broker_id, own_epoch)]
         for broker_id, replica in self.replicas.items():
-            if broker_id in self.members:
-                stays = self.lag_ms(replica, now_ms) <= lag_ms
-            else:
-                stays = self.has_caught_up(replica) and may_join(broker_id)
+            # Who joins must be such as stays: a mark that is held, with too few in sync, is easily reached.
+            stays = self.lag_ms(replica, now_ms) <= lag_ms
+            if broker_id not in self.members:
+                stays = stays and self.has_caught_up(replica) and may_join(broker_id)
             if stays:
                 wanted.append((broker_id, replica.broker_epoch or epoch_of(broker_id)))
         # A member that is no replica any more goes too.

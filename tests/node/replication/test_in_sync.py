@@ -175,6 +175,20 @@ def test_who_is_fenced_or_draining_is_not_proposed() -> None:
     assert propose(in_sync, unwelcome=3) is None
 
 
+def test_who_left_for_lag_does_not_return_before_it_lags_less() -> None:
+    in_sync = leader(2, 3, end=0, flush_disk=True, min_in_sync=2)
+    in_sync.view(2, (1, 2), (1, 2, 3), 2)
+    in_sync.appended(1000, 1, LAG_MS)
+    in_sync.synced = 1
+    in_sync.matched(2, 1, 0)
+    assert propose(in_sync, 4001) == ((1, 99),)
+    in_sync.view(3, (1,), (1, 2, 3), 2)
+    assert in_sync.advance() == 0, "the mark is held: it has reached that, and the start"
+    assert propose(in_sync, 4201) is None
+    in_sync.matched(2, 1, 1)
+    assert propose(in_sync, 4401) == ((1, 99), (2, 20))
+
+
 def test_lag_is_the_age_of_the_oldest_stretch_that_is_not_matched() -> None:
     in_sync = leader(2, end=0)
     in_sync.matched(2, 0, 0)
