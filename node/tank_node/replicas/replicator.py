@@ -344,7 +344,7 @@ class Replicator(Pushers):
 
     def _may_join(self, broker_id: int) -> bool:
         broker = self._link.view.brokers.get(broker_id)
-        return broker is not None and not broker.fenced and not broker.draining
+        return broker is not None and not (broker.fenced or broker.draining or broker.shutting_down)
 
     def _report_failed(self, now_ms: int) -> None:
         """Tells the controller of failed replicas, again and again until the view shows that it knows. They

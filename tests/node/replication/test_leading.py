@@ -173,6 +173,21 @@ def test_too_few_in_sync_refuse_appends_and_stop_the_mark(cell: BrokerCell) -> N
     assert told.told[0][0] is ErrorCode.NONE
 
 
+@pytest.mark.parametrize("leaves", ["fenced", "draining", "shutting_down"])
+def test_who_is_about_to_leave_is_not_proposed(cell: BrokerCell, leaves: str) -> None:
+    broker = cell.nodes[1].controller.view.brokers[3]
+    setattr(broker, leaves, True)
+    cell.create(flush="replicated")
+    cell.change(in_sync=(1, 2))
+    proposed = []
+    cell.judge = lambda node: proposed.extend(node.controller.proposed)
+    cell.run(3000)
+    assert not proposed
+    setattr(broker, leaves, False)
+    cell.run(300)
+    assert proposed
+
+
 def test_what_is_not_acknowledged_in_time_may_still_be_committed(cell: BrokerCell) -> None:
     cell.create(flush="replicated")
     cell.run(200)
