@@ -6,13 +6,12 @@ whatever is unread in them: a broker sends again, to the next leader, what it ha
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Protocol
 
 from tank_controller import queries
 from tank_controller.broker_streams import MAX_WAITING_PROPOSALS, DeltaHistory, Line, Stream
-from tank_controller.cluster_state import ClusterState
+from tank_controller.leading import Ask, Care, Leading, Liveness
 from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome, Rejected
 from tank_controller.proposals import Proposals
@@ -43,61 +42,6 @@ class Clock(Protocol):
 
     def monotonic_ms(self) -> int:
         """Never goes back."""
-
-
-class Liveness(Protocol):
-    """As `tank_controller.sessions.BrokerSessions` has it."""
-
-    def lead(self, now_ms: int) -> None: ...
-    def connected(self, broker_id: int, epoch: int, now_ms: int) -> None: ...
-    def heard(self, broker_id: int, epoch: int, seen_index: int, now_ms: int) -> None: ...
-    def broken(self, broker_id: int, epoch: int, now_ms: int) -> None: ...
-    def tick(self, state: ClusterState, now_ms: int) -> Sequence[pb.Command]: ...
-
-
-class Ask(Protocol):
-    """A broker that is to say where replicas end."""
-
-    @property
-    def broker_id(self) -> int: ...
-    @property
-    def broker_epoch(self) -> int: ...
-    @property
-    def question(self) -> int: ...
-    @property
-    def partitions(self) -> Sequence[tuple[int, int]]: ...
-
-
-class Work(Protocol):
-    """What the leader has to do now."""
-
-    @property
-    def commands(self) -> Sequence[pb.Command]: ...
-    @property
-    def asks(self) -> Sequence[Ask]: ...
-
-
-class Care(Protocol):
-    """As `tank_controller.duties.Duties` has it."""
-
-    def tick(self, state: ClusterState, now_ms: int) -> Work: ...
-    def ends(self, broker_id: int, broker_epoch: int, answer: pb.LogEnds, now_ms: int) -> None: ...
-    def may_stop(self, state: ClusterState, broker_id: int) -> bool: ...
-
-
-@dataclass(slots=True)
-class Leading:
-    """What a leader has, for one term."""
-
-    term: int
-    sessions: Liveness
-    duties: Care
-    proposed: int = 0
-    """Commands of its own without an outcome."""
-
-    def is_busy(self) -> bool:
-        """The next commands of its own wait for the outcome of the last."""
-        return self.proposed > 0
 
 
 class BrokerDesk:
