@@ -164,6 +164,7 @@ class BrokerDesk:
             # The answer: this leader lives, and this is how far a view that has everything is.
             alive = pb.ViewUpdate(delta=pb.Delta(index=self._metadata.state.index))
             stream.send(pb.BrokerDown(view=alive))
+            self._let_stop(stream)  # it may have been said by a stream that broke, or to a leader before
         elif kind == "proposal":
             self._propose(stream, up.proposal)
         elif kind == "query":

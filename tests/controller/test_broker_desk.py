@@ -327,6 +327,21 @@ def test_before_a_lossy_election_brokers_are_asked_and_answers_carry_the_questio
     office.until(lambda: office.state.topics[topic_id].partitions[0].leader == 1)
 
 
+def test_a_broker_whose_stream_broke_while_it_shut_down_is_told_on_the_next(office: Office) -> None:
+    first = office.broker(1)
+    stop = pb.SetBroker(broker_id=1, epoch=office.state.brokers[1].epoch, shutting_down=True)
+    first.propose(pb.Command(set_broker=stop))
+    office.until(lambda: first.line.all("may_stop"))
+    again = office.stream(1, view_index=first.line.index)
+    office.until(lambda: again.line.all("registered"))
+    again.propose(pb.Command(set_broker=stop))
+    again.outcome()
+    assert not again.line.all("may_stop"), "nothing has changed: there is no delta to say it behind"
+    again.beat()
+    again.beat()
+    assert len(again.line.all("may_stop")) == 1
+
+
 def test_a_heartbeat_is_answered_so_that_a_broker_knows_a_leader_that_lives(office: Office) -> None:
     broker = office.broker(1)
     before = len(broker.line.sent)
