@@ -175,7 +175,7 @@ class TankServer:
         # handles new bytes, so this ends. Rounds are few: one, unless a client has more under way than
         # `Limits.in_flight`.
         while True:
-            if broker.tick.touched:
+            if broker.tick.touched or broker.tick.late:
                 broker.end_tick()
             self.receiver.used = 0
             dirty = self._dirty

@@ -62,6 +62,15 @@ class WaitList:
         while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
             self._expire(heapq.heappop(self._deadlines)[2])
 
+    def answer_late(self) -> None:
+        """Makes the answers that waited for what this tick wrote."""
+        late, self.tick.late = self.tick.late, []
+        for answer in late:
+            try:
+                answer.make()
+            except Exception:
+                logger.exception("a fetch was not answered, by a bug of ours; the others go on")
+
     def end_waits(self) -> None:
         """Ends all waits now, as their deadlines would: the node stops."""
         for _, _, waiter in self._deadlines:

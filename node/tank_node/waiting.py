@@ -51,9 +51,20 @@ class Producer(NamedTuple):
     sequence: int
 
 
+class LateAnswer:
+    """An answer of this tick that is made when the tick has written: `Broker.end_tick` does."""
+
+    __slots__ = ()
+
+    def make(self) -> None:
+        """Called once."""
+        raise NotImplementedError
+
+
 @dataclass(slots=True)
 class Tick:
-    """What all partitions of a node share: the time of this tick, and which of them were appended to."""
+    """What all partitions of a node share: the time of this tick, which of them were appended to, and what is
+    answered behind that."""
 
     now_ms: int = 0
     """Wall clock."""
@@ -61,6 +72,7 @@ class Tick:
     monotonic_us: int = 0
     """The same moment, for measuring."""
     touched: "list[Partition]" = field(default_factory=list)
+    late: list[LateAnswer] = field(default_factory=list)
 
 
 Staged: TypeAlias = tuple[int, int, Settler, int, int, int, int]

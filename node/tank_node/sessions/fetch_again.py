@@ -1,6 +1,7 @@
 """The short way of the commonest fetch: the partition that the connection asked for the last time, from where
 a read has ended."""
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from tank_node.log.errors import StorageError
@@ -9,7 +10,7 @@ from tank_node.metrics import OK
 from tank_node.partition import Partition
 from tank_node.sessions.consume import FetchWait, Wanted
 from tank_node.sessions.consume_path import MESSAGE_ID, PREFIX_AT, ConsumePath
-from tank_node.waiting import Waiter
+from tank_node.waiting import LateAnswer, Waiter
 from tank_protos.error_codes import ConsumeFlag
 
 if TYPE_CHECKING:
@@ -80,8 +81,55 @@ def fetch_again(session: "TankSession", path: ConsumePath, buffer: bytearray, at
         stretch.file.release()
         return -1
     session.metrics.consumed_now += 1
-    answer_with(session, path, request_id, stretch, mark)
+    if stretch.last >= mark:
+        late = LateFetch(session, path, request_id, number, fetch_bytes, mark, stretch)
+        session.broker.tick.late.append(late)
+    else:
+        answer_with(session, path, request_id, stretch, mark)
     return stop
+
+
+class LateFetch(LateAnswer):
+    """A fetch up to the end, where its tick may append: it gets that too. Else whoever follows a busy
+    partition gets each batch a round trip late, for his next fetch comes with the next batch.
+
+    What was there when it came is pinned, and is the answer if there is no more.
+    """
+
+    __slots__ = ("fetch_bytes", "mark", "number", "path", "request_id", "session", "stretch")
+
+    def __init__(
+        self,
+        session: "TankSession",
+        path: ConsumePath,
+        request_id: int,
+        number: int,
+        fetch_bytes: int,
+        mark: int,
+        stretch: Stretch,
+    ) -> None:
+        self.session = session
+        self.path = path
+        self.request_id = request_id
+        self.number = number
+        self.fetch_bytes = fetch_bytes
+        self.mark = mark
+        self.stretch = stretch
+        session.in_flight += 1
+
+    def make(self) -> None:
+        session, partition, stretch = self.session, self.path.partition, self.stretch
+        session.in_flight -= 1
+        if session.closed:
+            stretch.file.release()
+            return
+        if partition.high_water_mark > self.mark and not partition.unreadable:
+            with contextlib.suppress(StorageError):  # what was there is still the answer
+                more = partition.log.read(self.number, self.fetch_bytes, partition.high_water_mark)
+                if more is not None:
+                    stretch.file.release()
+                    stretch, self.mark = more, partition.high_water_mark
+        answer_with(session, self.path, self.request_id, stretch, self.mark)
 
 
 class NextWait(FetchWait):

@@ -21,6 +21,7 @@ from tank_protos.generated.tank import (
     ProduceTopic,
     ProduceWithBaseSeqNumRequest,
 )
+from tank_protos.wire import Message
 from tests.support.bench_node import BenchClient, BenchNode
 
 END = 2**64 - 1
@@ -86,14 +87,104 @@ def test_a_consumer_that_reads_on_and_waits_is_decoded_once(
         consumer.send(fetch(i + 1, wait_ms=1000))
         produce(producer, dense(b"%d" % i))
     assert counted.decoded == 1
-    values = [
+    assert values_of(consumer) == [b"%d" % i for i in range(20)]
+    assert consumer.session.in_flight == 0
+
+
+class OneTick:
+    """What several clients send within one tick."""
+
+    def __init__(self, node: BenchNode) -> None:
+        self.node = node
+        self.kept: list[bytearray] = []
+
+    def receive(self, client: BenchClient, request: Message) -> None:
+        buffer = bytearray(b"".join(frame(request.ID, request.encode(0))))
+        self.kept.append(buffer)
+        assert client.session.receive(buffer, memoryview(buffer), 0, len(buffer)) == len(buffer)
+
+    def end(self) -> None:
+        self.node.tick()
+
+
+def values_of(client: BenchClient) -> list[bytes]:
+    return [
         m.value
-        for answer in decoded(consumer)
+        for answer in decoded(client)
         for b in bundle.bundles(answer.chunks)
         for m in bundle.decode(b, 1)
     ]
-    assert values == [b"%d" % i for i in range(20)]
+
+
+def appending(value: bytes) -> ProduceRequest:
+    batch = memoryview(bundle.as_batch(dense(value)))
+    return ProduceRequest(2, 1, "", 0, 0, [ProduceTopic("a", [ProducePartition(0, batch)])])
+
+
+@pytest.mark.parametrize("fetch_comes_first", [False, True])
+def test_a_fetch_up_to_the_end_gets_what_its_own_tick_appends(
+    node: BenchNode, fetch_comes_first: bool
+) -> None:
+    consumer, producer = node.client(), node.client()
+    produce(producer, dense(b"0"))
+    consumer.send(fetch(1, size=1))
+    produce(producer, dense(b"1"))
+    consumer.taken()
+    tick = OneTick(node)
+    requests: list[tuple[BenchClient, Message]] = [(producer, appending(b"2")), (consumer, fetch(2))]
+    for client, request in reversed(requests) if fetch_comes_first else requests:
+        tick.receive(client, request)
+    assert not consumer.session.out
+    assert consumer.session.in_flight == 1, "a client that closes its sending side still gets it"
+    tick.end()
+    assert values_of(consumer) == [b"1", b"2"]
     assert consumer.session.in_flight == 0
+
+
+def test_a_fetch_that_does_not_reach_the_end_does_not_wait_for_the_tick(node: BenchNode) -> None:
+    consumer, producer = node.client(), node.client()
+    for value in (b"0", b"1", b"2"):
+        produce(producer, dense(value))
+    consumer.send(fetch(1, size=1))
+    consumer.taken()
+    tick = OneTick(node)
+    tick.receive(consumer, fetch(2, size=1))
+    assert values_of(consumer) == [b"1"]
+    tick.end()
+    assert not consumer.session.out
+
+
+def test_what_a_fetch_found_is_its_answer_when_the_log_is_damaged_before_its_tick_ends(
+    node: BenchNode,
+) -> None:
+    consumer, producer = node.client(), node.client()
+    produce(producer, dense(b"0"))
+    consumer.send(fetch(1, size=1))
+    produce(producer, dense(b"1"))
+    consumer.taken()
+    partition = node.broker.topics["a"].partitions[0]
+    tick = OneTick(node)
+    tick.receive(consumer, fetch(2))
+    tick.receive(producer, appending(b"2"))
+    partition.log.damage("a bad batch")
+    partition.note_state()
+    tick.end()
+    assert values_of(consumer) == [b"1"]
+
+
+def test_a_client_that_goes_within_the_tick_leaves_no_file_pinned(node: BenchNode) -> None:
+    consumer, producer = node.client(), node.client()
+    produce(producer, dense(b"0"))
+    consumer.send(fetch(1, size=1))
+    produce(producer, dense(b"1"))
+    consumer.taken()
+    tick = OneTick(node)
+    tick.receive(consumer, fetch(2))
+    consumer.session.close()
+    tick.end()
+    assert not consumer.session.out
+    files = [f for s in node.broker.topics["a"].partitions[0].log.segments for f in s.files()]
+    assert all(file.pins == 0 for file in files)
 
 
 def random_request(chance: Random, node: BenchNode) -> ConsumeRequest:
