@@ -108,9 +108,7 @@ class BrokerDesk:
         term = self._driver.raft.term if self._driver.ready else None
         if self._leading is not None and self._leading.term != term:
             self._leading = None
-            for stream in list(self.streams.values()):
-                self._send_away(stream)
-            self.streams.clear()
+            self._send_all_away()
         if self._leading is None and term is not None:
             self._leading = Leading(term, self._new_sessions(), self._new_duties())
             self._leading.sessions.lead(now_ms)
@@ -185,6 +183,11 @@ class BrokerDesk:
         """A new stream; give it to `received` and `closed`."""
         return Stream(line)
 
+    def _send_all_away(self) -> None:
+        for stream in list(self.streams.values()):
+            self._send_away(stream)
+        self.streams.clear()
+
     def _send_away(self, stream: Stream) -> None:
         stream.end(pb.BrokerDown(not_leader=self.not_leader()))
 
@@ -213,7 +216,7 @@ class BrokerDesk:
         if not stream.open:
             return
         leading = self._leading
-        if leading is None or (outcome.rejection is not None and outcome.rejection.error in _PASSING):
+        if leading is None or (outcome.rejection is not None and _is_unsure(outcome.rejection)):
             self._send_away(stream)
             return
         if outcome.rejection is not None:
@@ -246,7 +249,8 @@ class BrokerDesk:
         return [pb.BrokerDown(view=update) for update in view_updates(state.delta(), whole=True)]
 
     def _refuse(self, stream: Stream, why: Rejected) -> None:
-        refused = pb.RegisterRefused(error=why.error, message=why.message)
+        passing = why.error in _PASSING
+        refused = pb.RegisterRefused(error=why.error, message=why.message, passing=passing)
         if self.streams.get(stream.broker_id) is stream:
             del self.streams[stream.broker_id]
         stream.end(pb.BrokerDown(refused=refused))
@@ -286,11 +290,16 @@ class BrokerDesk:
 
         def done(problem: Rejected | None) -> None:
             stream.waiting -= 1
-            if problem is not None:
+            if problem is None:
+                for part in queries.answers(self._metadata.state, query):
+                    stream.send(pb.BrokerDown(answer=part))
+            elif _is_unsure(problem):
                 self._send_away(stream)
-                return
-            for part in queries.answers(self._metadata.state, query):
-                stream.send(pb.BrokerDown(answer=part))
+            else:  # of this question alone
+                refusal = pb.QueryAnswer(
+                    request_id=query.request_id, error=problem.error, message=problem.message
+                )
+                stream.send(pb.BrokerDown(answer=refusal))
 
         self._proposals.read(done)
 
@@ -321,15 +330,19 @@ class BrokerDesk:
             stream.send(pb.BrokerDown(may_stop=pb.MayStop()))
 
     def _on_restored(self) -> None:
+        """The state has made a step that no delta tells: nobody who followed may follow on."""
         self._history = DeltaHistory(self._metadata.state.index)
+        self._leading = None
+        self._send_all_away()
 
 
 def _no(error: ErrorCode, message: str) -> Outcome:
     return Outcome(pb.Delta(), rejection=Rejected(error, message))
 
 
-_PASSING = (ErrorCode.NO_LEADER, ErrorCode.TIMED_OUT, ErrorCode.OVERLOADED, ErrorCode.STORAGE)
-"""Reasons that a registration fails for now: the broker tries again. All others are for good."""
+_PASSING = (ErrorCode.OVERLOADED, ErrorCode.STORAGE, ErrorCode.IN_USE)
+"""Reasons that a registration fails for now: the broker tries again. All others are for good. IN_USE: whoever
+had its address before is fenced soon, if it is gone."""
 
 
 def _is_unsure(rejection: Rejected) -> bool:

@@ -11,6 +11,7 @@ from tank_controller.broker_streams import Stream
 from tank_controller.cluster_state import ClusterState
 from tank_controller.duties import Duties
 from tank_controller.limits import SESSION_TIMEOUT_MS
+from tank_controller.outcome import Rejected
 from tank_controller.proposals import Proposals
 from tank_controller.sessions import BrokerSessions
 from tank_protos.error_codes import ErrorCode
@@ -354,5 +355,46 @@ def test_a_registration_that_fails_for_now_is_tried_again_and_not_refused_for_go
 ) -> None:
     monkeypatch.setattr("tank_controller.limits.MAX_WAITING_PROPOSALS", 0)
     broker = office.stream(1)
-    assert [m.WhichOneof("message") for m in broker.line.sent] == ["not_leader"]
+    assert [(m.refused.error, m.refused.passing) for m in broker.line.sent] == [(ErrorCode.OVERLOADED, True)]
     assert broker.line.ended
+
+
+def test_a_broker_at_an_address_that_another_has_comes_back_when_that_one_is_fenced(office: Office) -> None:
+    before = office.broker(1)
+    endpoints = [pb.Endpoint(name="tank", host="h", port=1)]
+    register = pb.RegisterBroker(
+        broker_id=2, incarnation=b"j" * 16, disk_uuid=b"e" * 16, endpoints=endpoints, feature_level=1
+    )
+
+    def come() -> Broker:
+        broker = Broker(office, 2)
+        broker.say(pb.BrokerUp(register=pb.BrokerRegister(broker=register)))
+        office.until(lambda: broker.line.sent)
+        return broker
+
+    (refused,) = come().line.sent
+    assert refused.refused.passing
+    assert "wait until it is fenced" in refused.refused.message
+    office.desk.closed(before.stream)
+    office.until(lambda: office.state.brokers[1].fenced)
+    assert come().line.all("registered")
+
+
+def test_a_question_that_is_too_much_ends_nothing_but_itself(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = office.broker(1)
+    problem = Rejected(ErrorCode.OVERLOADED, "too many ask")
+    monkeypatch.setattr(office.proposals, "read", lambda done: done(problem))
+    broker.say(pb.BrokerUp(query=pb.BrokerQuery(request_id=3, groups=pb.GroupsQuery())))
+    (answer,) = broker.line.all("answer")
+    assert (answer.answer.request_id, answer.answer.error) == (3, ErrorCode.OVERLOADED)
+    assert not broker.line.ended
+
+
+def test_a_state_that_was_restored_ends_all_streams(office: Office) -> None:
+    broker = office.broker(1)
+    office.driven.machine.restore(office.state.snapshot())
+    assert broker.line.sent[-1].WhichOneof("message") == "not_leader"
+    assert broker.line.ended
+    assert office.desk.streams == {}

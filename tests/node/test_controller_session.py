@@ -328,3 +328,10 @@ def test_a_refused_broker_tries_no_more(node: Node) -> None:
     assert node.session.refused == "another cluster's"
     node.clock.pass_ms(60_000)
     assert node.session.target() is None
+
+
+def test_one_that_is_refused_for_now_tries_again(node: Node) -> None:
+    node.connect()
+    node.hear(refused=pb.RegisterRefused(error=ErrorCode.IN_USE, message="not yet", passing=True))
+    assert node.session.refused is None
+    assert node.connect().sent[0].WhichOneof("message") == "register"

@@ -174,8 +174,9 @@ class ControllerSession(RequestingLink):
             case "not_leader":
                 self._give_up(line, down.not_leader.leader, "it doesn't lead")
             case "refused":
-                self.refused = down.refused.message
-                self._give_up(line, "", self.refused)
+                if not down.refused.passing:
+                    self.refused = down.refused.message
+                self._give_up(line, "", down.refused.message)
 
     def tick(self) -> None:
         """Time passes: a few times in a second."""

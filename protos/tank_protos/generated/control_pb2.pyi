@@ -786,12 +786,14 @@ class Registered(_message.Message):
     def __init__(self, broker_epoch: _Optional[int] = ..., index: _Optional[int] = ..., cluster_id: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., peer_key: _Optional[bytes] = ...) -> None: ...
 
 class RegisterRefused(_message.Message):
-    __slots__ = ("error", "message")
+    __slots__ = ("error", "message", "passing")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    PASSING_FIELD_NUMBER: _ClassVar[int]
     error: int
     message: str
-    def __init__(self, error: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+    passing: bool
+    def __init__(self, error: _Optional[int] = ..., message: _Optional[str] = ..., passing: bool = ...) -> None: ...
 
 class ViewUpdate(_message.Message):
     __slots__ = ("delta", "more", "whole")
