@@ -91,8 +91,10 @@ class ModelLeader(Source):
         for line, place in self.places.values():
             line.remove(place)
 
-    def refused(self, follower: int, error: PushError) -> None:
+    def refused(self, follower: int, error: PushError, before: int) -> None:
         self.in_sync.unmatched(follower)
+        if self.steps_down:
+            self._step_down()
 
     def append(self, now_ms: int = 0) -> None:
         self.log.append(self.epoch)

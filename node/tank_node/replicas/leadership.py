@@ -6,12 +6,13 @@ It stands between the partition and the pure parts (`replication.in_sync`, `repl
 
 from tank_node.cluster_view import PartitionView
 from tank_node.log.epoch_history import History
-from tank_node.log.errors import StorageError
+from tank_node.log.errors import LogDamaged, StorageError
 from tank_node.log.pushing import Piece, PushReader
+from tank_node.log.scrub import ScrubPlace, scrub
 from tank_node.partition import Partition
 from tank_node.replication.in_sync import InSync
 from tank_node.replication.place import Place, Source
-from tank_node.replication.push import PushLine
+from tank_node.replication.push import STRETCH_BYTES, PushLine
 from tank_protos.error_codes import PushError
 
 
@@ -138,8 +139,24 @@ class Leadership(Source):
             self._pushers.watch(self)
         self._advance_and_answer()  # one that is proposed counts too
 
-    def refused(self, follower: int, error: PushError) -> None:
+    def refused(self, follower: int, error: PushError, before: int) -> None:
         self.in_sync.unmatched(follower)
+        if error is PushError.BAD_BATCH:
+            self._check_behind(before)
+
+    def _check_behind(self, number: int) -> None:
+        """What a follower received of it is bad: if it is so on this disk, another one must lead. The memory
+        may be at fault, too: what is kept there is read again."""
+        partition = self.partition
+        log = partition.log
+        self._reader = PushReader(log)
+        try:
+            bad = scrub(log, ScrubPlace(number + 1), STRETCH_BYTES).bad
+            if bad:
+                log.spoiled(bad)
+                raise LogDamaged(bad)
+        except StorageError as error:
+            partition.note_error(error)
 
     # --- as its partition sees it ------------------------------------------------------------------
 

@@ -65,8 +65,9 @@ class Source(LeaderRole):
         """It took a stretch on a connection that is open."""
         raise NotImplementedError
 
-    def refused(self, follower: int, error: PushError) -> None:
-        """It did not: what it said before on this connection counts no more."""
+    def refused(self, follower: int, error: PushError, before: int) -> None:
+        """It did not take the stretch behind number `before`: what it said before on this connection counts
+        no more."""
         raise NotImplementedError
 
 

@@ -285,7 +285,9 @@ class PushLine:
             error = PushError(told.error)
         except ValueError:
             raise PushRefused(f"error {told.error:#x}, which is none") from None
-        place.source.refused(self.follower, error)
+        place.source.refused(self.follower, error, before)
+        if place.state is PlaceState.GONE:  # the leader has found its own bytes bad, and leads no more
+            return
         place.matched = 0
         place.known_mark = -1
         place.valid_from = self._next_id

@@ -10,6 +10,9 @@ import pytest
 from tank_controller.limits import MAX_PARTITIONS_PER_COMMAND
 from tank_node.limits import Limits
 from tank_node.log.log import LogState
+from tank_node.replicas.leadership import Leadership
+from tank_node.replication.push import STRETCH_BYTES
+from tank_node.replication.role import Role
 from tests.node.replication.test_leading import append
 from tests.support.broker_cell import BrokerCell, CellNode, Told
 from tests.support.replicas import assert_copies, records_of
@@ -139,6 +142,44 @@ def test_a_disk_that_took_many_replicas_with_it_is_reported_in_parts(
     cell.run(600)
     assert reports == [[(10, 0), (10, 1)], [(10, 2), (10, 3)], [(10, 4)]]
     cell.close()
+
+
+def test_a_leader_whose_bytes_a_follower_finds_bad_looks_for_itself_and_leaves_it_to_another(
+    cell: BrokerCell,
+) -> None:
+    cell.stop(3)
+    cell.change(in_sync=(1, 2))
+    shutil.rmtree(cell.folder / "broker-3")
+    path = files(cell, 1, ".log")[1]
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    cell.start(3)
+    cell.run(1000)
+    leader = cell.nodes[1]
+    assert (leader.log().state, leader.partition().role) == (LogState.DAMAGED, Role.NONE)
+    assert leader.controller.failed == [(10, 0)]
+    cell.change(leader=2, in_sync=(2,))
+    cell.run(5000)
+    assert members(cell) == (1, 2, 3)
+    for broker_id in (1, 3):
+        assert_copies(cell.nodes[2].log(), cell.nodes[broker_id].log())
+
+
+def test_bytes_that_went_bad_in_the_leaders_memory_are_read_again(cell: BrokerCell) -> None:
+    for follower in (2, 3):
+        cell.disconnect(1, follower)
+    append(cell.nodes[1], b"read before it is sent", Told(), 1)
+    leadership = cell.nodes[1].partition().leadership
+    assert isinstance(leadership, Leadership)
+    piece = leadership.read(21, STRETCH_BYTES)
+    assert piece is not None
+    assert isinstance(piece.batches, bytes)
+    leadership._reader._piece = piece._replace(batches=piece.batches[:-1] + b"!")
+    for follower in (2, 3):
+        cell.connect(1, follower)
+    cell.run(3000)
+    assert cell.nodes[2].metrics.refused["bad_record"]
+    assert cell.nodes[1].partition().high_water_mark == 21
+    assert_copies(cell.nodes[1].log(), cell.nodes[2].log())
 
 
 @pytest.mark.parametrize("lost", ["index", "the topic", "the disk"])

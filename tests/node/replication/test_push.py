@@ -370,14 +370,17 @@ def test_one_that_retention_has_overtaken_begins_where_the_log_does() -> None:
 
 
 def test_a_leader_that_steps_down_while_it_reads_or_is_answered_pushes_no_more() -> None:
-    for step in ("reads", "is answered"):
+    for step in ("reads", "is answered", "is refused"):
         leader, line, follower = connected()
         leader.append()
-        frame = line.next_frame(0) if step == "is answered" else []
+        frame = [] if step == "reads" else line.next_frame(0)
         leader.append()
         leader.steps_down = True
-        if frame:
+        if step == "is answered":
             line.answered(follower.take(frame), 0)
+        elif frame:
+            refused = PushedPartition(TOPIC_ID, 0, PushError.BAD_BATCH, 0, 0, 5, 1)
+            line.answered(PushAnswer(2, 0, [refused]), 0)
         assert not line.next_frame(0)
         line.beat(5000)
         assert not line.next_frame(5000)
