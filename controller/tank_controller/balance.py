@@ -59,12 +59,20 @@ class Balance:
     """One leader's, for one term."""
 
     def __init__(self) -> None:
+        self.even = False
+        """Nothing could be made better when it was last looked, and nothing has been moved since."""
         self._rest_until_ms = 0
         self._brokers: frozenset[int] = frozenset()
         """That took replicas the last time."""
         self._round: list[int] = []
         """Topics whose racks have yet to be looked at in this round, the next one last."""
         self._next_partition = 0
+
+    def look_again(self) -> None:
+        """At the next call, a whole round, though nothing could be made better a moment ago."""
+        self.even = False
+        self._rest_until_ms = 0
+        self._round, self._next_partition = [], 0
 
     def moves(self, state: ClusterState, now_ms: int) -> list[pb.Placed]:
         """What to move now."""
@@ -74,8 +82,8 @@ class Balance:
         plan = _plan(state, takers)
         self._drain(plan)
         if takers != self._brokers:
-            self._brokers, self._rest_until_ms = takers, 0
-            self._round, self._next_partition = [], 0
+            self._brokers = takers
+            self.look_again()
         if now_ms >= self._rest_until_ms and not plan.moves:
             round_is_over = self._spread_racks(plan)
             self._even_loads(plan)
@@ -83,6 +91,9 @@ class Balance:
                 plan.moves.update(_even_leaders(plan))
             if not plan.moves and round_is_over and not state.derived.moving:
                 self._rest_until_ms = now_ms + limits.BALANCED_FOR_MS
+                self.even = True
+        if plan.moves:
+            self.even = False
         return [
             pb.Placed(topic_id=topic_of(key), partition=partition_of(key), replicas=replicas)
             for key, replicas in plan.moves.items()

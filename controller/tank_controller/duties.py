@@ -54,6 +54,15 @@ class Duties:
             work.commands.append(pb.Command(reassign=pb.Reassign(partitions=moves)))
         return work
 
+    @property
+    def balanced(self) -> bool:
+        """Whether loads and leaders were as even as they get when it was last looked."""
+        return self._balance.even
+
+    def balance(self) -> None:
+        """Looks for something to even out at the next tick."""
+        self._balance.look_again()
+
     def ends(self, broker_id: int, broker_epoch: int, answer: pb.LogEnds, now_ms: int) -> None:
         """A broker's answer to an Ask."""
         self._questions.take(broker_id, broker_epoch, answer.question, answer.ends, now_ms)

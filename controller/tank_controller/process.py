@@ -16,6 +16,7 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from tank_controller.admin import AdminService
 from tank_controller.http import HttpServer
 from tank_controller.member import Member
 from tank_controller.peers import SERVER_OPTIONS, Peers
@@ -32,7 +33,7 @@ from tank_controller.raft.messages import Configuration, HardState, NodeId
 from tank_controller.raft_replay import Stored
 from tank_controller.raft_storage import RaftStorage
 from tank_controller.rooms import ControllerConfig, Rooms
-from tank_controller.service import AdminService, BrokersService, ControllersService
+from tank_controller.service import BrokersService, ControllersService
 from tank_controller.ticks import TICK_MS, keep_ticking
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import (

@@ -7,6 +7,23 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class PartitionTrouble(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NO_TROUBLE: _ClassVar[PartitionTrouble]
+    UNDER_REPLICATED: _ClassVar[PartitionTrouble]
+    BELOW_MIN_INSYNC: _ClassVar[PartitionTrouble]
+    LEADERLESS: _ClassVar[PartitionTrouble]
+    MOVING: _ClassVar[PartitionTrouble]
+    DISPLACED: _ClassVar[PartitionTrouble]
+    LOSSY: _ClassVar[PartitionTrouble]
+NO_TROUBLE: PartitionTrouble
+UNDER_REPLICATED: PartitionTrouble
+BELOW_MIN_INSYNC: PartitionTrouble
+LEADERLESS: PartitionTrouble
+MOVING: PartitionTrouble
+DISPLACED: PartitionTrouble
+LOSSY: PartitionTrouble
+
 class Command(_message.Message):
     __slots__ = ("now_ms", "register_broker", "create_topic", "alter_topic", "delete_topic", "init_producer", "commit_positions", "fence_broker", "unfence_broker", "set_broker", "remove_broker", "change_in_sync", "report_failed", "elect_leader", "elect_lossy", "reassign", "finish_reassign", "cancel_reassign", "found_cluster")
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
@@ -916,3 +933,95 @@ class RemoveControllerRequest(_message.Message):
     ORDINAL_FIELD_NUMBER: _ClassVar[int]
     ordinal: int
     def __init__(self, ordinal: _Optional[int] = ...) -> None: ...
+
+class OverviewRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class BrokerLoad(_message.Message):
+    __slots__ = ("broker", "connected", "replicas", "leads", "arriving", "widest")
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    LEADS_FIELD_NUMBER: _ClassVar[int]
+    ARRIVING_FIELD_NUMBER: _ClassVar[int]
+    WIDEST_FIELD_NUMBER: _ClassVar[int]
+    broker: Broker
+    connected: bool
+    replicas: int
+    leads: int
+    arriving: int
+    widest: int
+    def __init__(self, broker: _Optional[_Union[Broker, _Mapping]] = ..., connected: bool = ..., replicas: _Optional[int] = ..., leads: _Optional[int] = ..., arriving: _Optional[int] = ..., widest: _Optional[int] = ...) -> None: ...
+
+class TroubleCount(_message.Message):
+    __slots__ = ("trouble", "partitions")
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    trouble: PartitionTrouble
+    partitions: int
+    def __init__(self, trouble: _Optional[_Union[PartitionTrouble, str]] = ..., partitions: _Optional[int] = ...) -> None: ...
+
+class OverviewAnswer(_message.Message):
+    __slots__ = ("not_leader", "index", "topics", "partitions", "troubles", "lossy_elections", "brokers", "balanced")
+    NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    TROUBLES_FIELD_NUMBER: _ClassVar[int]
+    LOSSY_ELECTIONS_FIELD_NUMBER: _ClassVar[int]
+    BROKERS_FIELD_NUMBER: _ClassVar[int]
+    BALANCED_FIELD_NUMBER: _ClassVar[int]
+    not_leader: NotLeader
+    index: int
+    topics: int
+    partitions: int
+    troubles: _containers.RepeatedCompositeFieldContainer[TroubleCount]
+    lossy_elections: int
+    brokers: _containers.RepeatedCompositeFieldContainer[BrokerLoad]
+    balanced: bool
+    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., index: _Optional[int] = ..., topics: _Optional[int] = ..., partitions: _Optional[int] = ..., troubles: _Optional[_Iterable[_Union[TroubleCount, _Mapping]]] = ..., lossy_elections: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerLoad, _Mapping]]] = ..., balanced: bool = ...) -> None: ...
+
+class PartitionsRequest(_message.Message):
+    __slots__ = ("topics", "only", "limit")
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    ONLY_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    only: PartitionTrouble
+    limit: int
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., only: _Optional[_Union[PartitionTrouble, str]] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class TopicSummary(_message.Message):
+    __slots__ = ("topic", "min_insync")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MIN_INSYNC_FIELD_NUMBER: _ClassVar[int]
+    topic: Topic
+    min_insync: int
+    def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., min_insync: _Optional[int] = ...) -> None: ...
+
+class PartitionReport(_message.Message):
+    __slots__ = ("topic_id", "partition", "troubles")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    TROUBLES_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    partition: Partition
+    troubles: _containers.RepeatedScalarFieldContainer[PartitionTrouble]
+    def __init__(self, topic_id: _Optional[int] = ..., partition: _Optional[_Union[Partition, _Mapping]] = ..., troubles: _Optional[_Iterable[_Union[PartitionTrouble, str]]] = ...) -> None: ...
+
+class PartitionsAnswer(_message.Message):
+    __slots__ = ("not_leader", "topics", "partitions", "unknown_topics")
+    NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    not_leader: NotLeader
+    topics: _containers.RepeatedCompositeFieldContainer[TopicSummary]
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionReport]
+    unknown_topics: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicSummary, _Mapping]]] = ..., partitions: _Optional[_Iterable[_Union[PartitionReport, _Mapping]]] = ..., unknown_topics: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class BalanceRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -309,6 +309,21 @@ class AdminStub(object):
                 request_serializer=tank__protos_dot_generated_dot_control__pb2.RemoveControllerRequest.SerializeToString,
                 response_deserializer=tank__protos_dot_generated_dot_control__pb2.ChangeAnswer.FromString,
                 _registered_method=True)
+        self.Overview = channel.unary_unary(
+                '/tank.control.Admin/Overview',
+                request_serializer=tank__protos_dot_generated_dot_control__pb2.OverviewRequest.SerializeToString,
+                response_deserializer=tank__protos_dot_generated_dot_control__pb2.OverviewAnswer.FromString,
+                _registered_method=True)
+        self.Partitions = channel.unary_stream(
+                '/tank.control.Admin/Partitions',
+                request_serializer=tank__protos_dot_generated_dot_control__pb2.PartitionsRequest.SerializeToString,
+                response_deserializer=tank__protos_dot_generated_dot_control__pb2.PartitionsAnswer.FromString,
+                _registered_method=True)
+        self.Balance = channel.unary_unary(
+                '/tank.control.Admin/Balance',
+                request_serializer=tank__protos_dot_generated_dot_control__pb2.BalanceRequest.SerializeToString,
+                response_deserializer=tank__protos_dot_generated_dot_control__pb2.ChangeAnswer.FromString,
+                _registered_method=True)
 
 
 class AdminServicer(object):
@@ -351,6 +366,27 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Overview(self, request, context):
+        """Brokers with what they hold, and how many partitions are in which trouble. The leader alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Partitions(self, request, context):
+        """Topics and their partitions, or those in one trouble, in parts. The leader alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Balance(self, request, context):
+        """Evens loads out at once, not when the leader would next have looked whether it can. The leader alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -377,6 +413,21 @@ def add_AdminServicer_to_server(servicer, server):
             'RemoveController': grpc.unary_unary_rpc_method_handler(
                     servicer.RemoveController,
                     request_deserializer=tank__protos_dot_generated_dot_control__pb2.RemoveControllerRequest.FromString,
+                    response_serializer=tank__protos_dot_generated_dot_control__pb2.ChangeAnswer.SerializeToString,
+            ),
+            'Overview': grpc.unary_unary_rpc_method_handler(
+                    servicer.Overview,
+                    request_deserializer=tank__protos_dot_generated_dot_control__pb2.OverviewRequest.FromString,
+                    response_serializer=tank__protos_dot_generated_dot_control__pb2.OverviewAnswer.SerializeToString,
+            ),
+            'Partitions': grpc.unary_stream_rpc_method_handler(
+                    servicer.Partitions,
+                    request_deserializer=tank__protos_dot_generated_dot_control__pb2.PartitionsRequest.FromString,
+                    response_serializer=tank__protos_dot_generated_dot_control__pb2.PartitionsAnswer.SerializeToString,
+            ),
+            'Balance': grpc.unary_unary_rpc_method_handler(
+                    servicer.Balance,
+                    request_deserializer=tank__protos_dot_generated_dot_control__pb2.BalanceRequest.FromString,
                     response_serializer=tank__protos_dot_generated_dot_control__pb2.ChangeAnswer.SerializeToString,
             ),
     }
@@ -516,6 +567,87 @@ class Admin(object):
             target,
             '/tank.control.Admin/RemoveController',
             tank__protos_dot_generated_dot_control__pb2.RemoveControllerRequest.SerializeToString,
+            tank__protos_dot_generated_dot_control__pb2.ChangeAnswer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Overview(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tank.control.Admin/Overview',
+            tank__protos_dot_generated_dot_control__pb2.OverviewRequest.SerializeToString,
+            tank__protos_dot_generated_dot_control__pb2.OverviewAnswer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Partitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tank.control.Admin/Partitions',
+            tank__protos_dot_generated_dot_control__pb2.PartitionsRequest.SerializeToString,
+            tank__protos_dot_generated_dot_control__pb2.PartitionsAnswer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Balance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tank.control.Admin/Balance',
+            tank__protos_dot_generated_dot_control__pb2.BalanceRequest.SerializeToString,
             tank__protos_dot_generated_dot_control__pb2.ChangeAnswer.FromString,
             options,
             channel_credentials,
