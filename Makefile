@@ -18,8 +18,9 @@ SHORT_FRAMES ?= 50000
 SANITIZED_FRAMES ?= 200000
 KILLS ?= 200
 SEEDS ?= 200
+MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim mutants long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim mutants chaos long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +105,9 @@ sim: $(VENV)/.ready-dev ## a cluster in a simulated world full of faults (SEEDS=
 
 mutants: $(VENV)/.ready-dev ## break the code on purpose, one line at a time: the simulator must see each
 	@TANK_KERNEL=pure $(BIN)/python -m tests.simulation.mutants
+
+chaos: $(VENV)/.ready-dev ## real processes killed, frozen, cut off under load (MINUTES=N); root makes network namespaces
+	@$(BIN)/python -m tests.chaos --minutes $(MINUTES)
 
 long: $(VENV)/.ready-dev ## the long forms of single tests, for the night
 	@pytest -q -n 2 --timeout 3000 -m long

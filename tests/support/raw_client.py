@@ -13,8 +13,8 @@ HEADER_BYTES = 5
 class RawConnection:
     """One connection to a broker. Pings are read and left out; anything else is given as (id, payload)."""
 
-    def __init__(self, port: int, timeout_s: float = 10.0) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)
+    def __init__(self, port: int, timeout_s: float = 10.0, host: str = "127.0.0.1") -> None:
+        self.socket = socket.create_connection((host, port), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = bytearray()
 

@@ -1,0 +1,1 @@
+"""Real controllers and brokers under faults and load: `make chaos`."""

@@ -1,0 +1,106 @@
+"""Holds what clients did and saw against the final log. Pure: a history and a log in, sentences out."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from tests.chaos.record import Fate, History, Place, values_of
+
+Log = Mapping[Place, list[tuple[int, str]]]
+"""All that can be read when everything is over: (number, value), in the order it was read."""
+MOST_OF_A_KIND = 10
+"""So many violations of a kind are told one by one."""
+
+
+def violations(history: History, log: Log) -> list[str]:
+    """Everything that must not be; empty when all guarantees held."""
+    found: list[str] = []
+    for kind in (
+        _numbers,
+        _lost,
+        _repeated,
+        _strangers,
+        _refused,
+        _out_of_order,
+        _seen_but_gone,
+        _seen_badly,
+    ):
+        told = list(kind(history, log))
+        found += told[:MOST_OF_A_KIND]
+        if len(told) > MOST_OF_A_KIND:
+            found.append(f"... and {len(told) - MOST_OF_A_KIND:,} more of this kind")
+    return found
+
+
+def _numbers(history: History, log: Log) -> Iterator[str]:
+    for place, messages in log.items():
+        for (before, _), (number, _) in pairwise(messages):
+            if number != before + 1:
+                yield f"{_name(place)}: number {number} follows {before}"
+
+
+def _lost(history: History, log: Log) -> Iterator[str]:
+    by_number = {place: dict(messages) for place, messages in log.items()}
+    values = {place: set(found.values()) for place, found in by_number.items()}
+    for value, sent in values_of(history, Fate.STORED):
+        if value not in values.get(sent.place, ()):
+            yield f"LOST: {value} was acknowledged and is not in {_name(sent.place)}"
+        elif sent.number and by_number[sent.place].get(sent.number) != value:
+            yield f"MOVED: {value} was acknowledged as {_name(sent.place)} {sent.number} and is not there"
+
+
+def _repeated(history: History, log: Log) -> Iterator[str]:
+    # A producer without an id never sends again here, so that nothing may be there twice.
+    for place, messages in log.items():
+        for value, count in Counter(value for _, value in messages).items():
+            if count > 1:
+                yield f"REPEATED: {value} is in {_name(place)} {count} times"
+
+
+def _strangers(history: History, log: Log) -> Iterator[str]:
+    for place, messages in log.items():
+        for number, value in messages:
+            sent = history.sent.get(value)
+            if sent is None or sent.place != place:
+                yield f"{_name(place)} {number} holds {value!r}, which nobody sent there"
+
+
+def _refused(history: History, log: Log) -> Iterator[str]:
+    stored = {value for messages in log.values() for _, value in messages}
+    for value, sent in values_of(history, Fate.REFUSED):
+        if value in stored:
+            yield f"{value} was refused as not stored, and is in {_name(sent.place)}"
+
+
+def _out_of_order(history: History, log: Log) -> Iterator[str]:
+    for place, messages in log.items():
+        reached: dict[str, tuple[int, str]] = {}
+        for _, value in messages:
+            sent = history.sent.get(value)
+            if sent is None or not sent.once:
+                continue
+            last, last_value = reached.get(sent.writer, (-1, ""))
+            if sent.order <= last:
+                yield f"OUT OF ORDER: in {_name(place)} {value} stands behind {last_value}"
+            reached[sent.writer] = (sent.order, value)
+
+
+def _seen_but_gone(history: History, log: Log) -> Iterator[str]:
+    by_number = {place: dict(messages) for place, messages in log.items()}
+    for consumer, places in history.seen.items():
+        for place, messages in places.items():
+            for number, value in messages:
+                if by_number.get(place, {}).get(number) != value:
+                    yield f"GONE: {consumer} saw {value} as {_name(place)} {number}; the log has it no more"
+
+
+def _seen_badly(history: History, log: Log) -> Iterator[str]:
+    for consumer, places in history.seen.items():
+        for place, messages in places.items():
+            for (before, _), (number, _) in pairwise(messages):
+                if number != before + 1:
+                    yield f"{consumer} saw {_name(place)} {number} after {before}"
+
+
+def _name(place: Place) -> str:
+    return f"{place[0]}/{place[1]}"

@@ -1,0 +1,222 @@
+"""What can happen to a cluster: each fault breaks something, lasts a while, and heals it again."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.chaos.members import READY_S, Member, Members, StuckError, until
+
+FROZEN_S = 9.0
+"""Longer than a session (6 s), than a follower may lag (3 s), than a producer waits for replicas (8 s)."""
+CUT_S = 9.0
+FULL_S = 5.0
+DOWN_S = 2.0
+"""A killed process stays away so long: it is fenced meanwhile."""
+
+
+@dataclass(slots=True)
+class Scene:
+    """What a fault may look at and touch."""
+
+    members: Members
+    chance: random.Random
+    leader_of: Callable[[], int]
+    """The broker that leads a partition, chosen by chance among all."""
+    tell: Callable[[str], None]
+
+    def broker(self, number: int) -> Member:
+        """By its number."""
+        return next(member for member in self.members.brokers if member.number == number)
+
+    def any_broker(self) -> Member:
+        return self.chance.choice(self.members.brokers)
+
+    def leading_broker(self) -> Member:
+        return self.broker(self.leader_of())
+
+
+def back(member: Member) -> None:
+    """Starts it; returns when it is ready."""
+    member.start()
+    until(member.is_ready, f"{member.name} is not ready again", READY_S)
+
+
+def kill(scene: Scene, member: Member) -> None:
+    scene.tell(f"kill -9 {member.name}")
+    member.kill()
+    time.sleep(scene.chance.choice((0.0, DOWN_S)))
+    back(member)
+
+
+def kill_leading_broker(scene: Scene) -> None:
+    kill(scene, scene.leading_broker())
+
+
+def kill_controller(scene: Scene) -> None:
+    kill(scene, scene.chance.choice(scene.members.controllers))
+
+
+def kill_leading_controller(scene: Scene) -> None:
+    kill(scene, scene.members.leader())
+
+
+def kill_both_leaders(scene: Scene) -> None:
+    """At once: a broker that leads, and the controller that would have to replace it."""
+    controller, broker = scene.members.leader(), scene.leading_broker()
+    scene.tell(f"kill -9 {controller.name} and {broker.name}")
+    controller.kill()
+    broker.kill()
+    time.sleep(DOWN_S)
+    back(controller)
+    back(broker)
+
+
+def kill_all(scene: Scene) -> None:
+    """Every process at the same moment; what they wrote is in the system's memory still."""
+    scene.tell("kill -9 all controllers and brokers")
+    for member in scene.members.all:
+        member.kill()
+    scene.members.start_all()
+
+
+def freeze(scene: Scene, member: Member) -> None:
+    scene.tell(f"freeze {member.name} for {FROZEN_S:.0f} s")
+    member.freeze()
+    time.sleep(FROZEN_S)
+    member.thaw()
+
+
+def freeze_leading_broker(scene: Scene) -> None:
+    freeze(scene, scene.leading_broker())
+
+
+def freeze_leading_controller(scene: Scene) -> None:
+    freeze(scene, scene.members.leader())
+
+
+def cut_one_way(scene: Scene) -> None:
+    """A leading broker's words don't reach another broker, or the controllers'; it hears them."""
+    source = scene.leading_broker()
+    others = [member for member in scene.members.brokers if member is not source]
+    targets = scene.chance.choice(([scene.chance.choice(others)], scene.members.controllers))
+    scene.tell(f"nothing gets from {source.name} to {', '.join(m.name for m in targets)} for {CUT_S:.0f} s")
+    for target in targets:
+        scene.members.network.cut(source.host, target.host)
+    time.sleep(CUT_S)
+    scene.members.network.mend()
+
+
+def isolate(scene: Scene, member: Member) -> None:
+    """Cut off from all members both ways; clients reach it."""
+    scene.tell(f"cut {member.name} off from all others for {CUT_S:.0f} s")
+    for other in scene.members.all:
+        if other is not member:
+            scene.members.network.cut(member.host, other.host)
+            scene.members.network.cut(other.host, member.host)
+    time.sleep(CUT_S)
+    scene.members.network.mend()
+
+
+def isolate_leading_broker(scene: Scene) -> None:
+    isolate(scene, scene.leading_broker())
+
+
+def isolate_leading_controller(scene: Scene) -> None:
+    isolate(scene, scene.members.leader())
+
+
+def fill_disk(scene: Scene) -> None:
+    member = next(member for member in scene.members.brokers if member.small_disk)
+    scene.tell(f"fill the disk of {member.name} for {FULL_S:.0f} s")
+    member.fill_disk()
+    time.sleep(FULL_S)
+    member.free_disk()
+    if not member.is_ready():
+        # A log whose write failed is given up until its broker starts anew: its operator's part.
+        scene.tell(f"start {member.name} anew")
+        member.stop()
+        back(member)
+
+
+def tear_tail(scene: Scene) -> None:
+    member = scene.any_broker()
+    scene.tell(f"kill -9 {member.name} and leave torn writes at the ends of its logs")
+    member.kill()
+    member.tear_tail(scene.chance)
+    back(member)
+
+
+def empty_broker(scene: Scene) -> None:
+    member = scene.any_broker()
+    scene.tell(f"kill -9 {member.name} and empty its disk")
+    member.kill()
+    member.empty_disk()
+    back(member)
+
+
+def empty_controller(scene: Scene) -> None:
+    member = scene.chance.choice(scene.members.controllers)
+    scene.tell(f"kill -9 {member.name} and empty its disk")
+    member.kill()
+    member.empty_disk()
+    back(member)
+
+
+def roll_brokers(scene: Scene) -> None:
+    """SIGTERM and start, one after the other, each ready before the next."""
+    scene.tell("restart all brokers in turn")
+    for member in scene.members.brokers:
+        member.stop()
+        back(member)
+
+
+def roll_controllers(scene: Scene) -> None:
+    scene.tell("restart all controllers in turn")
+    for member in scene.members.controllers:
+        member.stop()
+        back(member)
+
+
+@dataclass(slots=True, frozen=True)
+class Fault:
+    """A kind of fault, as the report counts it."""
+
+    name: str
+    strike: Callable[[Scene], None]
+    needs_links: bool = False
+    needs_small_disk: bool = False
+
+
+FAULTS = (
+    Fault("kill a leading broker", kill_leading_broker),
+    Fault("kill a controller", kill_controller),
+    Fault("kill the leading controller", kill_leading_controller),
+    Fault("kill both leaders", kill_both_leaders),
+    Fault("kill everything", kill_all),
+    Fault("freeze a leading broker", freeze_leading_broker),
+    Fault("freeze the leading controller", freeze_leading_controller),
+    Fault("cut a link one way", cut_one_way, needs_links=True),
+    Fault("cut a leading broker off", isolate_leading_broker, needs_links=True),
+    Fault("cut the leading controller off", isolate_leading_controller, needs_links=True),
+    Fault("fill a disk", fill_disk, needs_small_disk=True),
+    Fault("tear the tails of logs", tear_tail),
+    Fault("empty a broker's disk", empty_broker),
+    Fault("empty a controller's disk", empty_controller),
+    Fault("restart the brokers", roll_brokers),
+    Fault("restart the controllers", roll_controllers),
+)
+
+
+def possible(members: Members) -> tuple[list[Fault], list[str]]:
+    """Those that can be made here, and the names of those that can't."""
+    small = any(member.small_disk for member in members.brokers)
+    can = [
+        fault
+        for fault in FAULTS
+        if (members.network.cuts or not fault.needs_links) and (small or not fault.needs_small_disk)
+    ]
+    return can, [fault.name for fault in FAULTS if fault not in can]
+
+
+__all__ = ["FAULTS", "Fault", "Scene", "StuckError", "possible"]

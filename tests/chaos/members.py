@@ -1,0 +1,267 @@
+"""The processes of a run: started, hurt and looked at."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.network import Network
+from tests.support.ports import free_port
+
+CONTROLLER, BROKER = "controller", "broker"
+STOP_S = 40.0
+READY_S = 60.0
+DISK_BYTES = 256 << 20
+"""Of a broker's disk that can be filled."""
+
+
+class StuckError(Exception):
+    """Something that must come within bounded time did not."""
+
+
+def until(true: Callable[[], bool], what: str, patience_s: float) -> None:
+    """StuckError when it doesn't come true."""
+    deadline = time.monotonic() + patience_s
+    while not true():
+        if time.monotonic() > deadline:
+            raise StuckError(f"{what}, for {patience_s:.0f} s")
+        time.sleep(0.05)
+
+
+@dataclass(slots=True)
+class Member:
+    """A controller or a broker, whether it runs or not."""
+
+    role: str
+    number: int
+    host: int
+    address: str
+    http: str
+    data: Path
+    log: Path
+    command: list[str]
+    process: subprocess.Popen[bytes] | None = None
+    frozen: bool = False
+    small_disk: Path | None = None
+    """Its data lies here, on a file system of DISK_BYTES of its own."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.role} {self.number}"
+
+    def start(self) -> None:
+        """It must not run."""
+        assert self.process is None
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("TANK_") or k == "TANK_KERNEL"}
+        with open(self.log, "ab") as output:
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+            )
+
+    def kill(self) -> None:
+        """kill -9; returns when it is gone."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """SIGTERM: in order. StuckError when it goes on."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.thaw()
+        self.process.send_signal(number)
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            raise StuckError(f"{self.name} doesn't stop") from None
+        self.process = None
+
+    def freeze(self) -> None:
+        """SIGSTOP: it is silent, and its connections stay."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        self.frozen = True
+
+    def thaw(self) -> None:
+        """SIGCONT, when it is frozen."""
+        if self.frozen and self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+        self.frozen = False
+
+    @property
+    def runs(self) -> bool:
+        """Whether its process is there. One that ended by itself counts as gone."""
+        return self.process is not None and self.process.poll() is None
+
+    def facts(self) -> dict[str, Any]:
+        """What /readyz says; empty when nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://{self.http}/readyz", timeout=2) as answer:
+                found: dict[str, Any] = json.load(answer)
+        except urllib.error.HTTPError as error:
+            found = json.load(error)
+        except (OSError, ValueError):
+            return {}
+        return found
+
+    def is_ready(self) -> bool:
+        """Whether /readyz says so."""
+        try:
+            with urllib.request.urlopen(f"http://{self.http}/readyz", timeout=2):
+                return True
+        except (OSError, ValueError):
+            return False
+
+    def empty_disk(self) -> None:
+        """All its data is gone. It must not run."""
+        assert self.process is None
+        for path in self.data.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def tear_tail(self, chance: random.Random) -> int:
+        """Leaves at the end of some newest segments what an interrupted write leaves: a piece of a batch, and
+        perhaps a piece of its record. Nothing that was acknowledged is touched. Returns how many. It must not
+        run."""
+        assert self.process is None
+        torn = 0
+        for folder in sorted(self.data.glob("**/*.index")):
+            newest = max(folder.parent.glob("*.index"))
+            if folder != newest or not newest.with_suffix(".log").exists() or chance.random() < 0.5:
+                continue
+            with open(newest.with_suffix(".log"), "ab") as log:
+                log.write(chance.randbytes(chance.randrange(1, 5_000)))
+            if chance.random() < 0.5:
+                with open(newest, "ab") as index:
+                    index.write(chance.randbytes(chance.randrange(1, 64)))
+            torn += 1
+        return torn
+
+    def fill_disk(self) -> None:
+        """Takes what is left of its small disk."""
+        assert self.small_disk is not None
+        with open(self.small_disk / "filling", "wb", buffering=0) as filling:
+            with contextlib.suppress(OSError):
+                while True:
+                    filling.write(bytes(1 << 20))
+            with contextlib.suppress(OSError):
+                while True:
+                    filling.write(bytes(512))
+
+    def free_disk(self) -> None:
+        """Gives it back."""
+        assert self.small_disk is not None
+        (self.small_disk / "filling").unlink(missing_ok=True)
+
+    def last_words(self, lines: int = 12) -> str:
+        """The end of its log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+@dataclass(slots=True)
+class Members:
+    """All processes of a run."""
+
+    folder: Path
+    network: Network
+    controllers: list[Member] = field(default_factory=list)
+    brokers: list[Member] = field(default_factory=list)
+    mounts: list[Path] = field(default_factory=list)
+
+    def plan(self, controllers: int, brokers: int) -> None:
+        """Folders and command lines; nothing runs yet. The last broker's disk can be filled, where a file
+        system can be mounted."""
+        network = self.network
+        (self.folder / "logs").mkdir(parents=True)
+        at = {n: f"{network.address(n)}:{free_port()}" for n in range(1, controllers + 1)}
+        cluster = ",".join(f"{n}={address}" for n, address in at.items())
+        python = [sys.executable, "-P", "-m"]
+        for number, address in at.items():
+            member = self._member(CONTROLLER, number, number, address)
+            member.command += [*python, "tank_controller", "--id", str(number), "--cluster", cluster]
+            self.controllers.append(member)
+        for number in range(1, brokers + 1):
+            host = controllers + number
+            member = self._member(BROKER, number, host, f"{network.address(host)}:{free_port()}")
+            member.command += [*python, "tank_node", "--broker-id", str(number), "--listen", member.address]
+            member.command += ["--controllers", ",".join(at.values())]
+            self.brokers.append(member)
+        self._give_small_disk(self.brokers[-1])
+        for member in self.all:
+            member.command += ["--data", str(member.data), "--http", member.http]
+
+    def _member(self, role: str, number: int, host: int, address: str) -> Member:
+        name = f"{role}-{number}"
+        http = f"{self.network.address(host)}:{free_port()}"
+        data, log = self.folder / name, self.folder / "logs" / f"{name}.log"
+        data.mkdir()
+        return Member(role, number, host, address, http, data, log, self.network.inside(host))
+
+    def _give_small_disk(self, member: Member) -> None:
+        disk = member.data.parent / f"{member.data.name}-disk"
+        disk.mkdir()
+        options = f"size={DISK_BYTES}"
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(disk)], capture_output=True, check=False
+        )
+        if mounted.returncode == 0:
+            self.mounts.append(disk)
+            member.small_disk = disk
+            member.data = disk / "data"
+            member.data.mkdir()
+
+    @property
+    def all(self) -> list[Member]:
+        """Controllers first."""
+        return [*self.controllers, *self.brokers]
+
+    @property
+    def servers(self) -> str:
+        """For clients."""
+        return ",".join(member.address for member in self.brokers)
+
+    def leader(self) -> Member:
+        """The controller that leads. StuckError when none does for long."""
+        found: list[Member] = []
+
+        def look() -> bool:
+            found[:] = [m for m in self.controllers if m.runs and not m.frozen and m.facts().get("leads")]
+            return len(found) == 1
+
+        until(look, "no controller leads", READY_S)
+        return found[0]
+
+    def start_all(self) -> None:
+        """Those that don't run; returns when all are ready."""
+        for member in self.all:
+            if member.process is None:
+                member.start()
+        for member in self.all:
+            until(member.is_ready, f"{member.name} is not ready", READY_S)
+
+    def ended_by_themselves(self) -> list[Member]:
+        """Those whose process ended without being told to."""
+        return [
+            member for member in self.all if member.process is not None and member.process.poll() is not None
+        ]
+
+    def close(self) -> None:
+        """Ends what runs, and gives the disks back."""
+        for member in self.all:
+            if member.process is not None:
+                member.thaw()
+                member.process.kill()
+                member.process.wait()
+                member.process = None
+        while self.mounts:
+            subprocess.run(["umount", str(self.mounts.pop())], check=False, capture_output=True)

@@ -1,0 +1,110 @@
+"""What clients of a run did and saw, as lines of JSON: written by the load, read by the checker.
+
+A kind stands first. `sent` lines come before the request leaves, so that a value found in the log is always
+known.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+Place = tuple[str, int]
+"""(topic, partition)"""
+
+
+class Fate(Enum):
+    """What a producer was told of a value."""
+
+    STORED = "stored"
+    UNKNOWN = "unknown"
+    """Timeout, broken connection, 0x03: it may be in the log, or not."""
+    REFUSED = "refused"
+    """An answer that says: nothing is stored."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """One value of one producer. Values are unique in a run."""
+
+    writer: str
+    place: Place
+    order: int
+    """Rises with each value of this writer for this partition, in the order of sending."""
+    once: bool
+    """Sent by an idempotent producer: at most once in the log, and in order."""
+    fate: Fate = Fate.UNKNOWN
+    number: int = 0
+    """The sequence number that the answer told; 0: it told none."""
+
+
+@dataclass(slots=True)
+class History:
+    """All that clients did and saw in a run."""
+
+    sent: dict[str, Sent] = field(default_factory=dict)
+    """By value."""
+    seen: dict[str, dict[Place, list[tuple[int, str]]]] = field(default_factory=dict)
+    """By consumer: (number, value) of each partition, in the order they were handed out."""
+
+    def stored(self) -> int:
+        """How many values were acknowledged."""
+        return sum(sent.fate is Fate.STORED for sent in self.sent.values())
+
+
+class Recorder:
+    """Writes one client's lines. A line that was begun is whole: each is one write."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "a", buffering=1 << 16)  # noqa: SIM115  closed by close()
+
+    def sent(self, writer: str, place: Place, order: int, once: bool, values: list[str]) -> None:
+        """Before they leave; `order` is the first one's."""
+        self._write(["sent", writer, *place, order, once, values])
+
+    def told(self, fate: Fate, values: list[str], number: int = 0) -> None:
+        """What became of them; `number` is the first one's."""
+        self._write(["told", fate.value, number, values])
+
+    def seen(self, consumer: str, place: Place, numbers: list[int], values: list[str]) -> None:
+        """What a consumer handed out."""
+        self._write(["seen", consumer, *place, numbers, values])
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _write(self, line: list[object]) -> None:
+        self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+
+def read(paths: Iterable[Path]) -> History:
+    """The history that these files tell together."""
+    history = History()
+    for path in paths:
+        with open(path) as lines:
+            for line in lines:
+                _take(history, json.loads(line))
+    return history
+
+
+def _take(history: History, line: list[object]) -> None:
+    match line:
+        case ["sent", str(writer), str(topic), int(partition), int(order), bool(once), list(values)]:
+            for nth, value in enumerate(values):
+                assert value not in history.sent, f"{value} was sent twice"
+                history.sent[value] = Sent(writer, (topic, partition), order + nth, once)
+        case ["told", str(fate), int(number), list(values)]:
+            for nth, value in enumerate(values):
+                history.sent[value].fate = Fate(fate)
+                history.sent[value].number = number + nth if number else 0
+        case ["seen", str(consumer), str(topic), int(partition), list(numbers), list(values)]:
+            seen = history.seen.setdefault(consumer, {}).setdefault((topic, partition), [])
+            seen.extend(zip(numbers, values, strict=True))
+        case _:
+            raise ValueError(f"no line of a history: {line}")
+
+
+def values_of(history: History, fate: Fate) -> Iterator[tuple[str, Sent]]:
+    """Those that met this fate."""
+    return ((value, sent) for value, sent in history.sent.items() if sent.fate is fate)

@@ -1,0 +1,83 @@
+"""The checker sees each thing that must not be. One history that is right, and one change at a time."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.checker import violations
+from tests.chaos.record import Fate, History, Recorder, read
+from tests.chaos.values import content, name_of
+
+PLACE = ("t", 0)
+Messages = list[tuple[int, str]]
+
+
+def history(tmp_path: Path) -> History:
+    """An idempotent writer (a0 to a3) and one without an id (b0 to b2); c saw the first three messages."""
+    recorder = Recorder(tmp_path / "lines.jsonl")
+    recorder.sent("a", PLACE, 0, True, ["a0", "a1"])
+    recorder.told(Fate.STORED, ["a0", "a1"], 1)
+    recorder.sent("b", PLACE, 0, False, ["b0"])
+    recorder.told(Fate.STORED, ["b0"])
+    recorder.sent("a", PLACE, 2, True, ["a2", "a3"])
+    recorder.told(Fate.UNKNOWN, ["a2", "a3"])
+    recorder.sent("b", PLACE, 1, False, ["b1"])
+    recorder.told(Fate.REFUSED, ["b1"])
+    recorder.sent("b", PLACE, 2, False, ["b2"])
+    recorder.seen("c", PLACE, [1, 2], ["a0", "a1"])
+    recorder.seen("c", PLACE, [3], ["b0"])
+    recorder.close()
+    return read([tmp_path / "lines.jsonl"])
+
+
+GOOD: Messages = [(1, "a0"), (2, "a1"), (3, "b0"), (4, "a2"), (5, "a3"), (6, "b2")]
+
+
+def test_a_run_in_which_all_held(tmp_path: Path) -> None:
+    right = history(tmp_path)
+    assert right.stored() == 3
+    assert violations(right, {PLACE: GOOD}) == []
+    assert violations(right, {PLACE: GOOD[:3]}) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (lambda log: [*log[:2], (3, "a2")], "LOST: b0"),
+        (lambda log: [(1, "b0"), (2, "a0"), (3, "a1")], "MOVED: a0 was acknowledged as t/0 1"),
+        (lambda log: [*log, (7, "a3")], "REPEATED: a3 is in t/0 2 times"),
+        (lambda log: [*log, (7, "b2")], "REPEATED: b2 is in t/0 2 times"),
+        (lambda log: [*log, (7, "nobody's")], 't/0 7 holds "nobody\'s", which nobody sent there'),
+        (lambda log: [*log, (7, "b1")], "b1 was refused as not stored, and is in t/0"),
+        (lambda log: [*log[:3], (4, "a3"), (5, "a2")], "OUT OF ORDER: in t/0 a2 stands behind a3"),
+        (lambda log: [*log[:3], (5, "a2")], "t/0: number 5 follows 3"),
+        (lambda log: [(1, "a0"), (2, "a1"), (3, "b2")], "GONE: c saw b0 as t/0 3"),
+    ],
+)
+def test_each_thing_that_must_not_be_is_told(
+    tmp_path: Path, changed: Callable[[Messages], Messages], told: str
+) -> None:
+    found = violations(history(tmp_path), {PLACE: changed(list(GOOD))})
+    assert any(told in line for line in found), found
+
+
+def test_a_consumer_that_goes_back_or_skips_is_told(tmp_path: Path) -> None:
+    seen = history(tmp_path)
+    seen.seen["c"][PLACE] += [(3, "b0"), (5, "a3")]
+    assert violations(seen, {PLACE: GOOD}) == ["c saw t/0 3 after 3", "c saw t/0 5 after 3"]
+
+
+def test_an_empty_log_has_lost_everything(tmp_path: Path) -> None:
+    found = violations(history(tmp_path), {})
+    assert [line for line in found if line.startswith("LOST")] == [
+        f"LOST: {value} was acknowledged and is not in t/0" for value in ("a0", "a1", "b0")
+    ]
+
+
+def test_a_value_that_was_spoiled_on_its_way_has_no_name() -> None:
+    whole = content("w:t:0:17")
+    assert len(whole) <= 100
+    assert name_of(whole) == "w:t:0:17"
+    assert name_of(whole[:-1]).startswith("spoiled")
+    assert name_of(whole.replace(b":17|", b":18|")).startswith("spoiled")
