@@ -9,7 +9,8 @@ from tank_controller import commands, limits
 from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome, Rejected
 from tank_controller.raft.errors import NotLeaderError, TooLargeError
-from tank_controller.raft_driver import OutcomeUnknownError, RaftDriver
+from tank_controller.raft_driver import RaftDriver
+from tank_controller.raft_waiting import OutcomeUnknownError
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 

@@ -6,10 +6,10 @@ leader's appends and heartbeats above all, leaves while the disk works: its own 
 when the fsync has returned (`Raft.advance`).
 """
 
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from tank_controller.raft.core import Raft
@@ -21,30 +21,24 @@ from tank_controller.raft.messages import (
     HardState,
     Message,
     NodeId,
-    ReadState,
     Ready,
     Snapshot,
 )
 from tank_controller.raft.snapshots import make
 from tank_controller.raft.state import Role
-from tank_controller.raft_disk import Disk
+from tank_controller.raft_disk import Disk, DiskWork
 from tank_controller.raft_replay import StorageFullError
+from tank_controller.raft_waiting import Done, ReadDone, Result, Waiting
 
-Result = TypeVar("Result")
 ResultOut = TypeVar("ResultOut", covariant=True)
 
+HANGING_ELECTIONS = 4
+"""For so many election timeouts a disk may work on one thing before another controller had better lead: an
+fsync on a busy machine takes seconds now and then, and who leads next knows no broker yet."""
+SNAPSHOT_AGAIN_TICKS = 100
+"""How long a full disk is left alone before a snapshot is tried again."""
+
 _log = logging.getLogger("tank.raft")
-
-
-class OutcomeUnknownError(Exception):
-    """Leadership, or the process, ended before the outcome was known: it may be in the log or not.
-
-    Commands are idempotent: ask the leader again.
-    """
-
-
-Done = Callable[[Result | Exception], None]
-"""Gets what `apply` returned; or a ProposalRefusedError: nothing was done; or an OutcomeUnknownError."""
 
 
 class StateMachine(Protocol[ResultOut]):
@@ -80,18 +74,6 @@ class Transport(Protocol):
         """May lose, delay, repeat and reorder them; must not wait."""
 
 
-@dataclass(slots=True)
-class _Waiting(Generic[Result]):
-    """Proposals and reads whose outcome isn't known yet."""
-
-    proposals: dict[int, tuple[int, Done[Result]]] = field(default_factory=dict)
-    """By index: the term that its entry has. Bounded by the core's uncommitted bytes."""
-    reads: dict[int, Callable[[Exception | None], None]] = field(default_factory=dict)
-    """By read id, unconfirmed."""
-    confirmed: list[tuple[int, Callable[[Exception | None], None]]] = field(default_factory=list)
-    """(index, done): until that index is applied."""
-
-
 class RaftDriver(Generic[Result]):
     """One controller's Raft, running. All calls from the event loop's thread."""
 
@@ -108,8 +90,6 @@ class RaftDriver(Generic[Result]):
         self.raft = raft
         self.failed: str | None = None
         """Why nothing is taken any more."""
-        self.full: str | None = None
-        """Why nothing can be written at the moment; tried again at each tick."""
         self.refused: Counter[str] = Counter()
         """Messages that were refused, by the type of the error."""
         self.applied = 0
@@ -117,12 +97,14 @@ class RaftDriver(Generic[Result]):
         self._storage = storage
         self._transport = transport
         self._machine = machine
-        self._disk = disk
+        self._disk = DiskWork(disk, self._on_full)
+        """While it works, the core's next Ready and the state machine stand still."""
         self._on_fatal = on_fatal
-        self._waiting: _Waiting[Result] = _Waiting()
-        self._busy = False
-        """The disk works: the core's next Ready, and the state machine, stand still."""
-        self._retry: Callable[[], None] | None = None
+        self._waiting: Waiting[Result] = Waiting()
+        self._heirs: set[NodeId] = set()
+        """Whom this leader tried to hand over to, since its disk did something the last time."""
+        self._no_snapshot_ticks = 0
+        """So long no snapshot is tried: the last one found no room."""
         self._when_stopped: Callable[[], None] | None = None
         self._stopped = False
 
@@ -135,6 +117,11 @@ class RaftDriver(Generic[Result]):
             self.applied = self.raft.snapshot.meta.index
         self.raft.campaign_alone()
         self._go_on()
+
+    @property
+    def full(self) -> str | None:
+        """Why nothing can be written at the moment; tried again at each tick."""
+        return self._disk.full
 
     @property
     def idle(self) -> bool:
@@ -174,7 +161,7 @@ class RaftDriver(Generic[Result]):
         self._waiting.proposals[index] = term, done
         self._go_on()
 
-    def read(self, done: Callable[[Exception | None], None]) -> None:
+    def read(self, done: ReadDone) -> None:
         """`done(None)` when the state machine holds everything that was committed when this was called."""
         try:
             self._must_run()
@@ -207,10 +194,34 @@ class RaftDriver(Generic[Result]):
         if self.failed is not None or self._stopped:
             return
         self.raft.tick()
-        if self._retry is not None:
-            retry, self._retry = self._retry, None
-            retry()
+        self._disk.tick()
+        self._no_snapshot_ticks = max(0, self._no_snapshot_ticks - 1)
+        self._look_at_the_disk()
         self._go_on()
+
+    def _look_at_the_disk(self) -> None:
+        """A leader whose disk is full, or hangs, decides nothing: others have to, failover waits for it."""
+        patience = self.raft.settings.election_ticks * (1 if self.full else HANGING_ELECTIONS)
+        if self._disk.busy_ticks == 0:
+            self._heirs.clear()
+        if self._disk.busy_ticks < patience:
+            return
+        if self.raft.role is not Role.LEADER:
+            self._waiting.give_up_proposals("this controller doesn't lead any more")
+        elif self.raft.transfer_target is None and (heir := self._heir()) is not None:
+            _log.error("hands leadership over to %s: the disk has not done its work for too long", heir)
+            self._heirs.add(heir)
+            with contextlib.suppress(ProposalRefusedError):
+                self.raft.transfer_leadership(heir)
+
+    def _heir(self) -> NodeId | None:
+        """The voter that answers and has most; each gets its turn, since its disk may be no better."""
+        voters, progress = self.raft.configuration.voters, self.raft.progress
+        there = [node for node, each in progress.items() if each.active and node in voters]
+        if self._heirs.issuperset(there):
+            self._heirs.clear()
+        left = [(progress[node].matched, node) for node in there if node not in self._heirs]
+        return max(left)[1] if left else None
 
     def stop(self, done: Callable[[], None]) -> None:
         """Ends the log in good order, then calls `done`. Takes nothing any more."""
@@ -219,8 +230,10 @@ class RaftDriver(Generic[Result]):
         if self.failed is not None:
             self._disk.close()
             done()
-            return
-        self._go_on()
+        elif self._disk.waits_for_room:
+            self._stop_without_room()  # not by the next try: no tick may come any more
+        else:
+            self._go_on()
 
     def _must_run(self) -> None:
         if self.failed is not None:
@@ -236,20 +249,20 @@ class RaftDriver(Generic[Result]):
         """Does what the core has ready, until the disk has to work or nothing is left."""
         if self.failed is not None or self._stopped:
             return
-        if self._busy:
+        if self._disk.busy:
             self._transport.send(self.raft.early())
             return
-        while not self._busy and self.failed is None and (ready := self.raft.ready()):
+        while not self._disk.busy and self.failed is None and (ready := self.raft.ready()):
             self._transport.send(ready.early)
             if ready.must_persist:
                 self._persist(ready)
             else:
                 self._persisted(ready)
         if self._waiting.proposals and self.raft.role is not Role.LEADER and self.failed is None:
-            self._give_up("this controller doesn't lead any more")
-        if not self._busy and self._storage.snapshot_due and self.full is None:
+            self._waiting.give_up_proposals("this controller doesn't lead any more")
+        if not (self._disk.busy or self._no_snapshot_ticks) and self._storage.snapshot_due:
             self._save_snapshot()
-        if not self._busy and self._when_stopped is not None:
+        if not self._disk.busy and self._when_stopped is not None:
             self._close()
 
     def _persist(self, ready: Ready) -> None:
@@ -257,30 +270,19 @@ class RaftDriver(Generic[Result]):
             self._storage.persist(ready.hard_state, ready.snapshot, ready.entries)
 
         def then(error: Exception | None) -> None:
-            if isinstance(error, StorageFullError):
-                self._wait_for_room(error, lambda: self._persist(ready))
-                return
-            self._busy = False
-            self.full = None
             if error is not None:
                 self._fail(error)
                 return
             self._persisted(ready)
             self._go_on()
 
-        self._busy = True
-        self._disk.run(work, then)
+        # On a full disk the Ready stays under way: nothing that depends on it leaves before there is room.
+        self._disk.run(work, then, waits_for_room=True)
 
-    def _wait_for_room(self, error: StorageFullError, again: Callable[[], None]) -> None:
-        """The Ready stays under way: nothing that depends on it leaves before there is room."""
-        if self.full is None:
-            _log.error("%s", error)
-        self.full = str(error)
-        self._retry = again
-        self._give_up(self.full)  # what waits is written when there is room, but nobody knows when
+    def _on_full(self, why: str) -> None:
+        self._waiting.give_up_proposals(why)  # it is written when there is room, but nobody knows when
         if self._when_stopped is not None:
-            self._retry = None
-            self._close()
+            self._stop_without_room()
 
     def _persisted(self, ready: Ready) -> None:
         self.raft.advance(ready)
@@ -292,8 +294,8 @@ class RaftDriver(Generic[Result]):
             if self.failed is None:
                 self._apply(entry)
         for read in ready.reads:
-            self._take_read(read)
-        self._answer_reads()
+            self._waiting.confirmed(read)
+        self._waiting.answer_reads(self.applied)
 
     def _apply(self, entry: Entry) -> None:
         assert entry.index == self.applied + 1, "entries are applied in order, each once"
@@ -305,29 +307,7 @@ class RaftDriver(Generic[Result]):
                 self._fail(error)  # to go on would be to make another state than the others
                 return
         self.applied = entry.index
-        term, done = self._waiting.proposals.pop(entry.index, (0, None))
-        if done is None:
-            return
-        if term != entry.term:
-            result = OutcomeUnknownError("another leader's entry took its place: ask again")
-        _guarded(lambda: done(result))  # type: ignore[arg-type] # None is a change's result
-
-    def _take_read(self, read: ReadState) -> None:
-        done = self._waiting.reads.pop(read.read_id, None)
-        if done is None:
-            return
-        if read.index is None:
-            _guarded(lambda: done(OutcomeUnknownError("the read was not confirmed: ask again")))
-        else:
-            self._waiting.confirmed.append((read.index, done))
-
-    def _answer_reads(self) -> None:
-        due = [done for index, done in self._waiting.confirmed if index <= self.applied]
-        if not due:
-            return
-        self._waiting.confirmed = [item for item in self._waiting.confirmed if item[0] > self.applied]
-        for done in due:
-            _guarded(lambda: done(None))  # noqa: B023 - called at once
+        self._waiting.applied(entry, result)
 
     def _save_snapshot(self) -> None:
         # The state stands still while the disk works. Making the bytes of a large one takes seconds, which
@@ -340,32 +320,31 @@ class RaftDriver(Generic[Result]):
             self._storage.save_snapshot(made[0])
 
         def then(error: Exception | None) -> None:
-            self._busy = False
             if error is None:
                 self.raft.compacted(made[0])
             elif isinstance(error, StorageFullError):
-                self.full, self._retry = str(error), self._look_for_room
+                self._no_snapshot_ticks = SNAPSHOT_AGAIN_TICKS
                 _log.error("no snapshot of the metadata: %s", error)
             else:
                 self._fail(error)
                 return
             self._go_on()
 
-        self._busy = True
         self._disk.run(work, then)
 
-    def _look_for_room(self) -> None:
-        self.full = None  # proposals are refused while it is set: nothing would be written ever again
+    def _stop_without_room(self) -> None:
+        """The Ready is not kept, and nobody was told of it: a start goes on from before it."""
+        self._disk.forget_what_waits_for_room()
+        self._close()
 
     def _close(self) -> None:
-        self._busy = True
         commit = self.raft.log.commit
 
         def then(error: Exception | None) -> None:
             if error is not None:
                 _log.error("the log was not ended in good order: %s", error)
             self._stopped = True
-            self._give_up("the controller stopped")
+            self._waiting.give_up("the controller stopped")
             self._disk.close()
             assert self._when_stopped is not None
             self._when_stopped()
@@ -376,25 +355,7 @@ class RaftDriver(Generic[Result]):
         """Whatever the disk said, it isn't tried again: nothing is sent or applied from here on."""
         self.failed = str(error)
         _log.critical("the controller has to end: %s", error)
-        self._give_up(self.failed)
+        self._waiting.give_up(self.failed)
         self._on_fatal(error)
         if self._when_stopped is not None:
             self._when_stopped()
-
-    def _give_up(self, why: str) -> None:
-        waiting, self._waiting = self._waiting, _Waiting()
-        for _, done in waiting.proposals.values():
-            _guarded(lambda: done(OutcomeUnknownError(f"{why}: ask again")))  # noqa: B023 - called at once
-        if self.failed is None and not self._stopped:
-            self._waiting.reads, self._waiting.confirmed = waiting.reads, waiting.confirmed
-            return
-        for read in [*waiting.reads.values(), *(done for _, done in waiting.confirmed)]:
-            _guarded(lambda: read(OutcomeUnknownError(f"{why}: ask again")))  # noqa: B023 - called at once
-
-
-def _guarded(call: Callable[[], None]) -> None:
-    """What others do with an outcome must not keep the rest from theirs."""
-    try:
-        call()
-    except Exception:
-        _log.exception("an outcome could not be used")

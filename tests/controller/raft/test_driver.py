@@ -16,9 +16,10 @@ from tank_controller.raft.membership import Change, ChangeKind
 from tank_controller.raft.messages import Heartbeat, Message, NodeId
 from tank_controller.raft.state import Role
 from tank_controller.raft_disk import DiskThread
-from tank_controller.raft_driver import OutcomeUnknownError, RaftDriver
+from tank_controller.raft_driver import RaftDriver
 from tank_controller.raft_replay import StorageFailedError
 from tank_controller.raft_storage import RaftStorage
+from tank_controller.raft_waiting import OutcomeUnknownError
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import create, register
 from tests.controller.failing_files import FailingFiles
@@ -168,7 +169,7 @@ def test_on_a_full_disk_it_waits_and_goes_on_when_there_is_room(tmp_path: Path) 
     driven.driver.propose(create("t").SerializeToString(), driven.outcomes.append)
     assert "make room" in str(driven.outcomes.pop())
     driven.driver.tick()
-    driven.run_until(lambda: driven.driver._retry)
+    driven.run_until(lambda: driven.driver._disk.waits_for_room)
     files.room_bytes = None
     driven.driver.tick()
     driven.run_until(lambda: driven.driver.full is None and driven.driver.idle)
@@ -189,6 +190,26 @@ def test_it_stops_on_a_full_disk_too(tmp_path: Path) -> None:
     driven.driver.stop(lambda: stopped.append(True))
     driven.driver.tick()
     driven.run_until(lambda: stopped)
+    assert isinstance(driven.outcomes[0], OutcomeUnknownError)
+
+
+def test_it_stops_on_a_full_disk_though_no_tick_comes_any_more(tmp_path: Path) -> None:
+    files = FailingFiles()
+    driven = Driven(tmp_path, files).lead()
+    files.room_bytes = 10
+    driven.driver.propose(register().SerializeToString(), driven.outcomes.append)
+    driven.run_until(lambda: driven.driver.full)
+    driven.stop()
+    files.room_bytes = None
+    assert not Driven(tmp_path).lead().machine.state.brokers, "nobody was told that it came to be"
+
+
+def test_it_stops_when_the_disk_is_full_at_last(tmp_path: Path) -> None:
+    files = FailingFiles()
+    driven = Driven(tmp_path, files).lead()
+    files.room_bytes = 10
+    driven.driver.propose(register().SerializeToString(), driven.outcomes.append)
+    driven.stop()
     assert isinstance(driven.outcomes[0], OutcomeUnknownError)
 
 

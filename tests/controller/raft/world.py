@@ -23,6 +23,7 @@ from tank_controller.raft.quorum import majority
 from tank_controller.raft.settings import Settings
 from tank_controller.raft.state import Role
 from tank_controller.raft_driver import RaftDriver
+from tank_controller.raft_replay import StorageFullError
 
 CLUSTER = "c"
 
@@ -46,9 +47,12 @@ class MemoryStorage:
     base: tuple[int, int, Configuration] = (0, 0, Configuration())
     entries: list[Entry] = field(default_factory=list)
     snapshot_due: bool = False
+    full: bool = False
 
     def persist(self, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[Entry]) -> None:
         """As the real one, in one step."""
+        if self.full:
+            raise StorageFullError("the disk is full; make room")
         if hard is not None:
             self.hard = hard
         if snapshot is not None:
@@ -95,8 +99,12 @@ class ManualDisk:
         if not self.waiting:
             return False
         work, then = self.waiting.pop(0)
-        work()
-        then(None)
+        full: Exception | None = None
+        try:
+            work()
+        except StorageFullError as error:
+            full = error
+        then(full)
         return True
 
     def close(self) -> None:
