@@ -18,7 +18,8 @@ from tank_node.replicas.leadership import Leadership, Pushers
 from tank_node.replication.place import Place
 from tank_node.replication.push import PushLine
 from tank_node.replication.role import Role
-from tank_node.sessions.push import PeerIdentity, PushSession
+from tank_node.sessions.peer_identity import PeerIdentity
+from tank_node.sessions.push import PushSession
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class Replicator(Pushers):
             peer.leaderships[leadership] = None
             live = peer.sessions[LIVE]
             if live is not None and live.is_open:
-                leadership.enter(live.line, live.identity.follower_epoch)
+                leadership.enter(live.line, live.identity.peer_epoch)
         self.watch(leadership)
 
     def unlead(self, leadership: Leadership) -> None:
@@ -182,7 +183,7 @@ class Replicator(Pushers):
         """Whether a connection is to be ended: nobody answers, or it is of an earlier process."""
         identity = session.identity
         broker = self._link.view.brokers.get(peer.broker_id)
-        if broker is None or broker.epoch > identity.follower_epoch or session.line.is_worn:
+        if broker is None or broker.epoch > identity.peer_epoch or session.line.is_worn:
             return True
         if identity.own_epoch != self._link.broker_epoch or not peer.leaderships:
             return True
@@ -199,20 +200,20 @@ class Replicator(Pushers):
         peer.backoff_ms[identity.purpose] = 0
         if identity.purpose == LIVE:
             for leadership in peer.leaderships:
-                leadership.enter(session.line, identity.follower_epoch)
+                leadership.enter(session.line, identity.peer_epoch)
         else:
             waiting, peer.waiting = peer.waiting, {}
             for leadership, sent in waiting.items():
                 leadership.leave(peer.broker_id)
-                leadership.enter(session.line, identity.follower_epoch, sent)
+                leadership.enter(session.line, identity.peer_epoch, sent)
 
     def _ended(self, session: PushSession) -> None:
         """A connection has ended, or never came to be: it is dialed again, later and later."""
         identity = session.identity
-        peer = self._peers.get(identity.follower)
+        peer = self._peers.get(identity.peer)
         for leadership in [place.source for place in session.line.places.values()]:
             assert isinstance(leadership, Leadership)
-            leadership.leave(identity.follower)
+            leadership.leave(identity.peer)
         session.line.close()
         if peer is None or peer.sessions[identity.purpose] is not session:
             return
@@ -231,7 +232,7 @@ class Replicator(Pushers):
             if live is not None and live.is_open:  # what was catching up begins anew
                 for leadership in peer.leaderships:
                     if peer.broker_id not in leadership.places and leadership not in peer.waiting:
-                        leadership.enter(live.line, live.identity.follower_epoch)
+                        leadership.enter(live.line, live.identity.peer_epoch)
 
     def _move(self, peer: Peer, session: PushSession) -> None:
         """Takes partitions over to the other connection."""
@@ -242,7 +243,7 @@ class Replicator(Pushers):
                 leadership.leave(peer.broker_id)
                 catch_up = peer.sessions[CATCH_UP]
                 if catch_up is not None and catch_up.is_open:
-                    leadership.enter(catch_up.line, catch_up.identity.follower_epoch, place.sent)
+                    leadership.enter(catch_up.line, catch_up.identity.peer_epoch, place.sent)
                 else:
                     peer.waiting[leadership] = place.sent
         if line.caught_up:
@@ -251,7 +252,7 @@ class Replicator(Pushers):
                 leadership = _leadership(place)
                 leadership.leave(peer.broker_id)
                 if live is not None and live.is_open:
-                    leadership.enter(live.line, live.identity.follower_epoch, place.matched)
+                    leadership.enter(live.line, live.identity.peer_epoch, place.matched)
             if live is not None:
                 live.pump()
 
@@ -269,7 +270,7 @@ class Replicator(Pushers):
             broker = self._link.view.brokers.get(peer.broker_id)
             for purpose in (LIVE, CATCH_UP):
                 session = peer.sessions[purpose]
-                if session is None or (broker and broker.epoch > session.identity.follower_epoch):
+                if session is None or (broker and broker.epoch > session.identity.peer_epoch):
                     peer.retry_ms[purpose] = 0
             for leadership in peer.leaderships:
                 if not leadership.is_member(peer.broker_id):

@@ -5,12 +5,12 @@ It is dialed with the opening queued. Nothing is pushed before the follower has 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from struct import Struct
 from typing import ClassVar, Final
 
 from tank_node.log.segment import Stretch
 from tank_node.replication.push import PushLine
+from tank_node.sessions.peer_identity import PeerIdentity
 from tank_node.sessions.session import Session
 from tank_protos.errors import WireError
 from tank_protos.framing import HEADER_BYTES
@@ -24,31 +24,10 @@ _MOST_FRAMES: Final = 64
 """Of one call; the window bounds it too."""
 
 
-class WrongPeer(WireError):
-    """Somebody else than the follower that was meant answers at its address."""
-
-    reason: ClassVar[str] = "wrong_peer"
-
-
 class UnexpectedFrame(WireError):
     """A frame that no follower sends."""
 
     reason: ClassVar[str] = "unexpected_frame"
-
-
-@dataclass(slots=True, frozen=True)
-class PeerIdentity:
-    """What both ends of a peer connection must agree on, as the leader's view has it."""
-
-    cluster_id: str
-    key: bytes
-    own_id: int
-    own_epoch: int
-    follower: int
-    follower_epoch: int
-    """Of its present process."""
-    purpose: int
-    """0: live pushes; 1: catching up."""
 
 
 class PushSession(Session):
@@ -74,16 +53,7 @@ class PushSession(Session):
         self.is_open = False
         self._opened = opened
         self._ended = ended
-        opening = ReplicaIdRequest(
-            identity.own_id,
-            identity.cluster_id,
-            identity.own_epoch,
-            identity.follower,
-            identity.purpose,
-            identity.key,
-        ).encode()
-        head = _frame_head.pack(ReplicaIdRequest.ID, sum(map(len, opening)))
-        self.send(b"".join((head, *opening)))
+        self.send(identity.opening())
 
     def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
         while end - at >= HEADER_BYTES:
@@ -103,24 +73,11 @@ class PushSession(Session):
         if message_id == PushAnswer.ID and self.is_open:
             self.line.answered(PushAnswer.decode(payload), self.now_ms())
         elif message_id == ReplicaIdRequest.ID and not self.is_open:
-            self._recognize(ReplicaIdRequest.decode(payload))
+            self.identity.check(ReplicaIdRequest.decode(payload))
+            self.is_open = True
+            self._opened(self)
         elif message_id != _PING:
             raise UnexpectedFrame(f"message {message_id} from a follower")
-
-    def _recognize(self, answer: ReplicaIdRequest) -> None:
-        """Raises WrongPeer unless it is the one that was meant."""
-        wanted = self.identity
-        told = (answer.cluster_id, bytes(answer.key), answer.replica_id, answer.broker_epoch, answer.purpose)
-        if told != (wanted.cluster_id, wanted.key, wanted.follower, wanted.follower_epoch, wanted.purpose):
-            raise WrongPeer(
-                f"broker {wanted.follower} (epoch {wanted.follower_epoch}) was meant; "
-                f"broker {answer.replica_id} (epoch {answer.broker_epoch}) of cluster {answer.cluster_id} "
-                "is there"
-            )
-        if answer.meant_broker != wanted.own_id:
-            raise WrongPeer(f"broker {answer.replica_id} takes us for broker {answer.meant_broker}")
-        self.is_open = True
-        self._opened(self)
 
     def pump(self) -> None:
         """Queues the pushes that may leave now."""
