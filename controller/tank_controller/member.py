@@ -97,13 +97,7 @@ class Member:
 
     def heir(self) -> NodeId | None:
         """Who would lead best after this leader: the voter that has most, if it is there."""
-        raft = self.raft
-        there = [
-            (progress.matched, node)
-            for node, progress in raft.progress.items()
-            if progress.active and node in raft.configuration.voters
-        ]
-        return max(there)[1] if there else None
+        return self.driver.heir()
 
     def describe(self, problem: str) -> pb.ControllersDescription:
         """For people."""

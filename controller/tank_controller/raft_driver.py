@@ -101,8 +101,6 @@ class RaftDriver(Generic[Result]):
         """While it works, the core's next Ready and the state machine stand still."""
         self._on_fatal = on_fatal
         self._waiting: Waiting[Result] = Waiting()
-        self._heirs: set[NodeId] = set()
-        """Whom this leader tried to hand over to, since its disk did something the last time."""
         self._no_snapshot_ticks = 0
         """So long no snapshot is tried: the last one found no room."""
         self._when_stopped: Callable[[], None] | None = None
@@ -202,26 +200,20 @@ class RaftDriver(Generic[Result]):
     def _look_at_the_disk(self) -> None:
         """A leader whose disk is full, or hangs, decides nothing: others have to, failover waits for it."""
         patience = self.raft.settings.election_ticks * (1 if self.full else HANGING_ELECTIONS)
-        if self._disk.busy_ticks == 0:
-            self._heirs.clear()
         if self._disk.busy_ticks < patience:
             return
         if self.raft.role is not Role.LEADER:
             self._waiting.give_up_proposals("this controller doesn't lead any more")
-        elif self.raft.transfer_target is None and (heir := self._heir()) is not None:
+        elif self.raft.transfer_target is None and (heir := self.heir()) is not None:
             _log.error("hands leadership over to %s: the disk has not done its work for too long", heir)
-            self._heirs.add(heir)
             with contextlib.suppress(ProposalRefusedError):
                 self.raft.transfer_leadership(heir)
 
-    def _heir(self) -> NodeId | None:
-        """The voter that answers and has most; each gets its turn, since its disk may be no better."""
-        voters, progress = self.raft.configuration.voters, self.raft.progress
-        there = [node for node, each in progress.items() if each.active and node in voters]
-        if self._heirs.issuperset(there):
-            self._heirs.clear()
-        left = [(progress[node].matched, node) for node in there if node not in self._heirs]
-        return max(left)[1] if left else None
+    def heir(self) -> NodeId | None:
+        """The voter that has most of those that answer: one with a disk no better is silent once it was asked."""
+        voters = self.raft.configuration.voters
+        there = [(e.matched, node) for node, e in self.raft.progress.items() if e.active and node in voters]
+        return max(there)[1] if there else None
 
     def stop(self, done: Callable[[], None]) -> None:
         """Ends the log in good order, then calls `done`. Takes nothing any more."""
