@@ -210,7 +210,7 @@ class RaftDriver(Generic[Result]):
                 self.raft.transfer_leadership(heir)
 
     def heir(self) -> NodeId | None:
-        """The voter that has most of those that answer: one with a disk no better is silent once it was asked."""
+        """The voter that has most of those that answer; one whose disk is no better is silent once asked."""
         voters = self.raft.configuration.voters
         there = [(e.matched, node) for node, e in self.raft.progress.items() if e.active and node in voters]
         return max(there)[1] if there else None
@@ -280,14 +280,21 @@ class RaftDriver(Generic[Result]):
         self.raft.advance(ready)
         self._transport.send(ready.late)
         if ready.snapshot is not None:
-            self._machine.restore(ready.snapshot.data)
-            self.applied = ready.snapshot.meta.index
+            self._restore(ready.snapshot)
         for entry in ready.committed:
             if self.failed is None:
                 self._apply(entry)
         for read in ready.reads:
             self._waiting.confirmed(read)
         self._waiting.answer_reads(self.applied)
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        try:
+            self._machine.restore(snapshot.data)
+        except Exception as error:
+            self._fail(error)  # of a newer version: the state is that of before, and nothing follows on it
+            return
+        self.applied = snapshot.meta.index
 
     def _apply(self, entry: Entry) -> None:
         assert entry.index == self.applied + 1, "entries are applied in order, each once"

@@ -1,14 +1,16 @@
-"""A controller whose disk is full, or hangs, while the others' are well: failover must not wait for it."""
+"""A controller whose disk is full, or hangs, while the others' are well: failover must not wait for it. And
+one that can't use what its disk holds."""
 
 import pytest
 
+from tank_controller.cluster_state import SnapshotError
 from tank_controller.raft.messages import NodeId
 from tank_controller.raft.settings import Settings
 from tank_controller.raft.state import Role
 from tank_controller.raft_driver import HANGING_ELECTIONS
 from tests.controller.raft.world import World
 
-SETTINGS = Settings(election_ticks=5, heartbeat_ticks=1)
+SETTINGS = Settings(election_ticks=5, heartbeat_ticks=1, trailing_entries=0)
 HANGS_TICKS = SETTINGS.election_ticks * HANGING_ELECTIONS
 
 
@@ -88,3 +90,30 @@ def test_a_disk_that_is_slow_for_a_while_costs_nobody_the_leadership() -> None:
         pass_time(world, 2)
     assert leader_of(world).ordinal == 1
     assert all("is number" in outcome for outcome in world.outcomes)
+
+
+def test_a_snapshot_that_cannot_be_read_ends_the_controller_instead_of_leaving_its_old_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = led_by(range(1, 4), 1)
+    late = world.nodes[3]
+    assert late.driver is not None
+    fatal: list[Exception] = []
+    monkeypatch.setattr(late.driver, "_on_fatal", fatal.append)
+
+    def of_a_newer_version(data: bytes) -> None:
+        raise SnapshotError("start the newer version that wrote it")
+
+    monkeypatch.setattr(late.machine, "restore", of_a_newer_version)
+    world.cuts = {(1, 3), (3, 1)}
+    for number in range(3):
+        world.propose(1, b"%d" % number)
+        pass_time(world, 1)
+    world.nodes[1].storage.snapshot_due = True
+    pass_time(world, 1)
+    applied = late.driver.applied
+    world.cuts.clear()
+    pass_time(world, 2 * SETTINGS.election_ticks)
+    assert [type(error) for error in fatal] == [SnapshotError]
+    assert late.driver.failed is not None
+    assert late.driver.applied == applied
