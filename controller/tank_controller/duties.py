@@ -15,7 +15,7 @@ from tank_controller.cluster_state import ClusterState
 from tank_controller.elections import Elections
 from tank_controller.end_questions import Ask, EndQuestions
 from tank_controller.partition_keys import partition_of, topic_of
-from tank_controller.reassignment import may_finish
+from tank_controller.reassignment import may_cancel, may_finish
 from tank_protos.generated import control_pb2 as pb
 
 
@@ -33,8 +33,8 @@ class Duties:
     def __init__(self) -> None:
         self._questions = EndQuestions()
         self._balance = Balance()
-        self._steady_since: dict[int, tuple[int, int]] = {}
-        """By broker id: (epoch, since when it is not fenced)."""
+        self._since: dict[int, tuple[int, bool, int]] = {}
+        """By broker id: (epoch, whether it is fenced, since when it is so)."""
         self._next_ms = 0
         self._looked_at = 0
 
@@ -48,8 +48,11 @@ class Duties:
         work.commands, work.asks = self._questions.tick(state, now_ms)
         if to_elect := self._to_elect(state, now_ms):
             work.commands.append(pb.Command(elect_leader=pb.ElectLeader(partitions=to_elect)))
-        if finished := _refs(key for key in sorted(state.derived.moving) if may_finish(*state.find(key))):
+        moving = sorted(state.derived.moving)
+        if finished := _refs(key for key in moving if may_finish(*state.find(key))):
             work.commands.append(pb.Command(finish_reassign=pb.FinishReassign(partitions=finished)))
+        if stuck := self._stuck(state, moving, now_ms):
+            work.commands.append(pb.Command(cancel_reassign=pb.CancelReassign(partitions=stuck)))
         if moves := self._balance.moves(state, now_ms):
             work.commands.append(pb.Command(reassign=pb.Reassign(partitions=moves)))
         return work
@@ -82,24 +85,34 @@ class Duties:
         return True
 
     def _look_at_brokers(self, state: ClusterState, now_ms: int) -> None:
-        before = self._steady_since
-        self._steady_since = {}
+        before, self._since = self._since, {}
         for broker in state.brokers.values():
-            if not broker.fenced:
-                epoch, since_ms = before.get(broker.broker_id, (0, now_ms))
-                self._steady_since[broker.broker_id] = (
-                    broker.epoch,
-                    since_ms if epoch == broker.epoch else now_ms,
-                )
+            epoch, fenced, since_ms = before.get(broker.broker_id, (broker.epoch, broker.fenced, now_ms))
+            same = (epoch, fenced) == (broker.epoch, broker.fenced)
+            self._since[broker.broker_id] = broker.epoch, broker.fenced, since_ms if same else now_ms
+
+    def _have_been(self, *, fenced: bool, since_ms: int) -> set[int]:
+        """The brokers that have been (not) fenced since then."""
+        return {each for each, seen in self._since.items() if seen[1] is fenced and seen[2] <= since_ms}
+
+    def _stuck(self, state: ClusterState, moving: list[int], now_ms: int) -> list[pb.PartitionRef]:
+        """Moves to brokers that leave, or don't come back: else they would never end, and hold up others."""
+        gone = self._have_been(fenced=True, since_ms=now_ms - limits.GONE_AFTER_MS)
+        away = gone | {broker.broker_id for broker in state.brokers.values() if broker.draining}
+        if not away:
+            return []
+        found = []
+        for key in moving:
+            topic, partition = state.find(key)
+            lost = not away.isdisjoint(partition.adding)
+            if lost and may_cancel(topic, partition) and not may_finish(topic, partition):
+                found.append(key)
+        return _refs(found)
 
     def _to_elect(self, state: ClusterState, now_ms: int) -> list[pb.PartitionRef]:
         """Partitions that another should lead: the preferred replica, or anyone but a broker that leaves."""
         elections = Elections(state)
-        steady = {
-            broker_id
-            for broker_id, (_, since_ms) in self._steady_since.items()
-            if now_ms - since_ms >= limits.LEADERSHIP_SETTLES_MS
-        }
+        steady = self._have_been(fenced=False, since_ms=now_ms - limits.LEADERSHIP_SETTLES_MS)
         found = []
         for key in self._some_displaced(state):
             _, partition = state.find(key)

@@ -51,6 +51,9 @@ MAX_FENCES_PER_TICK = 16
 LEADERSHIP_SETTLES_MS = 3_000
 """How long a broker must have been unfenced before leadership goes back to it: one that crashes at once again
 would make its partitions change leaders twice for nothing."""
+GONE_AFTER_MS = 600_000
+"""A broker that was fenced for so long is not waited for: moves to it are taken back. Longer than a machine
+takes to start."""
 DUTIES_EVERY_MS = 500
 """How often leaders are restored, moves begun and brokers balanced."""
 MAX_MOVING = 100

@@ -101,17 +101,21 @@ def cancel_reassign(state: ClusterState, command: pb.Command, outcome: Outcome) 
     ) -> ErrorCode:
         if not partition.moves:
             return ErrorCode.NONE
-        adding = set(partition.adding)
-        left = set(partition.in_sync) - adding
-        holds = adding & {*partition.in_sync, *partition.eligible}
-        if holds and len(left) < topic.min_insync:
+        if not may_cancel(topic, partition):
             return ErrorCode.NOT_ENOUGH_REPLICAS
         elections.changes.touch(key, partition)
-        _keep(partition, tuple(each for each in partition.replicas if each not in adding))
+        _keep(partition, tuple(each for each in partition.replicas if each not in partition.adding))
         elections.settle(key, topic, partition)
         return ErrorCode.NONE
 
     each(state, command.cancel_reassign.partitions, judge, outcome)
+
+
+def may_cancel(topic: TopicState, partition: PartitionState) -> bool:
+    """Whether the added replicas have nothing that would be in too few others."""
+    adding = set(partition.adding)
+    left = set(partition.in_sync) - adding
+    return not adding & {*partition.in_sync, *partition.eligible} or len(left) >= topic.min_insync
 
 
 def _keep(partition: PartitionState, replicas: tuple[int, ...]) -> None:

@@ -223,6 +223,47 @@ def test_what_has_nowhere_to_go_stays() -> None:
     assert governed.led()[3] == 0, "others lead, though"
 
 
+@pytest.mark.parametrize("drained", [True, False])
+def test_moves_to_a_broker_that_does_not_come_back_are_taken_back(drained: bool) -> None:
+    cluster = Cluster(1, 2, 3, 4)
+    t = cluster.topic(partitions=4)
+    for number, partition in enumerate(cluster.state.topics[t].partitions):
+        if 4 not in partition.replicas:
+            cluster.do(cluster.reassign(t, *partition.replicas[:2], 4, number=number))
+    moves = set(cluster.state.derived.moving)
+    assert moves
+    cluster.fence(4)
+    governed = Governed(cluster)
+    governed.run(5)
+    assert cluster.state.derived.moving == moves, "it may come back"
+    if drained:
+        cluster.set_broker(4, draining=True)
+        governed.run(1)
+    else:
+        governed.run(limits.GONE_AFTER_MS // 1000)
+    assert not moves & cluster.state.derived.moving
+    assert governed.kinds["cancel_reassign"] == 1
+    if drained:
+        governed.rest()
+        assert governed.held()[4] == 0
+        cluster.do(pb.Command(remove_broker=pb.RemoveBroker(broker_id=4)))
+
+
+def test_a_move_is_not_taken_back_while_too_few_but_the_added_ones_have_everything() -> None:
+    cluster = Cluster(1, 2, 3)
+    t = cluster.topic()
+    cluster.up(4)
+    cluster.up(5)
+    cluster.do(cluster.reassign(t, 1, 4, 5))
+    cluster.fence(2, 3)
+    cluster.set_in_sync(t, 1, 4)
+    cluster.set_broker(5, draining=True)
+    governed = Governed(cluster, replicate=False)
+    governed.run(5)
+    assert not governed.kinds["cancel_reassign"]
+    assert cluster.partition(t).in_sync == (1, 4)
+
+
 def test_a_drained_broker_s_replicas_stay_apart_over_racks() -> None:
     racks = {1: "a", 2: "b", 3: "c", 4: "c", 5: "a"}
     cluster = Cluster(1, 2, 3, 4, 5, racks=racks)
