@@ -1,5 +1,7 @@
 """Moving a partition's replicas: add, let them catch up, take the others away. Pure."""
 
+from collections.abc import Callable, Sequence
+
 from tank_controller import limits
 from tank_controller.cluster_state import ClusterState
 from tank_controller.elections import Elections
@@ -66,20 +68,9 @@ def check_finish_reassign(state: ClusterState, command: pb.Command) -> None:
 
 def finish_reassign(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
     """Takes away the replicas that are to go, where the added ones have caught up."""
-
-    def judge(
-        elections: Elections, key: int, topic: TopicState, partition: PartitionState, _: pb.PartitionRef
-    ) -> ErrorCode:
-        if not partition.moves:
-            return ErrorCode.NONE
-        if not may_finish(topic, partition):
-            return ErrorCode.NOT_ENOUGH_REPLICAS
-        elections.changes.touch(key, partition)
-        _keep(partition, partition.target)
-        elections.settle(key, topic, partition)
-        return ErrorCode.NONE
-
-    each(state, command.finish_reassign.partitions, judge, outcome)
+    _end_moves(
+        state, command.finish_reassign.partitions, may_finish, lambda partition: partition.target, outcome
+    )
 
 
 def may_finish(topic: TopicState, partition: PartitionState) -> bool:
@@ -96,19 +87,10 @@ def check_cancel_reassign(state: ClusterState, command: pb.Command) -> None:
 def cancel_reassign(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
     """Takes the added replicas away again, where that leaves nothing to them alone."""
 
-    def judge(
-        elections: Elections, key: int, topic: TopicState, partition: PartitionState, _: pb.PartitionRef
-    ) -> ErrorCode:
-        if not partition.moves:
-            return ErrorCode.NONE
-        if not may_cancel(topic, partition):
-            return ErrorCode.NOT_ENOUGH_REPLICAS
-        elections.changes.touch(key, partition)
-        _keep(partition, tuple(each for each in partition.replicas if each not in partition.adding))
-        elections.settle(key, topic, partition)
-        return ErrorCode.NONE
+    def before(partition: PartitionState) -> tuple[int, ...]:
+        return tuple(each for each in partition.replicas if each not in partition.adding)
 
-    each(state, command.cancel_reassign.partitions, judge, outcome)
+    _end_moves(state, command.cancel_reassign.partitions, may_cancel, before, outcome)
 
 
 def may_cancel(topic: TopicState, partition: PartitionState) -> bool:
@@ -118,10 +100,28 @@ def may_cancel(topic: TopicState, partition: PartitionState) -> bool:
     return not adding & {*partition.in_sync, *partition.eligible} or len(left) >= topic.min_insync
 
 
-def _keep(partition: PartitionState, replicas: tuple[int, ...]) -> None:
-    partition.replicas = replicas
-    partition.adding = partition.removing = ()
-    _put_in_order(partition)
+def _end_moves(
+    state: ClusterState,
+    named: Sequence[pb.PartitionRef],
+    may_end: Callable[[TopicState, PartitionState], bool],
+    kept: Callable[[PartitionState], tuple[int, ...]],
+    outcome: Outcome,
+) -> None:
+    def judge(
+        elections: Elections, key: int, topic: TopicState, partition: PartitionState, _: pb.PartitionRef
+    ) -> ErrorCode:
+        if not partition.moves:
+            return ErrorCode.NONE
+        if not may_end(topic, partition):
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        elections.changes.touch(key, partition)
+        partition.replicas = kept(partition)
+        partition.adding = partition.removing = ()
+        _put_in_order(partition)
+        elections.settle(key, topic, partition)
+        return ErrorCode.NONE
+
+    each(state, named, judge, outcome)
 
 
 def _put_in_order(partition: PartitionState) -> None:
