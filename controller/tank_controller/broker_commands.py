@@ -164,10 +164,10 @@ def unfence_broker(state: ClusterState, command: pb.Command, outcome: Outcome) -
     broker.fenced_index = 0
     _tell(state, broker, outcome)
     elections = Elections(state)
-    for key in sorted(state.derived.leaderless):
+    leaderless = state.derived.leaderless
+    for key in [key for key in state.held_by(broker.broker_id) if key in leaderless]:
         topic, partition = state.find(key)
-        if broker.broker_id in partition.replicas:
-            elections.settle(key, topic, partition, returned=broker.broker_id)
+        elections.settle(key, topic, partition, returned=broker.broker_id)
     elections.changes.finish(outcome.delta)
 
 

@@ -49,6 +49,13 @@ class Derived:
     displaced: set[int] = field(default_factory=set)
     """Partitions that another leads than the first replica."""
     moving: set[int] = field(default_factory=set)
+    doubtful: set[int] = field(default_factory=set)
+    """Partitions that nobody leads and of which a replica that could lead may have lost something: a lossy
+    election may be due. Among the leaderless."""
+    under_replicated: int = 0
+    """How many partitions are so."""
+    below_min_insync: int = 0
+    """How many partitions acknowledge nothing: too few are in sync."""
     partition_count: int = 0
     position_count: int = 0
     metadata_bytes: int = 0
@@ -165,10 +172,13 @@ class ClusterState:
         derived.preferred[first] += 1
         if leader == NOBODY:
             derived.leaderless.add(key)
+            if partition.impaired:
+                derived.doubtful.add(key)
         elif leader != first:
             derived.displaced.add(key)
         if partition.adding or partition.removing:
             derived.moving.add(key)
+        self._count_out_of_sync(key, partition, 1)
 
     def uncount_leader(self, key: int, partition: PartitionState) -> None:
         """The reverse of `count_leader`, before the partition changes."""
@@ -178,10 +188,27 @@ class ClusterState:
         derived.preferred[first] -= 1
         if leader == NOBODY:
             derived.leaderless.remove(key)
+            derived.doubtful.discard(key)
         elif leader != first:
             derived.displaced.remove(key)
         if partition.adding or partition.removing:
             derived.moving.remove(key)
+        self._count_out_of_sync(key, partition, -1)
+
+    def _count_out_of_sync(self, key: int, partition: PartitionState, one: int) -> None:
+        if len(partition.in_sync) == len(partition.replicas):
+            return  # so is nearly every one, and the setting is never above that
+        if partition.under_replicated:
+            self.derived.under_replicated += one
+        if len(partition.in_sync) < self.topics[topic_of(key)].min_insync:
+            self.derived.below_min_insync += one
+
+    def set_settings(self, topic: TopicState, settings: dict[str, str]) -> None:
+        """Other settings of a topic, which were checked; how many must be in sync may be among them."""
+        derived = self.derived
+        derived.below_min_insync -= sum(len(each.in_sync) < topic.min_insync for each in topic.partitions)
+        topic.set(settings)
+        derived.below_min_insync += sum(len(each.in_sync) < topic.min_insync for each in topic.partitions)
 
     # --- in and out ---
 

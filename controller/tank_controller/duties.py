@@ -5,7 +5,6 @@ It holds nothing that the log must know: a new leader begins anew. What it propo
 applied, so that what changed meanwhile is refused.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -36,7 +35,8 @@ class Duties:
         self._since: dict[int, tuple[int, bool, int]] = {}
         """By broker id: (epoch, whether it is fenced, since when it is so)."""
         self._next_ms = 0
-        self._looked_at = 0
+        self._displaced: list[int] = []
+        """Partitions (keys) that have yet to be looked at in this round."""
 
     def tick(self, state: ClusterState, now_ms: int) -> Work:
         """Time passes. Not to be called again before what it gave was applied or refused."""
@@ -128,13 +128,14 @@ class Duties:
         return _refs(dict.fromkeys(found))
 
     def _some_displaced(self, state: ClusterState) -> list[int]:
-        """Displaced partitions, those first that come behind the last that were looked at: while a broker is
-        away for long there are many, and nothing to do about them."""
-        keys = sorted(state.derived.displaced)
-        at = bisect_right(keys, self._looked_at)
-        some = (keys[at:] + keys[:at])[: limits.MAX_PROBES_PER_TICK]
-        self._looked_at = some[-1] if some else 0
-        return some
+        """A bounded number of displaced partitions, each in its turn: while a broker is away for long there
+        are many, and nothing to do about them."""
+        displaced = state.derived.displaced
+        if not self._displaced:
+            self._displaced = sorted(displaced, reverse=True)
+        some = self._displaced[-limits.MAX_PROBES_PER_TICK :]
+        del self._displaced[-limits.MAX_PROBES_PER_TICK :]
+        return [key for key in reversed(some) if key in displaced]
 
 
 def _refs(keys: Iterable[int]) -> list[pb.PartitionRef]:

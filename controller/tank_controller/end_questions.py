@@ -56,22 +56,21 @@ class EndQuestions:
         """By broker id."""
         self._asked = 0
         """Questions so far, which are numbered."""
+        self._round: list[int] = []
+        """Partitions (keys) that have yet to be looked at in this round."""
 
     def tick(self, state: ClusterState, now_ms: int) -> tuple[list[pb.Command], list[Ask]]:
         """Elections for which enough is known, and what to ask for the others."""
-        waiting = [
-            key for key in sorted(state.derived.leaderless) if waits_for_ends(state, state.find(key)[1])
-        ]
-        self._cases = {key: self._cases.get(key) or _Case(now_ms) for key in waiting}
+        self._choose(state, now_ms)
         for broker_id, question in list(self._open.items()):
             broker = state.brokers.get(broker_id)
-            if broker is None or broker.epoch != question.broker_epoch:
-                del self._open[broker_id]  # that process will not answer
+            ended = broker is None or broker.epoch != question.broker_epoch  # that process will not answer
+            if ended or self._cases.keys().isdisjoint(question.keys):
+                del self._open[broker_id]
         elections: list[pb.Command] = []
         missing: dict[int, list[int]] = {}
-        for key in waiting[: limits.MAX_PARTITIONS_PER_COMMAND]:
+        for key, case in sorted(self._cases.items()):
             _, partition = state.find(key)
-            case = self._cases[key]
             _forget_old_answers(state, case, now_ms)
             silent = _silent(state, partition, case)
             for broker_id in silent:
@@ -80,6 +79,22 @@ class EndQuestions:
             if not silent or (waited and not set(silent) & set(partition.eligible)):
                 elections.extend(_election(key, case))
         return elections, list(self._asks(state, missing, now_ms))
+
+    def _choose(self, state: ClusterState, now_ms: int) -> None:
+        """A bounded number of partitions at a time; those that wait in vain make room for others."""
+        doubtful = state.derived.doubtful
+        for key, case in list(self._cases.items()):
+            in_vain = now_ms - case.since_ms >= limits.CASE_IN_VAIN_MS and len(doubtful) > len(self._cases)
+            if in_vain or key not in doubtful or not waits_for_ends(state, state.find(key)[1]):
+                del self._cases[key]
+        if not self._round:
+            self._round = sorted(doubtful, reverse=True)
+        probes = limits.MAX_PROBES_PER_TICK
+        while self._round and probes and len(self._cases) < limits.MAX_PARTITIONS_PER_COMMAND:
+            key = self._round.pop()
+            probes -= 1
+            if key in doubtful and key not in self._cases and waits_for_ends(state, state.find(key)[1]):
+                self._cases[key] = _Case(now_ms)
 
     def take(
         self, broker_id: int, broker_epoch: int, number: int, ends: Sequence[pb.LogEnd], now_ms: int

@@ -64,5 +64,7 @@ MAX_PROBES_PER_TICK = 2_000
 BALANCED_FOR_MS = 60_000
 """When nothing could be made better, nothing is tried for so long, unless brokers came or went."""
 ASK_ENDS_AGAIN_MS = 2_000
+CASE_IN_VAIN_MS = 10_000
+"""A lossy election that is not decided by then makes room for others: a bounded number is under way."""
 WAIT_FOR_ENDS_MS = 1_000
 """For the ends of replicas that needn't say it before a lossy election; those that must are waited for."""

@@ -16,13 +16,13 @@ PORTION = 2_000
 """Partitions that are looked at in one go: a few milliseconds' work."""
 
 
+_UNWELL = frozenset({pb.UNDER_REPLICATED, pb.BELOW_MIN_INSYNC, pb.LEADERLESS})
+
+
 def troubles(topic: TopicState, partition: PartitionState) -> list[pb.PartitionTrouble]:
     """What an operator may have to look at; empty when all is well."""
     found = []
-    out_of_sync = len(partition.replicas) - len(partition.in_sync)
-    if out_of_sync and any(
-        each not in partition.in_sync and each not in partition.adding for each in partition.replicas
-    ):
+    if partition.under_replicated:
         found.append(pb.UNDER_REPLICATED)
     if len(partition.in_sync) < topic.min_insync:
         found.append(pb.BELOW_MIN_INSYNC)
@@ -60,7 +60,10 @@ class Tally:
                     yield
 
     def _add(self, topic: TopicState, partition: PartitionState) -> None:
-        self.troubles.update(troubles(topic, partition))
+        found = troubles(topic, partition)
+        self.troubles.update(found)
+        if not _UNWELL.intersection(found):
+            self.troubles[pb.NO_TROUBLE] += 1
         self.lossy_elections += partition.lossy_elections
         self.arriving.update(partition.adding)
         for broker_id in partition.replicas:

@@ -72,6 +72,13 @@ class PartitionState:
         return bool(self.adding or self.removing)
 
     @property
+    def under_replicated(self) -> bool:
+        """Whether a replica that doesn't only just come is out of sync."""
+        if len(self.in_sync) == len(self.replicas):
+            return False
+        return not self.adding or not set(self.replicas) <= {*self.in_sync, *self.adding}
+
+    @property
     def target(self) -> tuple[int, ...]:
         """The replicas when the move is through."""
         return self.replicas[: len(self.replicas) - len(self.removing)]

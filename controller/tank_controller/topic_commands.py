@@ -75,7 +75,7 @@ def alter_topic(state: ClusterState, command: pb.Command, outcome: Outcome) -> N
     # A tail that is unsynced now stays so until it is written, and no log says when that was everywhere.
     some_default = any(broker.flush_replicated for broker in state.brokers.values())
     unsynced = topic.acknowledges_unsynced(some_default)
-    topic.set(settings)
+    state.set_settings(topic, settings)
     topic.was_replicated |= unsynced and not topic.acknowledges_unsynced(some_default)
     _settle(state, topic)
     _add_partitions(state, topic, added)
@@ -90,10 +90,10 @@ def check_delete_topic(state: ClusterState, command: pb.Command) -> None:
 
 def delete_topic(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
     """A topic goes, with its positions."""
-    topic = state.topics.pop(command.delete_topic.topic_id)
-    del state.topic_ids[topic.name]
+    topic = state.topics[command.delete_topic.topic_id]
     for number, partition in enumerate(topic.partitions):
         state.count_out(key_of(topic.topic_id, number), partition)
+    del state.topics[topic.topic_id], state.topic_ids[topic.name]
     for name, topics in list(state.groups.items()):
         groups.forget_positions(state, {topic.topic_id: topics.pop(topic.topic_id, {})})
         if not topics:

@@ -47,6 +47,23 @@ def check_invariants(state: ClusterState, *, deep: bool = True) -> None:
         again = ClusterState.load(snapshot)
         assert again == state, "what is derived was not kept"
         assert again.snapshot() == snapshot
+        check_derived(state)
+
+
+def check_derived(state: ClusterState) -> None:
+    """What is counted as it changes, counted anew."""
+    found = [
+        (key_of(topic_id, number), topic, partition)
+        for topic_id, topic in state.topics.items()
+        for number, partition in enumerate(topic.partitions)
+    ]
+    derived = state.derived
+    assert derived.leaderless == {key for key, _, each in found if not each.leader}
+    assert derived.doubtful == {key for key, _, each in found if not each.leader and each.impaired}
+    assert derived.moving == {key for key, _, each in found if each.moves}
+    assert derived.below_min_insync == sum(len(each.in_sync) < topic.min_insync for _, topic, each in found)
+    lacking = [set(each.replicas) - set(each.in_sync) - set(each.adding) for _, _, each in found]
+    assert derived.under_replicated == sum(map(bool, lacking))
 
 
 def check_partition(partition: PartitionState, min_insync: int, fenced: set[int]) -> None:

@@ -1,5 +1,7 @@
 """Where do the logs end? Before a lossy election all are asked, and those that could lead are waited for."""
 
+import pytest
+
 from tank_controller import limits
 from tank_controller.end_questions import Ask
 from tank_protos.generated import control_pb2 as pb
@@ -152,6 +154,25 @@ def test_what_another_process_said_and_what_nobody_asked_is_passed_over() -> Non
     governed.tell(3, [end(t, 1, 5)])
     governed.step()
     assert cluster.partition(t).leader == 2
+
+
+def test_a_partition_that_waits_in_vain_does_not_keep_others_from_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "MAX_PARTITIONS_PER_COMMAND", 1)
+    cluster = Cluster(1, 2, 3)
+    first = impaired(cluster)
+    others = [cluster.topic(f"other{n}") for n in range(2)]
+    for topic_id in others:
+        cluster.failed(2, (topic_id, 0))
+        cluster.failed(3, (topic_id, 0))
+    governed = Governed(cluster, replicate=False)
+    for _ in range(4 * limits.CASE_IN_VAIN_MS // STEP_MS):
+        for ask in governed.step().asks:
+            ((topic_id, _),) = ask.partitions
+            if topic_id != first:
+                governed.tell(ask.broker_id, [end(topic_id, 1, ask.broker_id)], ask)
+    assert [cluster.partition(topic_id).leader for topic_id in (first, *others)] == [0, 3, 3]
 
 
 def test_who_comes_back_whole_meanwhile_leads_and_the_answers_count_no_more() -> None:
