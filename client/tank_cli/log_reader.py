@@ -1,6 +1,6 @@
 """A data folder read without a broker and without changing a byte: its partitions, batches and faults.
 
-It reads what `tank_node.log` writes: `<first>.log` with batches, `<first>.index` with a record for each, one
+It reads what `tank_node.log` writes: `<base>.log` with batches, `<base>.index` with a record for each, one
 `checkpoint`. A broker may be running on the folder: what it writes meanwhile may or may not be seen.
 """
 
@@ -14,7 +14,15 @@ from typing import BinaryIO
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_node.log import checkpoint
 from tank_node.log.checkpoint import Checkpoint, Entry
-from tank_node.log.record import FORMAT_TANK, MARKER, RECORD_BYTES, Record, checksum, read_record
+from tank_node.log.record import (
+    FORMAT_TANK,
+    MARKER,
+    RECORD_BYTES,
+    REWRITTEN,
+    Record,
+    checksum,
+    read_record,
+)
 from tank_node.log.segment import INDEX
 from tank_node.log.swap import DELETED
 from tank_protos import bundle
@@ -115,7 +123,8 @@ def read_checkpoint(data: Path) -> Checkpoint:
 
 
 def segment_bases(folder: Path) -> list[int]:
-    """The first numbers of the segments in a partition's folder, rising, without those half removed."""
+    """The names of the segments in a partition's folder (the end before each + 1), rising, without those half
+    removed."""
     stems = {path.stem for suffix in ("*.log", "*.index") for path in folder.glob(suffix)}
     stems -= {path.name.removesuffix(INDEX + DELETED) for path in folder.glob("*" + INDEX + DELETED)}
     return sorted(int(stem) for stem in stems if len(stem) == 20 and stem.isdecimal())
@@ -183,16 +192,22 @@ def verify(folder: PartitionFolder, entry: Entry | None) -> Iterator[tuple[int, 
     """Reads a whole partition. Gives (bytes just read, the verdict so far), the same verdict each time."""
     verdict = Verdict()
     bases = segment_bases(folder.path)
+    ends_before = 0  # where the segment before must end at its name's word; 0: it was rewritten, or is empty
     for place, base in enumerate(bases):
         verdict.segments += 1
         end = 0
+        is_apart, ends_before, before = 0 < ends_before < base - 1, 0, ends_before
         for batch in read_batches(folder, base):
             record = batch.record
             is_tail = place == len(bases) - 1 and len(batch.content) < record.length
             if batch.problem and is_tail and (entry is None or record.first > entry.recovery_point):
                 break
+            if is_apart and not batch.problem:  # a crash may leave an empty one
+                verdict.problems.append(f"the numbers {before + 1} to {base - 1} are missing")
+                is_apart = False
             count(verdict, batch)
             end = record.end
+            ends_before = 0 if record.flags & REWRITTEN else record.last
             yield record.length, verdict
         check_files(folder, base, end, verdict, is_last=place == len(bases) - 1)
     if entry is not None and verdict.last < entry.recovery_point:

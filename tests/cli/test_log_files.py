@@ -104,6 +104,15 @@ def test_a_missing_file_is_damage(data: Path) -> None:
     assert "00000000000000000001.index is missing" in ended.stderr
 
 
+def test_a_segment_whose_name_tells_of_more_before_it_is_damage(data: Path) -> None:
+    write_segment(data / "topics/3/0", 9)
+    assert tank("verify", str(data)).exit_code == 0, "a crash may leave an empty one"
+    write_segment(data / "topics/3/0", 9, ["i"])
+    ended = tank("verify", str(data))
+    assert ended.exit_code == ExitCode.DAMAGED
+    assert "the numbers 7 to 8 are missing" in ended.stderr
+
+
 def test_a_segment_that_is_half_removed_is_no_damage(data: Path) -> None:
     index = segment(data, "index")
     index.rename(f"{index}.deleted")

@@ -118,7 +118,7 @@ class AppendableLog:
 
     @property
     def first_available(self) -> int:
-        """The smallest number that can be read; 0 while the log has never held a message."""
+        """The smallest number that can be asked for; 0 while the log has never held a message."""
         if self.written == 0 or not self.segments:
             return 0
         return max(self.log_start, self.segments[0].base)
@@ -168,14 +168,14 @@ class AppendableLog:
             self._max_timestamp_ms = max_timestamp_ms or append_ms
         max_timestamp_ms = self._max_timestamp_ms
         length = len(batch)
-        run = self._runs[-1] if self._runs else self._first_run(number, append_ms)
+        run = self._runs[-1] if self._runs else self._first_run(append_ms)
         position = run.end
         if (
             position + length > self.settings.segment_bytes
             or append_ms >= run.roll_at_ms
             or run.count >= MAX_SEGMENT_RECORDS
         ) and position:
-            run = self._new_run(number, append_ms)
+            run = self._new_run(append_ms)
             position = 0
         record = _pack(
             number, span, 0, length, 0, append_ms, max_timestamp_ms, producer_id, producer_sequence,
@@ -205,7 +205,7 @@ class AppendableLog:
         if now_ms > self._append_ms:
             self._append_ms = now_ms
         append_ms = self._append_ms
-        run = self._runs[-1] if self._runs else self._first_run(self.last + 1, append_ms)
+        run = self._runs[-1] if self._runs else self._first_run(append_ms)
         if self._producers is None and not run.has_room(found, self.settings, append_ms):
             self.load_producers()  # for the next segment; may fail: before anything has changed
         if not self.epochs or self.epochs[-1][0] != leader_epoch:
@@ -215,7 +215,7 @@ class AppendableLog:
             rest = append_ms, self._max_timestamp_ms, leader_epoch, self.settings
             taken = run.take(found, start, self.last + 1, *rest)
             if taken is None:
-                run = self._new_run(self.last + 1, append_ms)
+                run = self._new_run(append_ms)
                 continue
             start, self.last, self._max_timestamp_ms = taken
 
@@ -233,9 +233,9 @@ class AppendableLog:
         before = producers.append(producer_id, epoch, produced, self._append_ms)
         self._producer_undo.append((producer_id, before))
 
-    def _first_run(self, number: int, append_ms: int) -> StagedRun:
+    def _first_run(self, append_ms: int) -> StagedRun:
         if not self.segments:
-            return self._new_run(number, append_ms)
+            return self._new_run(append_ms)
         active = self.segments[-1]
         began_ms = active.first_append_ms if active.count else append_ms
         run = StagedRun(active, active.base, active.size_bytes, began_ms + self.roll_ms())
@@ -244,8 +244,9 @@ class AppendableLog:
         self._runs.append(run)
         return run
 
-    def _new_run(self, number: int, append_ms: int) -> StagedRun:
-        run = StagedRun(None, number, 0, append_ms + self.roll_ms())
+    def _new_run(self, append_ms: int) -> StagedRun:
+        # Named by the end before it: a crash may leave it empty, and its first batch may lie behind a gap.
+        run = StagedRun(None, self.last + 1, 0, append_ms + self.roll_ms())
         run.snapshot = (self._producers or self.load_producers()).snapshot() if self.segments else b""
         self._runs.append(run)
         return run
@@ -285,6 +286,8 @@ class AppendableLog:
             raise
         self._runs = []
         self._producer_undo.clear()
+        if not self.written:  # a log may begin anywhere
+            self.log_start = max(self.log_start, self.segments[0].first)
         self.written = self.last
         self.changed = True
 

@@ -121,6 +121,13 @@ class CheckpointFile:
         if entry is not None and entry.recovery_point > last:
             self.write_twice(log)
 
+    def promise(self, log: ReplicaLog, through: int) -> None:
+        """Before something that only those may find who know that the log was synced up to this number.
+        Raises StorageError."""
+        entry = self.entries.get((log.topic_id, log.partition))
+        if entry is None or entry.recovery_point < through:
+            self.write_twice(log)
+
     def write_twice(self, log: ReplicaLog) -> None:
         """Before a change of this log that a start in the middle has to know of, whichever of the two it
         reads. Raises StorageError."""

@@ -159,6 +159,7 @@ class DataFolder:
         log.jitter_ms = self._random.randint(0, settings.roll_jitter_ms) if settings.roll_jitter_ms else 0
         log.before_truncation = self._checkpoint.lower
         log.before_refill = self._checkpoint.write_twice
+        log.before_emptying = self._checkpoint.promise
         entry = self._checkpoint.entries.get(key)
         found = recovery.open_files_of(log, entry, self.recovered.clean, self.clock.now_ms())
         self.recovered.partitions += 1

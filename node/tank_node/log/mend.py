@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tank_node.log import swap
 from tank_node.log.errors import DiskFailed
 from tank_node.log.record import RECORD_BYTES, SPARSE, Record, matches
-from tank_node.log.recovery import READ_BYTES, FolderScan, batches, rewrite, scan
+from tank_node.log.recovery import READ_BYTES, FolderScan, batches, is_rewritten, rewrite, scan
 from tank_node.log.rewrite import SegmentWriter
 from tank_node.log.segment import INDEX, LOG, Segment
 from tank_protos import bundle, varint
@@ -65,6 +65,7 @@ def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int, *, pa
         bases = files.bases
         for at, base in enumerate(bases):
             below = bases[at + 1] if at + 1 < len(bases) else 2**63
+            _note_gap(log, base, last, promised, mended)
             last = _mend_segment(
                 log, files, base, below, last, promised, leader_epoch, now_ms, mended, parts=parts
             )
@@ -82,6 +83,18 @@ def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int, *, pa
     if parts and mended.broken_at and (not log.epochs or log.epochs[-1][0] != leader_epoch):
         log.epochs.append((leader_epoch, mended.broken_at))
     return mended
+
+
+def _note_gap(log: PartitionLog, base: int, last: int, promised: int, mended: Mended) -> None:
+    """What a segment's name says was before it, and the one before it has not; noted unless compaction may
+    have taken it."""
+    if not log.segments or base - 1 <= last:
+        return
+    before = log.segments[-1]
+    sure = base - 1 > promised or (before.count and not is_rewritten(before))
+    if sure and (not mended.lost or mended.lost[-1][1] < base - 1):
+        mended.lost.append((last + 1, base - 1))
+        mended.broken_at = mended.broken_at or last + 1
 
 
 def _mend_segment(

@@ -156,7 +156,7 @@ def _append(
         producers = log.load_producers() if named or fresh else log.producers_if_loaded
         if fresh:
             snapshot = producers.snapshot() if producers is not None and log.segments else b""
-            log.begin_segment(first.first, snapshot)
+            log.begin_segment(log.last + 1, snapshot)
         log.segments[-1].append((batches[:size],), size, records)
     except StorageError as error:
         if not isinstance(error, DiskFull | TooManyOpenFiles):
@@ -173,6 +173,8 @@ def _append(
         if named:
             producers.replay(_each(records))
         producers.pass_over(newest.append_ms)
+    if not log.written:
+        log.log_start = max(log.log_start, first.first)
     log.took_over(newest)
     return rest, batches[size:]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from tank_node.log import swap
 from tank_node.log.checkpoint import Entry
 from tank_node.log.errors import DiskFailed
-from tank_node.log.record import RECORD_BYTES, Record, matches
+from tank_node.log.record import RECORD_BYTES, REWRITTEN, Record, matches
 from tank_node.log.segment import INDEX, LOG, Appender, Segment
 from tank_node.log.truncation import drop_snapshots
 
@@ -168,6 +168,12 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
                 raise _Damage(_missing(log, base, files))
             _remove_rest(log, files, bases[at:], found)
             break
+        if log.segments and base - 1 > max(last, point) and not is_rewritten(log.segments[-1]):
+            # The name says where the log ended when it was given: what was before it never reached the disk.
+            if last < point or _any_good(log, files, bases[at:]):
+                raise _Damage(f"the messages {last + 1} to {base - 1} are missing, and good ones follow")
+            _remove_rest(log, files, bases[at:], found)
+            break
         log_bytes = files.logs[base]
         segment = Segment(log.files, log.folder, base, log_bytes, files.indexes[base] // RECORD_BYTES)
         start = segment.index.containing(point + 1) if base <= point else 0
@@ -205,6 +211,11 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
         raise _Damage(f"the log ends at {last}, though messages up to {point} were stored")
     rewrite(kept)
     take_over(log, last, entry)
+
+
+def is_rewritten(segment: Segment) -> bool:
+    """Whether it was compacted or mended: it may end before the next one's name says."""
+    return bool(segment.count and segment.index.record(segment.count - 1).flags & REWRITTEN)
 
 
 def _missing(log: PartitionLog, base: int, files: FolderScan) -> str:
@@ -336,14 +347,18 @@ def take_over(log: PartitionLog, last: int, entry: Entry | None) -> None:
     log.last = log.written = last
     drop_snapshots(log, last)
     log.high_water_mark = min(log.high_water_mark, last)
-    if entry is None or not entry.epochs or log.segments[0].base > entry.recovery_point + 1:
+    log.log_start = min(log.log_start, last + 1)
+    if entry is not None and not entry.recovery_point and log.segments and log.segments[0].base == 1:
+        log.log_start = max(log.log_start, log.segments[0].first)  # it may begin anywhere
+    base = log.segments[0].base if log.segments else last + 1
+    if entry is None or not entry.epochs or not log.segments or base > entry.recovery_point + 1:
         log.epochs, start = [], 0
     else:
         log.epochs = [epoch for epoch in entry.epochs if epoch[1] <= entry.recovery_point]
         start = entry.recovery_point + 1
     before = start - 1
-    if not start and log.segments:
-        before = log.segments[0].base - 1
+    if not start:
+        before = base - 1
     for at, segment in enumerate(log.segments):
         if at + 1 < len(log.segments) and log.segments[at + 1].base <= start:
             continue
@@ -354,7 +369,7 @@ def take_over(log: PartitionLog, last: int, entry: Entry | None) -> None:
     try:
         point = entry.recovery_point if entry is not None else -1
         # The names may be as new as the batches behind the recovery point, or as a segment without any.
-        if log.folder_dirty or last > point or log.segments[-1].base > point:
+        if log.folder_dirty or last > point or (log.segments and log.segments[-1].base > point):
             for folder in log.folders:
                 log.disk.sync_folder(folder)
             log.folder_dirty = False

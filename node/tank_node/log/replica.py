@@ -28,6 +28,9 @@ class ReplicaLog(AppendableLog):
         folder's."""
         self.before_refill: Callable[[ReplicaLog], None] = _nobody
         """Called before a damaged log is dropped: the checkpoint must say that it was. The folder's."""
+        self.before_emptying: Callable[[ReplicaLog, int], None] = _nothing
+        """Called before a compaction leaves nothing of a segment: the checkpoint must promise everything up
+        to this number, or recovery takes the hole for batches that a crash has lost. The folder's."""
 
     # ---- as a follower ----
 

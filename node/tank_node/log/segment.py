@@ -1,4 +1,4 @@
-"""One segment of a log: `<first>.log` with the batches, `<first>.index` with their records."""
+"""One segment of a log: `<base>.log` with the batches, `<base>.index` with their records."""
 
 import contextlib
 import errno
@@ -27,9 +27,9 @@ MAX_AHEAD_BYTES: Final = 16 * 1024 * 1024
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def file_name(first: int, suffix: str) -> str:
-    """`<first sequence number, 20 digits><suffix>`."""
-    return f"{first:020d}{suffix}"
+def file_name(base: int, suffix: str) -> str:
+    """`<base, 20 digits><suffix>`."""
+    return f"{base:020d}{suffix}"
 
 
 class Stretch:
@@ -160,7 +160,8 @@ def pieces(buffers: Sequence[Buffer], position: int) -> list[list[Buffer]]:
 
 
 class Segment:
-    """Two files and what is known of them. `base` is their name: no number below it is in here."""
+    """Two files and what is known of them. `base` is their name: the log's end before them + 1. Its first
+    batch may begin behind that, when a client left numbers out."""
 
     __slots__ = (
         "_newest",
@@ -221,6 +222,11 @@ class Segment:
 
     def path(self, suffix: str) -> str:
         return os.path.join(self.folder, file_name(self.base, suffix))
+
+    @property
+    def first(self) -> int:
+        """The first number of its first batch; base while it is empty."""
+        return self.index.record(0).first if self.index.count else self.base
 
     @property
     def last(self) -> int:

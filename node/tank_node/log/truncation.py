@@ -52,6 +52,7 @@ def _after(log: "ReplicaLog", end: int) -> None:
     log.last = log.written = end
     log.synced = min(log.synced, end)
     log.high_water_mark = min(log.high_water_mark, end)
+    log.log_start = min(log.log_start, end + 1)
     log.compacted_through = min(log.compacted_through, end)
     lower_flushes(log, end)
     while log.epochs and log.epochs[-1][1] > end:
