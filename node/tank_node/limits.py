@@ -160,6 +160,9 @@ class Limits:
     replication_beat_ms: int = 50
     """How often marks that no batch has carried are told: within 100 ms, as the design says."""
 
+    frozen_ms: int = 1_000
+    """A process that did nothing for so long first hears those whom it would find silent or lagging."""
+
     in_sync_check_ms: int = 200
     """How often it is looked at who is to join or leave an in-sync set."""
 

@@ -50,7 +50,7 @@ class Replicator(Pushers):
 
     __slots__ = (
         "_asked", "_broker", "_checked_ms", "_dialer", "_failed", "_limits", "_link", "_metrics", "_peers",
-        "_reported_ms", "_watched",
+        "_reported_ms", "_ticked_ms", "_was_frozen", "_watched",
     )  # fmt: skip
 
     def __init__(self, broker: Broker, dialer: Dialer) -> None:
@@ -66,6 +66,9 @@ class Replicator(Pushers):
         self._failed: dict[Partition, None] = {}
         """Replicas that were reported, until they are sound, gone, or closed."""
         self._checked_ms = 0
+        self._ticked_ms = broker.tick.monotonic_ms
+        self._was_frozen = False
+        """This process stood still before this beat: what its followers said meanwhile is not read yet."""
         self._reported_ms = 0
         self._link.on_brokers(self._on_brokers)
 
@@ -117,6 +120,11 @@ class Replicator(Pushers):
 
     def tick(self) -> None:
         now_ms = self._broker.tick.monotonic_ms
+        # Not twice in a row: between two beats the sockets are read.
+        self._was_frozen = not self._was_frozen and now_ms - self._ticked_ms >= self._limits.frozen_ms
+        self._ticked_ms = now_ms
+        if self._was_frozen:
+            self._checked_ms = now_ms
         for peer in list(self._peers.values()):
             for purpose in (LIVE, CATCH_UP):
                 session = peer.sessions[purpose]
@@ -189,6 +197,8 @@ class Replicator(Pushers):
             return True
         if identity.purpose == CATCH_UP and session.is_open and not session.line.places:
             return True  # all have caught up
+        if self._was_frozen:
+            return False
         silence_ms = self._limits.peer_silence_ms
         if not session.is_open:
             return now_ms - peer.dialed_ms[identity.purpose] >= silence_ms
