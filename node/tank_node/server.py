@@ -378,11 +378,12 @@ class TankServer:
             self.watch(connection)
 
     def watch(self, connection: Connection) -> None:
-        """Asks epoll for what this connection may do now: a client that doesn't read isn't read."""
+        """Asks epoll for what this may do now. Who doesn't read isn't read; at the stop brokers alone are."""
         events = 0
+        deaf = connection.ended or (self._stopping and isinstance(connection.session, TankSession))
         if connection.unsent:
             events = _OUT
-        elif not (self._stopping or connection.ended or connection.starved or connection.session.is_full):
+        elif not (deaf or connection.starved or connection.session.is_full):
             events = _IN
         if events != connection.events and not connection.closed:
             connection.events = events

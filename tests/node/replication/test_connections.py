@@ -4,7 +4,7 @@ silence, and real sockets."""
 import asyncio
 import random
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,9 +18,19 @@ from tank_node.replicas.replicator import Replicator
 from tank_node.server import TankServer
 from tank_node.sessions.push import PushSession
 from tank_node.sessions.session import Session
+from tank_protos.error_codes import ErrorCode
 from tank_protos.framing import FrameReader, frame
-from tank_protos.generated.tank import ConsumePartition, ConsumeRequest, ConsumeTopic, ReplicaIdRequest
+from tank_protos.generated.tank import (
+    ConsumePartition,
+    ConsumeRequest,
+    ConsumeTopic,
+    ProducePartition,
+    ProduceRequest,
+    ProduceTopic,
+    ReplicaIdRequest,
+)
 from tests.node.replication.test_leading import append, errors, members
+from tests.node.sessions.test_produce import batch_of
 from tests.support.broker_cell import TOPIC, BrokerCell, PipeEnd, Told
 from tests.support.replicas import assert_copies
 
@@ -139,6 +149,30 @@ def test_a_follower_that_says_nothing_is_dialed_again(
     assert purposes(cell, 1, 2) == [0]
 
 
+def test_after_a_freeze_followers_are_heard_before_they_are_judged(cell: BrokerCell) -> None:
+    cell.create(flush="replicated")
+    cell.run(300)
+    append(cell.nodes[1], b"x", Told(), 0)
+    cell.step()
+    assert cell.nodes[2].log().last == 1, "its answer is on the way"
+    lines = [pipe[2] for pipe in cell.pipes]
+    cell.clock.pass_ms(10_000)
+    cell.judge = lambda node: None
+    cell.run(1000)
+    assert not cell.nodes[1].controller.proposed
+    assert not any(line.closed for line in lines)
+    assert cell.nodes[1].partition().high_water_mark == 1
+
+
+def test_one_whose_beats_are_always_late_judges_all_the_same(cell: BrokerCell) -> None:
+    cell.create(flush="replicated")
+    cell.run(300)
+    cell.disconnect(1, 3)
+    append(cell.nodes[1], b"x", Told(), 0)
+    cell.run(16_000, 2000)
+    assert members(cell) == (1, 2)
+
+
 def test_pauses_between_attempts_grow_and_end_when_a_broker_registers(
     cell: BrokerCell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +241,51 @@ async def _over_real_sockets(folder: Path, host: str) -> None:
         if cell.nodes[1].metrics.connections == 0:
             break
     await servers[1].stop(0.1)
+    cell.close()
+
+
+def test_a_leader_that_stops_hears_its_followers_until_its_producers_are_answered(tmp_path: Path) -> None:
+    asyncio.run(_stop_a_leader(tmp_path))
+
+
+async def _stop_a_leader(folder: Path) -> None:
+    loop = asyncio.get_running_loop()
+    cell = BrokerCell(folder, 2)
+    servers = {}
+    for broker_id, node in cell.nodes.items():
+        servers[broker_id] = TankServer(node.broker, loop, ("127.0.0.1", 0), cell.limits, node.metrics)
+        node.broker.roles.pushers = Replicator(node.broker, ServerDialer(servers[broker_id]))
+        host, port = await servers[broker_id].start()
+        for other in cell.nodes.values():
+            epoch = node.controller.broker_epoch
+            other.controller.view.brokers[broker_id] = BrokerView(broker_id, epoch, host, port, "")
+    cell.create(flush="replicated")
+    leader, told = cell.nodes[1], Told()
+    append(leader, b"before", told, 0)
+
+    async def until(condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():
+                await asyncio.sleep(0.01)
+                cell.clock.pass_ms(10)
+
+    await until(lambda: told.told)
+    frozen = servers[2]._epoll.fileno()
+    loop.remove_reader(frozen)
+    reader, writer = await asyncio.open_connection("127.0.0.1", leader.controller.view.brokers[1].port)
+    request = ProduceRequest(
+        2, 7, "", 0, 0, [ProduceTopic(TOPIC, [ProducePartition(0, memoryview(batch_of(b"x")))])]
+    )
+    writer.writelines(frame(request.ID, request.encode()))
+    await until(lambda: leader.log().last == 2)
+    stopping = asyncio.ensure_future(servers[1].stop(20))
+    await asyncio.sleep(0.05)
+    loop.add_reader(frozen, servers[2]._on_ready)
+    answered = [payload for _, payload in FrameReader().feed(await reader.read())][-1]
+    assert answered[4] == ErrorCode.NONE
+    await stopping
+    writer.close()
+    await servers[2].stop(0.1)
     cell.close()
 
 
