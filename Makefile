@@ -20,7 +20,7 @@ KILLS ?= 200
 SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim mutants chaos long bench bench-broker bench-client bench-spark bench-memory proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim mutants chaos long bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -119,6 +119,10 @@ bench: $(VENV)/.ready-dev kernel ## all that has a bar: broker beside C, client,
 
 bench-broker bench-client bench-spark bench-memory: $(VENV)/.ready-dev kernel
 	@$(BENCH) --parts $(@:bench-%=%)
+
+bench-cluster: $(VENV)/.ready-dev kernel ## three replicas: what they cost, and how long nobody can write when something dies (QUICK=1)
+	@$(BIN)/python -m benchmarks.replicated $(if $(QUICK),--quick)
+	$(BIN)/python -m benchmarks.failover $(if $(QUICK),--quick)
 
 proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference again
 	@tank-protos generate

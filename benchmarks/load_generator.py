@@ -65,8 +65,9 @@ def build() -> None:
     subprocess.run(["make", "-s", "-C", str(SOURCES), f"BUILD={BUILT}"], check=True)
 
 
-def run_load(arguments: str, port: int, pid: int, *more: str) -> Load:
-    """Runs one load against the broker on `port` of loopback, whose process is `pid`.
+def run_load(arguments: str, port: int, pid: int | str, *more: str) -> Load:
+    """Runs one load against the broker on `port` of loopback, whose process is `pid`; several with commas
+    between: their processor time is added up.
 
     Raises:
         LoadFailed: an error from the broker, a gap, a repeat, a wrong byte, or it took too long.

@@ -1,0 +1,173 @@
+"""A cluster of processes for a benchmark: `tank cluster up` in a folder of its own, swept away at the end."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.servers import Kernel, environment
+from tank_client.sync import Client
+
+UP_TIMEOUT_S = 120.0
+_PORTS = range(12_000, 31_000, 250)
+"""Base ports that are tried: below those that outgoing connections get."""
+
+
+class ClusterFailed(Exception):
+    """`tank cluster` ended with an error; the message has what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One entry of cluster.json."""
+
+    role: str
+    number: int
+    pid: int
+    address: str
+    """host:port of TANK, or of gRPC."""
+    http: str
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    def resident_bytes(self) -> int:
+        """Its memory that is in RAM now."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) << 10
+        raise ClusterFailed(f"the system tells no memory of process {self.pid}")
+
+    def await_end(self, patience_s: float) -> None:
+        """Returns when the process is gone. ClusterFailed."""
+        deadline = time.monotonic() + patience_s
+        while Path(f"/proc/{self.pid}").exists():
+            if time.monotonic() > deadline:
+                raise ClusterFailed(f"{self.role} {self.number} doesn't end")
+            time.sleep(0.02)
+
+    def cpu_s(self) -> float:
+        """Processor time that it took since its start, all threads."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(slots=True)
+class LocalCluster:
+    """Three controllers and so many brokers; see `running_cluster`."""
+
+    data: Path
+    brokers_wanted: int
+    controllers_wanted: int
+    base_port: int
+    kernel: Kernel
+
+    def up(self) -> None:
+        """Starts what doesn't run; returns when all are ready. ClusterFailed."""
+        self._tank(
+            *["up", "--controllers", str(self.controllers_wanted), "--brokers", str(self.brokers_wanted)],
+            *["--data", str(self.data), "--base-port", str(self.base_port)],
+        )
+
+    def _tank(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "tank_cli", "cluster", *arguments]
+        ended = subprocess.run(
+            command,
+            env=environment(self.kernel),
+            capture_output=True,
+            text=True,
+            timeout=UP_TIMEOUT_S,
+            check=False,
+        )
+        if ended.returncode:
+            raise ClusterFailed(f"{' '.join(command[1:])}\n{ended.stderr}")
+
+    def processes(self, role: str = "") -> list[Process]:
+        """Those of a role, or all."""
+        file = self.data / "cluster.json"
+        if not file.exists():
+            return []
+        found = [
+            Process(p["role"], p["id"], p["pid"], at["tank"] or at["grpc"], at["http"])
+            for p in json.loads(file.read_text())["processes"]
+            for at in [p["addresses"]]
+        ]
+        return [process for process in found if role in ("", process.role)]
+
+    @property
+    def brokers(self) -> list[Process]:
+        return self.processes("broker")
+
+    @property
+    def servers(self) -> str:
+        """For clients."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    def leads(self, controller: Process) -> bool:
+        """Whether this controller says so."""
+        try:
+            with urllib.request.urlopen(f"http://{controller.http}/readyz", timeout=2) as answer:
+                return bool(json.load(answer).get("leads"))
+        except (OSError, ValueError):
+            return False
+
+    def leader(self, client: Client, topic: str, partition: int = 0) -> Process:
+        """The broker that leads. ClusterFailed: none does."""
+        (described,) = client.admin.describe_topics([topic])
+        number = described.partitions[partition].leader
+        for broker in self.brokers:
+            if broker.number == number:
+                return broker
+        raise ClusterFailed(f"nobody leads {topic}/{partition}")
+
+
+@contextmanager
+def running_cluster(
+    kernel: Kernel, *, brokers: int = 3, controllers: int = 3, folder: str | None = None
+) -> Iterator[LocalCluster]:
+    """The cluster, up; killed and swept away at the end.
+
+    Raises:
+        ClusterFailed: it doesn't start.
+    """
+    place = Path(tempfile.mkdtemp(prefix="tank-bench-", dir=folder))
+    cluster = LocalCluster(place / "cluster", brokers, controllers, _free_base(), kernel)
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        for process in cluster.processes():
+            if process.pid:
+                try:
+                    os.kill(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _free_base() -> int:
+    """A base port with a hundred free ones behind it and the controllers', just now."""
+    for base in _PORTS:
+        if all(_is_free(port) for port in (*range(base, base + 20), *range(base + 100, base + 110))):
+            return base
+    raise ClusterFailed("no free ports on loopback")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
