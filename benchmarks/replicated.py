@@ -99,6 +99,8 @@ class Bench:
         self._topics += 1
         topic = f"run-{self._topics}"
         self.client.admin.create_topic(topic, 1, REPLICAS, {"flush": flush, **SEGMENTS})
+        with self.client.producer() as producer:
+            producer.send(topic, b"x").result()  # now its leader knows of it, too
         leader = self.cluster.leader(self.client, topic)
         pids = ",".join(str(broker.pid) for broker in self.cluster.brokers)
         try:
