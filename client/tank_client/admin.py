@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
 
 from tank_client import errors, state_operations, topic_operations
+from tank_client.by_leader import end_of, find_times, wait_for_ends
 from tank_client.caller import Caller
 from tank_client.data_operations import Want, fetch
 from tank_client.model import (
@@ -20,10 +20,8 @@ from tank_client.model import (
     TopicDescription,
     Topology,
 )
-from tank_client.operations import Redirected, has, need
+from tank_client.operations import has, need
 from tank_client.routes import Route
-
-T = TypeVar("T")
 
 _POLL_S = 0.1
 """How often `await_ends` looks at a broker that cannot wait itself."""
@@ -46,7 +44,7 @@ class Admin:
             return []
         server = await self._caller.server()
         if has(server, "describe_topics"):
-            return (await self._caller.call(topic_operations.describe_topics(wanted)))[1]
+            return (await self._caller.describe(wanted))[1]
         return [
             TopicDescription(
                 name,
@@ -66,7 +64,7 @@ class Admin:
         wanted = [names] if isinstance(names, str) else list(names or ())
         server = await self._caller.server()
         if has(server, "describe_topics"):
-            topics = (await self._caller.call(topic_operations.describe_topics(wanted)))[1]
+            topics = (await self._caller.describe(wanted))[1]
             return {topic.name: len(topic.partitions) for topic in topics}
         return {name: partitions for name, (partitions, _) in (await self._discovered(wanted)).items()}
 
@@ -78,7 +76,7 @@ class Admin:
             "describing brokers",
             "ask for the topology instead",
         )
-        return (await self._caller.call(topic_operations.describe_topics(())))[0]
+        return (await self._caller.describe([]))[0]
 
     async def create_topic(
         self,
@@ -95,11 +93,14 @@ class Admin:
         TopicExists, RequestRefused (the message says which name, count or setting is wrong)."""
         server = await self._caller.server()
         if has(server, "create_topics"):
-            return await self._caller.call(
+            topic_id = await self._caller.call(
                 topic_operations.create_topic(
                     name, partitions, replication_factor, settings or {}, validate_only=validate_only
                 )
             )
+            if not validate_only:
+                self._caller.leaders.is_there(name, partitions)
+            return topic_id
         if replication_factor or validate_only:
             feature = "validating without creating" if validate_only else "replication factors at creation"
             raise errors.FeatureMissing(feature, server.version)
@@ -119,27 +120,18 @@ class Admin:
         await self._caller.call(
             topic_operations.alter_topic(name, partitions, settings or {}, validate_only=validate_only)
         )
+        if partitions and not validate_only:
+            self._caller.leaders.is_there(name, partitions)
 
     async def delete_topic(self, name: str) -> None:
         """Deletes the topic and its data."""
         await self._caller.call(topic_operations.delete_topic(name))
+        self._caller.leaders.is_gone(name)
 
     async def find_by_time(self, topic: str, times: Mapping[int, int]) -> dict[int, FoundTime]:
         """{partition: milliseconds of the epoch} -> {partition: where the first message at or after it
         is}."""
-        if not times:
-            return {}
-        answers = await self._caller.call(topic_operations.find_by_time(topic, times))
-        found: dict[int, FoundTime] = {}
-        for partition, answer in answers.items():
-            if isinstance(answer, errors.TankError):
-                # A broker answers for the partitions that it leads: the others are asked for one by one.
-                if not answer.retriable:
-                    raise answer
-                alone = topic_operations.find_by_time(topic, {partition: times[partition]})
-                answer = _good((await self._caller.call(alone))[partition])
-            found[partition] = answer
-        return found
+        return await find_times(self._caller, topic, times) if times else {}
 
     async def await_ends(self, known: Mapping[Route, int | None], max_wait_ms: int = 0) -> dict[Route, Ends]:
         """How far partitions reach, once one of them reaches further than the high-water mark given (None:
@@ -149,8 +141,7 @@ class Admin:
             return {}
         server = await self._caller.server()
         if has(server, "await_ends"):
-            answers = await self._caller.call(topic_operations.await_ends(known, max_wait_ms))
-            return {route: await self._end_of(route, answer) for route, answer in answers.items()}
+            return await wait_for_ends(self._caller, known, max_wait_ms)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait_ms / 1000
         while True:
@@ -173,7 +164,8 @@ class Admin:
             if partition not in answers:
                 raise errors.UnknownPartition(topic, partition)
         return {
-            p: await self._end_of((topic, p), answers[p]) for p in (answers if wanted is None else wanted)
+            p: await end_of(self._caller, (topic, p), answers[p])
+            for p in (answers if wanted is None else wanted)
         }
 
     async def commit_positions(self, group: str, positions: Mapping[Route, int | CommittedPosition]) -> None:
@@ -225,19 +217,6 @@ class Admin:
                 raise errors.UnknownTopic(name)
         return {name: topics[name] for name in sorted(wanted or topics)}
 
-    async def _end_of(self, route: Route, answer: Ends | errors.TankError) -> Ends:
-        """The end out of an answer about many; where that broker could not tell, by a question of its own."""
-        if isinstance(answer, Ends):
-            return answer
-        if not answer.retriable:
-            raise answer
-        if isinstance(answer, Redirected) and answer.leader is not None:
-            self._caller.pool.routes.learn(route, answer.leader)
-        topic, partition = route
-        return _good(
-            (await self._caller.call(topic_operations.discover_partitions(topic, partition)))[partition]
-        )
-
     async def _all_ends(self, known: Iterable[Route]) -> dict[Route, Ends]:
         partitions: dict[str, list[int]] = {}
         for topic, partition in known:
@@ -256,9 +235,3 @@ class Admin:
         except errors.OutOfBounds as bounds:
             return Ends(bounds.first_available, bounds.high_water_mark)
         return Ends(chunk.base, chunk.high_water_mark)
-
-
-def _good(answer: T | errors.TankError) -> T:
-    if isinstance(answer, errors.TankError):
-        raise answer
-    return answer

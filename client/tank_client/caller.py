@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from tank_client import errors
+from tank_client import errors, topic_operations
 from tank_client.backoff import wait_ms
-from tank_client.model import Features
+from tank_client.leaders import Leaders
+from tank_client.model import BrokerDescription, Features, TopicDescription
 from tank_client.operations import Operation, Redirected
 from tank_client.pool import Pool
-from tank_client.routes import Route
 from tank_client.transport import Transport
 from tank_client.verdict import MAYBE_DONE
 
@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 MAX_HOPS = 5
 """Redirects that are followed at once; more than that is a circle, and waits like any other failure."""
+_FIND_S = 1.0
+"""How long a call waits for word of another leader before it tries again where it was."""
 
 
 class Caller:
@@ -24,6 +26,7 @@ class Caller:
 
     def __init__(self, pool: Pool, random: Callable[[], float]) -> None:
         self.pool = pool
+        self.leaders = Leaders(pool)
         self.settings = pool.settings
         self.random = random
 
@@ -35,12 +38,20 @@ class Caller:
         """What the broker is that we talk to; retried like any call."""
         return (await self._connected(self._deadline(0))).server
 
+    async def describe(self, names: list[str]) -> tuple[list[BrokerDescription], list[TopicDescription]]:
+        """Brokers and topics; all topics without names. What it says of brokers and leaders is learned."""
+        brokers, topics = await self.call(topic_operations.describe_topics(names))
+        # Of all the topics that there are, few may be of interest.
+        self.leaders.learn(brokers, topics if names else ())
+        return brokers, topics
+
     async def call(self, operation: Operation[T]) -> T:
         """The operation's result. TankError: its own, or after the deadline the last passing one."""
         deadline = self._deadline(operation.wait_ms)
         failures = hops = 0
+        last: errors.TankError
         while True:
-            last: errors.TankError
+            finding: asyncio.Task[None] | None = None
             try:
                 transport = await self._get(operation)
             except errors.TankError as error:
@@ -48,21 +59,23 @@ class Caller:
             else:
                 try:
                     return await self._ask(transport, operation, deadline)
-                except Redirected as redirect:
-                    hops += 1
-                    last = redirect
-                    if operation.route is not None:
-                        self.follow(operation.route, redirect)
-                    if redirect.leader is not None and hops % MAX_HOPS:
-                        continue
                 except errors.TankError as error:
                     last = error
-                    if not operation.repeatable and isinstance(error, MAYBE_DONE):
-                        raise self._unknown(operation, error) from error
+                if not operation.repeatable and isinstance(last, MAYBE_DONE):
+                    raise self._unknown(operation, last) from last
+                if operation.route is not None:
+                    finding = self.leaders.failed(operation.route, last, transport.address)
+                if isinstance(last, Redirected):
+                    hops += 1
+                    if last.leader is not None and hops % MAX_HOPS:
+                        continue
+                last = self.leaders.lagging(last, transport.address) or last
             if not last.retriable:
                 raise last
             failures += 1
             await self._pause(operation, self.wait_ms(failures) / 1000, deadline, last)
+            if finding is not None:
+                await asyncio.wait({finding}, timeout=_FIND_S)
 
     def _deadline(self, wait_ms: int) -> float:
         return asyncio.get_running_loop().time() + (self.settings.request_timeout_ms + wait_ms) / 1000
@@ -73,6 +86,8 @@ class Caller:
 
     async def _ask(self, transport: Transport, operation: Operation[T], deadline: float) -> T:
         server = transport.server
+        if operation.route is not None:
+            self.leaders.meet(operation.route[0], transport)
         request = operation.build(server)
         left_ms = (deadline - asyncio.get_running_loop().time()) * 1000
         timeout_ms = min(left_ms, self.settings.attempt_timeout_ms + operation.wait_ms)
@@ -82,13 +97,6 @@ class Caller:
         except errors.ProtocolViolation:
             transport.close()
             raise
-
-    def follow(self, route: Route, redirect: Redirected) -> None:
-        """Another broker leads: it is asked from now on, or, when nobody knows it, any."""
-        if redirect.leader is None:
-            self.pool.routes.forget(route)
-        else:
-            self.pool.routes.learn(route, redirect.leader)
 
     async def _connected(self, deadline: float) -> Transport:
         failures = 0

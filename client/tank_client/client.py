@@ -54,6 +54,7 @@ class Client:
         connections."""
         for child in list(self._children):
             child.abort()
+        self._caller.leaders.end()
         await self._caller.pool.close()
 
     def producer(self, settings: ProducerSettings | None = None) -> Producer:
@@ -120,7 +121,10 @@ class Client:
         if not 0 < max_bytes <= MAX_FETCH_BYTES:
             raise InvalidArgument(f"max_bytes must be 1 to {MAX_FETCH_BYTES}")
         want = Want(topic, partition, number, max_bytes)
-        return await self._caller.call(fetch(want, max_wait_ms, self.settings.client_id))
+        chunk = await self._caller.call(fetch(want, max_wait_ms, self.settings.client_id))
+        if not chunk.chunk:
+            self._caller.leaders.doubt((topic, partition))
+        return chunk
 
     async def leader(self, topic: str, partition: int) -> tuple[Address, Features]:
         """The broker that leads the partition, as far as is known, and what it is; for who wants a connection

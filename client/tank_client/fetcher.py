@@ -18,7 +18,7 @@ from tank_client.model import Address, FetchedChunk
 from tank_client.operations import Redirected
 from tank_client.routes import Route
 from tank_client.settings import ConsumerSettings
-from tank_client.tracks import Track
+from tank_client.tracks import Track, Wave
 from tank_protos.generated.tank import ConsumeResponse
 
 _IDLE_FETCH_BYTES = 64 << 10
@@ -44,11 +44,16 @@ class Fetcher:
         self._news = asyncio.Event()
         self._error: BaseException | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._doubts: asyncio.TimerHandle | None = None
         self._closed = False
 
     def add(self, tracks: Iterable[Track]) -> None:
         """Fetches these too."""
-        self._tracks += tracks
+        for track in tracks:
+            track.heard_ms = self._now_ms()
+            self._tracks.append(track)
+        if self._doubts is None and not self._closed:
+            self._doubt()
         self._pump()
 
     @property
@@ -98,8 +103,9 @@ class Fetcher:
         self._closed = True
         for task in self._tasks:
             task.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._doubts):
+            if timer is not None:
+                timer.cancel()
         self._ready.clear()
         self._buffered = 0
         self._news.set()
@@ -163,7 +169,7 @@ class Fetcher:
     def _start(
         self, address: Address, tracks: list[Track], size: int, wait_ms: int, reserve: int, *, idle: bool
     ) -> None:
-        wave = object()
+        wave = Wave(address)
         self._waves += 1
         wants: dict[Route, Track] = {}
         for track in tracks:
@@ -190,7 +196,7 @@ class Fetcher:
         task.add_done_callback(done)
 
     async def _fetch(
-        self, address: Address, wave: object, tracks: dict[Route, Track], size: int, wait_ms: int
+        self, address: Address, wave: Wave, tracks: dict[Route, Track], size: int, wait_ms: int
     ) -> None:
         wants = [
             Want(*route, track.fetch_from, max(size, track.fetch_bytes)) for route, track in tracks.items()
@@ -201,7 +207,7 @@ class Fetcher:
         await asyncio.gather(*(self._fetch_group(address, wave, tracks, group, wait_ms) for group in groups))
 
     async def _fetch_group(
-        self, address: Address, wave: object, tracks: dict[Route, Track], wants: list[Want], wait_ms: int
+        self, address: Address, wave: Wave, tracks: dict[Route, Track], wants: list[Want], wait_ms: int
     ) -> None:
         try:
             answers = await self._ask(address, wants, wait_ms)
@@ -210,11 +216,13 @@ class Fetcher:
         for answer in answers:
             track = tracks[answer.topic, answer.partition]
             if track.wave is wave:
-                self._take(track, answer)
+                self._take(track, answer, address)
 
     async def _ask(self, address: Address, wants: list[Want], wait_ms: int) -> list[PartitionAnswer]:
         settings = self._caller.settings
         transport = await self._caller.pool.at(address)
+        for topic in {want.topic for want in wants}:
+            self._caller.leaders.meet(topic, transport)
         request = consume_request(
             transport.server, wants, wait_ms, self._settings.min_bytes, settings.client_id
         )
@@ -227,36 +235,35 @@ class Fetcher:
             transport.close()
             raise errors.ConnectionLost(str(error)) from None
 
-    def _take(self, track: Track, answer: PartitionAnswer) -> None:
+    def _take(self, track: Track, answer: PartitionAnswer, address: Address) -> None:
         result = answer.result
         try:
             if isinstance(result, FetchedChunk):
                 batch = track.take(result)
                 if batch is not None:
+                    track.heard_ms = self._now_ms()
                     self._ready.append((track, track.generation, batch))
                     self._buffered += batch.size_bytes
                     self._news.set()
             elif isinstance(result, errors.OutOfBounds):
                 track.out_of_bounds(result, self._settings.out_of_bounds)
             else:
-                self._failed(track, result)
+                self._failed(track, result, address)
         except errors.TankError as error:
             # Not to be asked again before the user has seen it.
             self._error = error
             self._news.set()
 
-    def _failed(self, track: Track, error: errors.TankError) -> None:
+    def _failed(self, track: Track, error: errors.TankError, address: Address) -> None:
         now_ms = self._now_ms()
-        route = (track.topic, track.partition)
         if not track.failures:
             track.failing_since_ms = now_ms
         track.failures += 1
-        if isinstance(error, Redirected) and error.leader is not None:
-            self._caller.follow(route, error)
-            if track.failures <= 1:
-                return
-        elif isinstance(error, errors.OtherLeader | errors.NoLeader):
-            self._caller.pool.routes.forget(route)
+        leaders = self._caller.leaders
+        leaders.failed((track.topic, track.partition), error, address)
+        error = leaders.lagging(error, address) or error
+        if isinstance(error, Redirected) and error.leader is not None and track.failures <= 1:
+            return
         track.retry_at_ms = now_ms + self._caller.wait_ms(track.failures)
         if not error.retriable:
             self._error = error
@@ -265,3 +272,28 @@ class Fetcher:
             self._error = error
         if self._error is not None:
             self._news.set()
+
+    # Leaders that may lead no longer
+
+    def _doubt(self) -> None:
+        """Asks others about the leaders from which nothing new has come for long: one that is cut off from
+        the other brokers holds its readers, and doesn't know it."""
+        pause_s = self._caller.settings.doubt_after_ms / 1000
+        self._doubts = asyncio.get_running_loop().call_later(pause_s, self._doubt)
+        quiet_since_ms = self._now_ms() - self._caller.settings.doubt_after_ms
+        finding = set()
+        for track in self._tracks:
+            if not track.done and track.heard_ms <= quiet_since_ms:
+                finding.add(self._caller.leaders.doubt((track.topic, track.partition)))
+        for task in finding - {None}:
+            assert task is not None
+            task.add_done_callback(lambda done: self._follow())
+
+    def _follow(self) -> None:
+        """Leaders were told: who waits at another broker asks anew, and what comes from there is dropped."""
+        routes = self._caller.pool.routes
+        for track in self._tracks:
+            wave = track.wave
+            if wave is not None and wave.address != routes.target((track.topic, track.partition)):
+                track.wave = None
+        self._pump()

@@ -4,7 +4,7 @@ import asyncio
 
 from tank_client.connection import Lost, Negotiation
 from tank_client.errors import Closed, ConnectionLost, Overloaded, TankError
-from tank_client.model import Address, Features
+from tank_client.model import NO_BROKER, Address, BrokerDescription, Features
 from tank_client.routes import Route, Routes
 from tank_client.settings import ClientSettings
 from tank_client.transport import Transport, connect
@@ -20,6 +20,8 @@ class Pool:
         self._open: dict[Address, Transport] = {}
         self._connecting: dict[Address, asyncio.Task[Transport]] = {}
         self._negotiations: dict[Address, Negotiation] = {}
+        # Brokers of ours by id: where each was reached last.
+        self._reached: dict[int, Address] = {}
         self._closed = False
 
     def ready(self, route: Route | None) -> Transport | None:
@@ -50,6 +52,12 @@ class Pool:
         # One who gives up waiting must not take the connection from the others.
         return await asyncio.shield(task)
 
+    def address_of(self, broker: BrokerDescription) -> Address:
+        """Where to reach a broker: over the connection that there is, else where it says it is. They differ
+        where a broker doesn't know how we reach it: behind a Service, a tunnel, in another network."""
+        reached = self._reached.get(broker.broker_id)
+        return broker.address if reached is None or reached not in self._open else reached
+
     async def close(self) -> None:
         """Ends all connections."""
         self._closed = True
@@ -77,6 +85,9 @@ class Pool:
                 self.routes.failed(address)
                 raise
             self._open[address] = transport
+            self.routes.answered(address)
+            if transport.server.broker_id != NO_BROKER:
+                self._reached[transport.server.broker_id] = address
             return transport
 
     def _connected(self, address: Address, task: asyncio.Task[Transport]) -> None:

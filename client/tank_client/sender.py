@@ -6,7 +6,6 @@ synchronous one from any thread, under `lock`, which this engine takes too whene
 """
 
 import asyncio
-import struct
 from collections.abc import Callable, Coroutine, Hashable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -16,18 +15,17 @@ from tank_client import errors, state_operations
 from tank_client.admin import Admin
 from tank_client.caller import MAX_HOPS, Caller
 from tank_client.data_operations import BundleToStore, produce_request, read_produce
+from tank_client.encoding import encode_bundle
 from tank_client.lane import Delivery, Lane, PendingBundle
 from tank_client.lanes import Lanes, TopicLanes
-from tank_client.model import ProducerIdentity, Stored
+from tank_client.model import Address, ProducerIdentity, Stored
 from tank_client.operations import Redirected, has
+from tank_client.outcomes import Outcomes
 from tank_client.partitioner import key_hash
 from tank_client.settings import ProducerSettings
 from tank_client.transport import Transport
-from tank_client.verdict import fallen, judge, timed_out
-from tank_protos.bundle import Codec, as_batch, encode
-from tank_protos.errors import OutOfRange
+from tank_client.verdict import judge, timed_out
 
-_CODECS = {None: None, True: Codec.SNAPPY, False: Codec.NONE}
 _FOREVER_MS = 3_600_000.0
 
 
@@ -67,8 +65,7 @@ class Sender:
         self._tasks: set[asyncio.Task[None]] = set()
         # What is being waited for, so that each is waited for once.
         self._awaited: set[Hashable] = set()
-        self._flushes: list[tuple[int, asyncio.Future[None]]] = []
-        self._first_error: errors.TankError | None = None
+        self._outcomes = Outcomes(self.lanes, on_room)
         self.closed = False
 
     # What the faces call
@@ -117,16 +114,11 @@ class Sender:
         the last."""
         with self._lock:
             self._seal_all()
-            limit = self.lanes.next_order
-            pending = bool(self.lanes.unfinished)
-        if pending:
+            finished = self._outcomes.finished()
+        if finished is not None:
             self.wake()
-            future: asyncio.Future[None] = self._loop.create_future()
-            self._flushes.append((limit, future))
-            await future
-        error, self._first_error = self._first_error, None
-        if error is not None:
-            raise error
+            await finished
+        self._outcomes.raise_first()
 
     def seal_all(self) -> None:
         """Sends what is there, full or not: somebody waits for room. In the loop's thread only."""
@@ -149,7 +141,7 @@ class Sender:
         with self._lock:
             for lane in list(self.lanes.active):
                 for bundle in lane.abandon():
-                    self._finish(bundle, None, closed)
+                    self._outcomes.finish(bundle, None, closed)
             self._on_room()
         self._on_close(self)
 
@@ -183,7 +175,7 @@ class Sender:
                 topic.stale = now_ms - topic.learned_ms > max_age_ms
             for lane in list(self.lanes.active):
                 for bundle in lane.expire(now_ms - self._settings.delivery_timeout_ms):
-                    self._finish(bundle, None, timed_out(bundle, self._settings.delivery_timeout_ms))
+                    self._outcomes.finish(bundle, None, timed_out(bundle, self._settings.delivery_timeout_ms))
                 self._send_lane(lane, now_ms)
             self.lanes.tidy()
             self._set_timer(now_ms)
@@ -215,7 +207,7 @@ class Sender:
         """Whether the next one may follow."""
         settings = self._settings
         try:
-            self._encode(bundle)
+            encode_bundle(bundle, settings.compression)
             assert bundle.batch is not None
             to_store = BundleToStore(
                 bundle.topic,
@@ -238,32 +230,8 @@ class Sender:
             lane.retry_at_ms = now_ms + self._caller.settings.backoff_min_ms
             return False
         except errors.TankError as error:
-            self._give_up(lane.failed(bundle, error, retry=False, retry_at_ms=0.0), bundle, error)
+            self._outcomes.give_up(lane.failed(bundle, error, retry=False, retry_at_ms=0.0), bundle, error)
         return True
-
-    def _encode(self, bundle: PendingBundle) -> None:
-        if bundle.batch is not None:
-            return
-        stamps = bundle.timestamps
-        first = stamps[0]
-        uniform = stamps.count(first) == len(stamps)
-        try:
-            encoded = encode(
-                bundle.values,
-                timestamps=first if uniform else stamps,
-                keys=bundle.keys,
-                codec=_CODECS[self._settings.compression],
-                topic=bundle.topic,
-            )
-        except (OutOfRange, TypeError, ValueError, struct.error) as error:
-            # The faces have looked at it; what slips through must fail its bundle, not stop the engine.
-            raise errors.InvalidArgument(
-                f"a bundle for {bundle.topic}/{bundle.partition} cannot be encoded: {error}"
-            ) from None
-        bundle.max_timestamp_ms = first if uniform else max(stamps)
-        bundle.batch = as_batch(encoded)
-        bundle.counted = len(bundle.values)
-        bundle.values, bundle.keys, bundle.timestamps = [], None, []
 
     def _answered(
         self,
@@ -288,53 +256,28 @@ class Sender:
         with self._lock:
             if isinstance(result, Stored):
                 given_up = lane.acknowledged(bundle)
-                self._finish(bundle, result, None)
-                self._give_up(given_up, None, None)
+                self._outcomes.finish(bundle, result, None)
+                self._outcomes.give_up(given_up, None, None)
             else:
-                self._judge(lane, bundle, result)
+                self._judge(lane, bundle, result, transport.address)
         self.wake()
 
-    def _judge(self, lane: Lane, bundle: PendingBundle, error: errors.TankError) -> None:
+    def _judge(self, lane: Lane, bundle: PendingBundle, error: errors.TankError, at: Address) -> None:
         """A bundle was not acknowledged: again, or never?"""
         now_ms = self.now_ms()
+        leaders = self._caller.leaders
+        leaders.failed((lane.topic, lane.partition), error, at)
+        error = leaders.lagging(error, at) or error
         verdict = judge(lane, bundle, error, at_least_once=self._settings.at_least_once)
         retry, error = verdict.retry, verdict.error
         retry_at_ms = now_ms
-        if isinstance(error, Redirected):
-            self._caller.follow((lane.topic, lane.partition), error)
         if not (isinstance(error, Redirected) and error.leader is not None and lane.failures < MAX_HOPS):
             retry_at_ms += self._caller.wait_ms(lane.failures + 1)
         if retry and bundle.opened_ms + self._settings.delivery_timeout_ms <= now_ms:
             bundle.last_error = error
             retry, error = False, timed_out(bundle, self._settings.delivery_timeout_ms)
         given_up = lane.failed(bundle, error, retry=retry, retry_at_ms=retry_at_ms)
-        self._give_up(given_up, None if retry else bundle, error)
-
-    def _give_up(
-        self, given_up: list[PendingBundle], cause: PendingBundle | None, error: errors.TankError | None
-    ) -> None:
-        for bundle in given_up:
-            self._finish(bundle, None, error if bundle is cause else fallen(bundle))
-
-    def _finish(self, bundle: PendingBundle, stored: Stored | None, error: errors.TankError | None) -> None:
-        """The bundle's outcome is known; the lock is held."""
-        self.lanes.release(bundle)
-        bundle.batch = None
-        if not bundle.delivery.done():
-            if stored is not None:
-                bundle.delivery.set_result(stored)
-            else:
-                assert error is not None
-                bundle.delivery.set_exception(error)
-                bundle.delivery.exception()  # nobody has to look at it: flush and close raise it too
-        if error is not None and self._first_error is None:
-            self._first_error = error
-        oldest = next(iter(self.lanes.unfinished), None)
-        while self._flushes and (oldest is None or oldest >= self._flushes[0][0]):
-            _, future = self._flushes.pop(0)
-            if not future.done():
-                future.set_result(None)
-        self._on_room()
+        self._outcomes.give_up(given_up, None if retry else bundle, error)
 
     def _once(self, what: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Does the work in a task of its own, unless it is under way, and looks again when it is done."""
@@ -376,7 +319,7 @@ class Sender:
                     lane.retry_at_ms = self.now_ms() + self._caller.wait_ms(lane.failures)
                 else:
                     for bundle in lane.expire(float("inf")):
-                        self._finish(bundle, None, error)
+                        self._outcomes.finish(bundle, None, error)
 
     def _set_timer(self, now_ms: float) -> None:
         """When to look again without being woken: a linger, a retry, or a delivery timeout runs out."""

@@ -31,11 +31,18 @@ class ClientSettings:
     metadata_max_age_ms: int = 300_000
     """How long partition counts are believed, so that producers find added partitions."""
 
+    doubt_after_ms: int = 15_000
+    """How long a reader that gets nothing new believes that its broker still leads: one that is cut off from
+    the others can't know. Then another broker is asked, and again after the same time."""
+    view_lag_ms: int = 5_000
+    """How long a broker may not know a topic that is there: it hears of changes after the others. Only where
+    there are several brokers."""
+
     def __post_init__(self) -> None:
         _check_least(
             self, 1, "connect_timeout_ms", "request_timeout_ms", "attempt_timeout_ms", "backoff_min_ms",
             "backoff_max_ms", "max_in_flight_per_connection", "max_frame_bytes", "max_connections",
-            "metadata_max_age_ms",
+            "metadata_max_age_ms", "doubt_after_ms",
         )  # fmt: skip
 
 

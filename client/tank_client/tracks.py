@@ -11,10 +11,17 @@ from dataclasses import dataclass
 from tank_client import errors
 from tank_client.batch import MessageBatch
 from tank_client.data_operations import MAX_FETCH_BYTES
-from tank_client.model import FetchedChunk
+from tank_client.model import Address, FetchedChunk
 from tank_client.settings import OutOfBoundsPolicy
 from tank_protos.bundle import bundles, read_header
 from tank_protos.errors import InvalidBundle
+
+
+@dataclass(slots=True, eq=False)
+class Wave:
+    """A fetch of some tracks, at the broker that it went to."""
+
+    address: Address
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +41,7 @@ class Track:
     """What to ask for at least: grown when a bundle is larger than the usual; 0: the usual."""
     generation: int = 0
     """Raised by a seek, so that what was asked for before is dropped."""
-    wave: object | None = None
+    wave: Wave | None = None
     """The fetch that is under way; what another one brings is out of date."""
     last_wave: int = 0
     """Which fetch of the consumer's it was last part of, by their order."""
@@ -46,6 +53,8 @@ class Track:
     """What was committed last; -1: nothing."""
     failures: int = 0
     failing_since_ms: float = 0.0
+    heard_ms: float = 0.0
+    """When it began, or brought something new last."""
     retry_at_ms: float = 0.0
 
     def seek(self, number: int) -> None:

@@ -138,7 +138,8 @@ def test_each_kind_is_recognized_and_gets_its_version() -> None:
             async with ScriptedBroker(kind, {"t": 1}) as broker, Client(broker.address, QUICK) as c:
                 assert (await c.admin.features()).version == kind.value
                 await c.fetch("t", 0, 0)
-                assert broker.requests[-1].client_version == version
+                fetches = [r for r in broker.requests if isinstance(r, tank.ConsumeRequest)]
+                assert [fetch.client_version for fetch in fetches] == [version]
 
     run(scenario())
 

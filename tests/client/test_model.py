@@ -48,6 +48,53 @@ def test_a_failed_broker_leads_nothing_and_the_next_one_is_asked() -> None:
     assert routes.target(("t", 1)) == Address("b", 1)
 
 
+def test_the_server_that_named_a_leader_that_is_gone_is_left() -> None:
+    """It may not have heard of the next one, and would name the old one again."""
+    routes = Routes([Address("behind", 1), Address("a", 1), Address("b", 1)])
+    routes.learn(("t", 0), Address("a", 1))
+    routes.failed(Address("a", 1))
+    assert routes.target(("t", 0)) == Address("b", 1)
+
+
+def test_an_older_word_about_a_leader_is_ignored() -> None:
+    routes = Routes([Address("a", 1)])
+    route = ("t", 0)
+    routes.learn(route, Address("b", 1), (7, 2))
+    routes.learn(route, Address("a", 1), (7, 1))
+    assert routes.target(route) == Address("b", 1)
+    routes.learn(route, Address("c", 1), (7, 3))
+    assert routes.target(route) == Address("c", 1)
+    routes.learn(route, Address("d", 1), (8, 0))  # made anew
+    assert routes.target(route) == Address("d", 1)
+    routes.failed(Address("d", 1))
+    routes.learn(route, Address("b", 1), (7, 2))  # nothing is held against what it was before
+    assert routes.target(route) == Address("b", 1)
+
+
+def test_brokers_are_known_behind_the_servers_that_were_named() -> None:
+    named, found = Address("a", 1), [Address("b", number) for number in range(100)]
+    routes = Routes([named])
+    routes.know([*found, named])
+    assert routes.known_servers == [named, *found[: Routes.MAX_BROKERS]]
+    assert routes.servers == [named]
+    routes.failed(named)
+    assert routes.target(None) == found[0]
+    routes.know(found[1:3])
+    assert routes.known_servers == [named, *found[1:3]]
+    assert routes.target(None) == named  # the one that was asked is no broker any more
+
+
+def test_others_are_asked_in_turn_and_those_that_failed_last() -> None:
+    a, b, c, d = (Address(name, 1) for name in "abcd")
+    routes = Routes([a, b, c, d])
+    assert [routes.other(a) for _ in range(4)] == [b, c, d, b]
+    routes.failed(c)
+    assert [routes.other(a) for _ in range(3)] == [d, b, d]
+    routes.answered(c)
+    assert [routes.other(a) for _ in range(3)] == [b, c, d]
+    assert Routes([a]).other(a) == a
+
+
 def test_routes_are_bounded() -> None:
     routes = Routes([Address("a", 1)])
     for partition in range(Routes.MAX_ROUTES + 1):

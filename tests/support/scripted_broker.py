@@ -20,11 +20,12 @@ from tank_protos.error_codes import ConsumeFlag, ErrorCode
 from tank_protos.framing import FrameReader, frame
 from tank_protos.generated import tank
 from tests.support.scripted_log import Log
+from tests.support.scripted_metadata import Metadata
 
 END = 2**64 - 1
 OUR_FEATURES = (
     "init_producer", "idempotent_produce", "describe_topics", "commit_positions",
-    "fetch_positions", "await_ends",
+    "fetch_positions", "await_ends", "find_by_time",
 )  # fmt: skip
 
 
@@ -73,7 +74,8 @@ class ScriptedBroker:
         self.requests: list[Any] = []
         self.connections = 0
         self.redirects: dict[tuple[str, int], int] = {}
-        """(topic, partition) -> the port of the broker that leads it."""
+        """(topic, partition) -> the port of the broker that leads it; 0: it has no address that fits."""
+        self.metadata = Metadata()
         self.positions: dict[str, dict[tuple[str, int], tuple[int, str]]] = {}
         self.next_producer = 100
         self.port = 0
@@ -197,6 +199,7 @@ class ScriptedBroker:
             64: (tank.FeaturesRequest, self._features),
             65: (tank.InitProducerRequest, self._init_producer),
             66: (tank.IdempotentProduceRequest, self._idempotent_produce),
+            67: (tank.FindByTimeRequest, self._find_by_time),
             68: (tank.DescribeTopicsRequest, self._describe_topics),
             72: (tank.CommitPositionsRequest, self._commit),
             73: (tank.FetchPositionsRequest, self._positions),
@@ -335,26 +338,25 @@ class ScriptedBroker:
 
     def _features(self, request: Any, error: int) -> Any:
         features = [tank.Feature(name, 0, 0) for name in OUR_FEATURES]
-        return tank.FeaturesResponse(cluster_id="scripted", broker_id=1, features=features)
+        broker_id = self.metadata.broker_id
+        return tank.FeaturesResponse(cluster_id="scripted", broker_id=broker_id, features=features)
 
     def _init_producer(self, request: Any, error: int) -> Any:
         self.next_producer += 1
         return tank.InitProducerResponse(error=error, producer_id=self.next_producer)
 
     def _describe_topics(self, request: Any, error: int) -> Any:
-        names = request.names or sorted(self.topics)
-        return tank.DescribeTopicsResponse(
-            topics=[
-                tank.DescribedTopic(
-                    name=name,
-                    error=0 if name in self.topics else ErrorCode.UNKNOWN_TOPIC,
-                    partitions=[
-                        tank.DescribedPartition(partition=p) for p in range(len(self.topics.get(name, [])))
-                    ],
-                )
-                for name in names
-            ]
-        )
+        return self.metadata.describe(request, {name: len(logs) for name, logs in self.topics.items()})
+
+    def _find_by_time(self, request: Any, error: int) -> Any:
+        found = []
+        for asked in request.partitions:
+            log = self._log(request.topic, asked.partition)
+            if log is None or (request.topic, asked.partition) in self.redirects:
+                found.append(tank.FoundTime(asked.partition, ErrorCode.OTHER_LEADER))
+            else:
+                found.append(tank.FoundTime(asked.partition, 0, 1, asked.timestamp_ms))
+        return tank.FindByTimeResponse(partitions=found)
 
     def _commit(self, request: Any, error: int) -> Any:
         group = self.positions.setdefault(request.group, {})
@@ -375,8 +377,10 @@ class ScriptedBroker:
         ends = []
         for entry in request.partitions:
             log = self._log(entry.topic, entry.partition)
-            if log is None:
-                ends.append(tank.ReachedEnd(error=ErrorCode.UNKNOWN_TOPIC))
+            if log is None or (entry.topic, entry.partition) in self.redirects:
+                ends.append(
+                    tank.ReachedEnd(ErrorCode.UNKNOWN_TOPIC if log is None else ErrorCode.OTHER_LEADER)
+                )
             else:
                 ends.append(tank.ReachedEnd(0, log.first_available if log.batches else 0, log.committed))
         return tank.AwaitEndsResponse(partitions=ends)

@@ -1,0 +1,173 @@
+"""Who leads what: asked of whoever answers, when an answer can't name the leader, or when one is doubted.
+
+A broker that doesn't lead a partition can't always say who does: some answers have no place for it, others
+carry IPv4 addresses and the brokers have names. And a broker that is cut off from the others believes that it
+leads for as long as that lasts. DescribeTopics names leaders by host, port and leader epoch, at any broker:
+here it is asked, and the greatest epoch wins (`Routes.learn`).
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+from tank_client import errors, topic_operations
+from tank_client.model import Address, BrokerDescription, TopicDescription
+from tank_client.operations import Redirected, has
+from tank_client.pool import Pool
+from tank_client.routes import Route
+from tank_client.transport import Transport
+
+_UNABLE = (
+    errors.NoLeader,
+    errors.OtherLeader,
+    errors.NotAcknowledgedInTime,
+    errors.NotEnoughReplicas,
+    errors.StorageFailure,
+)
+"""What a broker answers that can't do it now; another one may lead by now."""
+
+
+class ViewBehind(errors.TankError):
+    """A broker does not know a topic that is there: it has not heard of it yet. It passes."""
+
+    retriable = True
+
+
+class Leaders:
+    """What the client knows of topics and their leaders, and how it finds out.
+
+    Questions run as tasks of their own, one per topic at a time; what goes wrong in one goes unsaid: whoever
+    needs the answer asks again."""
+
+    MAX_TOPICS = 100_000
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._finding: dict[str, asyncio.Task[None]] = {}
+        # {topic: partitions} of topics that were there when somebody looked; bounded by MAX_TOPICS.
+        self._there: dict[str, int] = {}
+        # Since when brokers say that they don't know such a topic, or not all its partitions. Only of those
+        # in `_there`.
+        self._missed_at: dict[str, float] = {}
+        # When a topic's leaders were told last, or asked for; of the topics in `_there` and a few others.
+        self._looked_at: dict[str, float] = {}
+
+    def learn(self, brokers: Iterable[BrokerDescription], topics: Iterable[TopicDescription]) -> None:
+        """What a description says: the brokers, and who leads."""
+        pool = self._pool
+        at = {broker.broker_id: pool.address_of(broker) for broker in brokers if broker.address.port}
+        pool.routes.know(at.values())
+        for topic in topics:
+            self.is_there(topic.name, len(topic.partitions))
+            self._looked(topic.name)
+            for partition in topic.partitions:
+                leader = None if partition.leader is None else at.get(partition.leader)
+                if leader is not None:
+                    term = (topic.topic_id, partition.leader_epoch)
+                    pool.routes.learn((topic.name, partition.partition), leader, term)
+
+    def is_there(self, topic: str, partitions: int) -> None:
+        """That topic is there, with that many partitions at least."""
+        if len(self._there) >= self.MAX_TOPICS and topic not in self._there:
+            self._there.clear()
+            self._missed_at.clear()
+        self._there[topic] = max(partitions, self._there.get(topic, 0))
+        self._missed_at.pop(topic, None)
+
+    def is_gone(self, topic: str) -> None:
+        """There is no such topic any more."""
+        self._there.pop(topic, None)
+        self._missed_at.pop(topic, None)
+
+    def lagging(self, error: errors.TankError, at: Address) -> ViewBehind | None:
+        """What to take the error for that the broker there answers. None: for what it says. ViewBehind: the
+        topic or partition was there, and there are several brokers, of which this one may have heard the
+        least; another one is asked. The topic is gone when all say so for `view_lag_ms`."""
+        if isinstance(error, errors.UnknownTopic):
+            known = error.topic in self._there
+        elif isinstance(error, errors.UnknownPartition):
+            known = error.partition < self._there.get(error.topic, 0)
+        else:
+            return None
+        if not known or len(self._pool.routes.known_servers) < 2:
+            return None
+        now = asyncio.get_running_loop().time()
+        since = self._missed_at.setdefault(error.topic, now)
+        if now - since >= self._pool.settings.view_lag_ms / 1000:
+            self.is_gone(error.topic)
+            return None
+        self._pool.routes.leave(at)
+        self.find(error.topic, self._pool.routes.other(at))
+        return ViewBehind(f"{at} has not heard of it yet: {error}")
+
+    def failed(self, route: Route, error: errors.TankError, at: Address) -> asyncio.Task[None] | None:
+        """A request about that partition failed at that broker: goes where the error says, or finds out.
+        None: there is nothing to find out; else done when it was."""
+        routes = self._pool.routes
+        if isinstance(error, Redirected):
+            if error.leader is not None:
+                routes.learn(route, error.leader)
+                return None
+            routes.forget(route)
+            # It knows the leader: only its answer had no place for it.
+            return self.find(route[0], at)
+        return self.find(route[0], routes.other(at)) if isinstance(error, _UNABLE) else None
+
+    def meet(self, topic: str, transport: Transport) -> None:
+        """Somebody asks that broker about the topic: at first, and every `metadata_max_age_ms`, it is asked
+        who else there is, so that its end is not ours."""
+        seen = self._looked_at.get(topic)
+        if seen is not None:
+            age_ms = (asyncio.get_running_loop().time() - seen) * 1000
+            if age_ms < self._pool.settings.metadata_max_age_ms:
+                return
+        if has(transport.server, "describe_topics"):
+            self.find(topic, transport.address)
+        else:
+            self._looked(topic)
+
+    def doubt(self, route: Route) -> asyncio.Task[None] | None:
+        """Nothing new comes from that partition's leader: every `doubt_after_ms` another broker is asked who
+        leads. None: not now."""
+        now, routes = asyncio.get_running_loop().time(), self._pool.routes
+        seen = self._looked_at.get(route[0])
+        if seen is None:
+            self._looked(route[0])
+        if seen is None or now - seen < self._pool.settings.doubt_after_ms / 1000:
+            return None
+        return self.find(route[0], routes.other(routes.target(route)))
+
+    def find(self, topic: str, at: Address) -> asyncio.Task[None]:
+        """Asks that broker who leads the topic's partitions, unless somebody is being asked."""
+        task = self._finding.get(topic)
+        if task is None:
+            self._looked(topic)
+            task = self._finding[topic] = asyncio.get_running_loop().create_task(self._find(topic, at))
+            task.add_done_callback(lambda done: self._found(topic, done))
+        return task
+
+    def end(self) -> None:
+        """Asks nobody any more."""
+        for task in self._finding.values():
+            task.cancel()
+
+    async def _find(self, topic: str, at: Address) -> None:
+        transport = await self._pool.at(at)
+        server = transport.server
+        if not has(server, "describe_topics"):
+            self._pool.routes.leave(at)
+            return
+        ask = topic_operations.describe_topics([topic])
+        timeout_ms = self._pool.settings.attempt_timeout_ms
+        message = await transport.ask(ask.build(server), ask.answer(server), timeout_ms, ask.name)
+        self.learn(*ask.read(message, server))
+
+    def _found(self, topic: str, task: asyncio.Task[None]) -> None:
+        del self._finding[topic]
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, errors.TankError):
+            raise error  # our own mistake: the loop says it aloud
+
+    def _looked(self, topic: str) -> None:
+        if len(self._looked_at) >= self.MAX_TOPICS and topic not in self._looked_at:
+            self._looked_at.clear()
+        self._looked_at[topic] = asyncio.get_running_loop().time()

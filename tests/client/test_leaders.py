@@ -1,0 +1,292 @@
+"""Following leaders: answers that can't name them, servers that die, brokers that are behind or cut off."""
+
+import copy
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from tank_client import Client, ClientSettings, ConsumerSettings, ProducerSettings, Stored, errors
+from tank_client.model import END, Ends, FoundTime
+from tank_client.settings import AtTime
+from tank_protos.bundle import as_batch, bundles, decode, encode
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import tank
+from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
+from tests.support.waiting import run
+
+QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5, request_timeout_ms=3_000, view_lag_ms=300)
+DOUBTFUL = replace(QUICK, doubt_after_ms=30)
+POLLING = ConsumerSettings(max_wait_ms=20)
+ROUTE = ("t", 0)
+
+
+@asynccontextmanager
+async def two_brokers(leader: int, *, host: str = "localhost") -> AsyncIterator[list[ScriptedBroker]]:
+    """Brokers 1 and 2, known by name, with one topic and what is stored there; the one that doesn't lead it
+    can't name the other in its answers. The first message is there."""
+    async with ScriptedBroker(topics={"t": 1}) as one, ScriptedBroker(topics={"t": 1}) as two:
+        brokers = [one, two]
+        for number, broker in enumerate(brokers, 1):
+            broker.metadata.broker_id = number
+            broker.metadata.brokers = {1: (host, one.port), 2: (host, two.port)}
+        two.topics = one.topics
+        leads(brokers, leader, epoch=1)
+        one.append(*ROUTE, as_batch(encode([b"first"], timestamps=1)))
+        yield brokers
+
+
+def leads(brokers: list[ScriptedBroker], leader: int, epoch: int) -> None:
+    """All brokers know that this one leads."""
+    for number, broker in enumerate(brokers, 1):
+        broker.metadata.leaders[ROUTE] = (leader, epoch)
+        broker.redirects.pop(ROUTE, None)
+        if number != leader:
+            broker.redirects[ROUTE] = 0
+
+
+async def fetched(client: Client) -> bytes:
+    chunk = await client.fetch(*ROUTE, 1)
+    return decode(next(iter(bundles(chunk.chunk))), 1)[0].value
+
+
+async def first_of_a_consumer(client: Client, **options: object) -> list[bytes]:
+    consumer = client.consumer("t", **options)  # type: ignore[arg-type]
+    batch = await anext(consumer)
+    await consumer.close()
+    return batch.values
+
+
+async def ends_at_the_end(client: Client) -> int:
+    consumer = client.consumer("t", start="end")
+    await consumer.start()
+    found = consumer.position(*ROUTE)
+    await consumer.seek(*ROUTE, 1)
+    await consumer.seek(*ROUTE, END)
+    assert consumer.position(*ROUTE) == found
+    await consumer.close()
+    return found
+
+
+async def produced(client: Client) -> Stored:
+    async with client.producer() as producer:
+        return await (await producer.send("t", b"second"))
+
+
+USES: list[tuple[str, Callable[[Client], Awaitable[object]], object]] = [
+    ("fetch", fetched, b"first"),
+    ("ends", lambda c: c.admin.await_ends({ROUTE: None}), {ROUTE: Ends(1, 1)}),
+    ("times", lambda c: c.admin.find_by_time("t", {0: 5}), {0: FoundTime(1, 5)}),
+    ("to the end", lambda c: first_of_a_consumer(c, stop_at_end=True), [b"first"]),
+    ("from the end", ends_at_the_end, 2),
+    ("from a time", lambda c: first_of_a_consumer(c, start=AtTime(0)), [b"first"]),
+    ("from a number", lambda c: first_of_a_consumer(c, start=1), [b"first"]),
+    ("produce", produced, Stored(2, 2)),
+    ("bundle", lambda c: c.produce_bundle("t", 0, encode([b"b"], timestamps=1)), Stored(2, 2)),
+]
+
+
+@pytest.mark.parametrize(("use", "expected"), [use[1:] for use in USES], ids=[use[0] for use in USES])
+def test_a_fresh_client_finds_a_leader_that_answers_cannot_name(
+    use: Callable[[Client], Awaitable[object]], expected: object
+) -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=2) as (one, _), Client(one.address, QUICK) as client:
+            assert await use(client) == expected
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("use", [fetched, produced], ids=["fetch", "produce"])
+def test_a_leader_that_changes_unsaid_is_found_again(use: Callable[[Client], Awaitable[object]]) -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=2) as brokers, Client(brokers[0].address, QUICK) as client:
+            await use(client)
+            for leader, epoch in ((1, 2), (2, 3)):
+                leads(brokers, leader, epoch)
+                await use(client)
+
+    run(scenario())
+
+
+def test_a_consumer_finds_a_leader_that_changes_unsaid() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=2) as brokers, Client(brokers[0].address, QUICK) as client:
+            consumer = client.consumer("t", settings=POLLING)
+            assert (await anext(consumer)).values == [b"first"]
+            for leader, epoch, value in ((1, 2, b"second"), (2, 3, b"third")):
+                leads(brokers, leader, epoch)
+                brokers[0].append(*ROUTE, as_batch(encode([value], timestamps=1)))
+                assert (await anext(consumer)).values == [value]
+            await consumer.close()
+
+    run(scenario(), 10)
+
+
+# One server
+
+
+@pytest.mark.parametrize("use", [fetched, produced], ids=["fetch", "produce"])
+def test_the_death_of_the_only_server_that_was_named_is_no_end(
+    use: Callable[[Client], Awaitable[object]],
+) -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, QUICK) as client:
+            await use(client)
+            await client._caller.leaders.find(
+                "t", client.servers[0]
+            )  # it is asked for anyway; now it is done
+            await brokers[0].stop()
+            leads(brokers, 2, epoch=2)
+            await use(client)
+            await client.admin.describe_topics()
+            await brokers[0].start()
+
+    run(scenario())
+
+
+def test_a_consumer_outlives_the_only_server_that_was_named() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, QUICK) as client:
+            consumer = client.consumer({"t": [0]}, start=1, settings=POLLING)
+            assert (await anext(consumer)).values == [b"first"]
+            assert await consumer.poll(20) is None
+            await brokers[0].stop()
+            leads(brokers, 2, epoch=2)
+            brokers[1].append(*ROUTE, as_batch(encode([b"second"], timestamps=1)))
+            assert (await anext(consumer)).values == [b"second"]
+            await consumer.close()
+            await brokers[0].start()
+
+    run(scenario())
+
+
+# A leader that is cut off
+
+
+def cannot(moment: Moment) -> Fate | int:
+    """A leader that nobody follows any more."""
+    produce = isinstance(moment.request, tank.IdempotentProduceRequest)
+    return ErrorCode.NOT_ACKNOWLEDGED_IN_TIME if produce and not moment.carried_out else Fate.SERVE
+
+
+def cut_off(brokers: list[ScriptedBroker]) -> None:
+    """Broker 2 leads now, and broker 1 does not know."""
+    brokers[0].topics = copy.deepcopy(brokers[0].topics)
+    leads(brokers, 2, epoch=2)
+    del brokers[0].redirects[ROUTE]
+    brokers[0].metadata.leaders[ROUTE] = (1, 1)
+    brokers[0].script = cannot
+
+
+@pytest.mark.parametrize("idempotent", [True, None])
+def test_producers_leave_a_leader_that_only_believes_that_it_leads(idempotent: bool | None) -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, QUICK) as client:
+            async with client.producer(ProducerSettings(idempotent=idempotent)) as producer:
+                await (await producer.send("t", b"a"))
+                cut_off(brokers)
+                await (await producer.send("t", b"b", timestamp_ms=1))
+            stored = await client.produce_bundle("t", 0, encode([b"c"], timestamps=1), producer_id=9)
+            assert stored == Stored(4, 4)
+            assert brokers[1].topics["t"][0].values() == [b"first", b"a", b"b", b"c"]
+
+    run(scenario())
+
+
+def test_a_call_leaves_a_leader_that_only_believes_that_it_leads() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, QUICK) as client:
+            await client.fetch(*ROUTE, 1)
+            cut_off(brokers)
+            bundle = encode([b"c"], timestamps=1)
+            assert await client.produce_bundle("t", 0, bundle, producer_id=9) == Stored(2, 2)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("wait_ms", [20, 3_600_000])
+def test_a_reader_leaves_a_leader_from_which_nothing_comes(wait_ms: int) -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, DOUBTFUL) as client:
+            consumer = client.consumer("t", settings=ConsumerSettings(max_wait_ms=wait_ms))
+            assert (await anext(consumer)).values == [b"first"]
+            cut_off(brokers)
+            brokers[1].append(*ROUTE, as_batch(encode([b"second"], timestamps=1)))
+            assert (await anext(consumer)).values == [b"second"]
+            assert (await client.admin.await_ends({ROUTE: 1}, 60_000)) == {ROUTE: Ends(1, 2)}
+            await consumer.close()
+
+    run(scenario())
+
+
+def test_who_waits_for_ends_leaves_a_leader_from_which_nothing_comes() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, DOUBTFUL) as client:
+            assert (await client.admin.await_ends({ROUTE: 0}, 60_000)) == {ROUTE: Ends(1, 1)}
+            cut_off(brokers)
+            brokers[1].append(*ROUTE, as_batch(encode([b"second"], timestamps=1)))
+            assert (await client.admin.await_ends({ROUTE: 1}, 60_000)) == {ROUTE: Ends(1, 2)}
+
+    run(scenario())
+
+
+# A view that is behind
+
+
+@pytest.mark.parametrize("use", [fetched, produced], ids=["fetch", "produce"])
+def test_a_broker_that_has_not_heard_of_a_topic_is_asked_again(
+    use: Callable[[Client], Awaitable[object]],
+) -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=2) as brokers, Client(brokers[0].address, QUICK) as client:
+            await client.admin.describe_topics(["t"])
+            unheard = brokers[1].topics.pop("t")
+            told = 0
+
+            def script(moment: Moment) -> Fate:
+                nonlocal told
+                told += not moment.carried_out
+                if told == 5:
+                    brokers[1].topics["t"] = unheard
+                return Fate.SERVE
+
+            brokers[1].script = script
+            await use(client)
+
+    run(scenario())
+
+
+def test_a_consumer_waits_for_a_broker_that_has_not_heard_of_a_partition() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=2) as brokers, Client(brokers[0].address, QUICK) as client:
+            await client.admin.describe_topics(["t"])
+            unheard = brokers[1].topics["t"]
+            brokers[1].topics["t"] = []
+            consumer = client.consumer({"t": [0]}, start=1, settings=POLLING)
+            assert await consumer.poll(20) is None
+            brokers[1].topics["t"] = unheard
+            assert (await anext(consumer)).values == [b"first"]
+            await consumer.close()
+
+    run(scenario())
+
+
+def test_a_topic_that_nobody_knows_any_more_is_gone() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=2) as brokers, Client(brokers[0].address, QUICK) as client:
+            producer, consumer = client.producer(), client.consumer("t", start=3, settings=POLLING)
+            await (await producer.send("t", b"a"))
+            assert await consumer.poll() is None
+            del brokers[0].topics["t"]
+            with pytest.raises(errors.UnknownTopic):
+                await (await producer.send("t", b"b"))
+            with pytest.raises(errors.UnknownTopic):
+                await anext(consumer)
+            with pytest.raises(errors.UnknownTopic):
+                await client.fetch(*ROUTE, 1)
+            await consumer.close()
+            producer.abort()
+
+    run(scenario())
