@@ -33,6 +33,7 @@ MODULES = (
     *("replicas.acks", "replicas.following", "replicas.readable"),
     *("replication.follow", "replication.in_sync"),
     *("sessions.consume", "sessions.consume_path", "sessions.extensions", "sessions.fetch_again"),
+    *("sessions.fetch_elsewhere", "sessions.forward"),
     *("sessions.output", "sessions.peer", "sessions.produce", "sessions.produce_path"),
     *("sessions.push", "sessions.session", "sessions.settling", "sessions.tank"),
 )

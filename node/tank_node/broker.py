@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from tank_node.clock import Clock
 from tank_node.cluster_view import NO_LEADER, ChangeKind, PartitionView, TopicChange, TopicView
 from tank_node.controller_link import ControllerLink, ReplicaEnd
+from tank_node.forwarding import Forwarding
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.epoch_history import epoch_at
@@ -75,6 +76,7 @@ class Broker(WaitList):
         self.default_flush = default_flush
         self.roles = Roles(link, limits)
         self.followers = Followers(link, flusher, self.partition_by_id)
+        self.forwarding = Forwarding()
         self.topics: dict[str, Topic] = {}
         self.started_ms = clock.now_ms()
         self.started_monotonic_ms = clock.monotonic_ms()

@@ -108,3 +108,4 @@ class Housekeeping:
         broker = self._server.broker
         broker.begin_tick()
         broker.roles.pushers.tick()
+        broker.forwarding.tick()

@@ -24,6 +24,9 @@ RENUMBERED_BYTES = 8 * MIB
 COMPACTED_MESSAGES = 262_144
 """Of one batch, which compaction decodes as a whole: some 64 MiB. One with more stays as it is."""
 
+UNCOMMITTED_WRITES = 1024
+"""Of one partition, told apart until the high-water mark passes them: it may stand still for days."""
+
 
 class LimitError(ValueError):
     """A limit that makes no sense, alone or beside another one; the message says what to do."""
@@ -143,6 +146,45 @@ class Limits:
 
     catch_up_bytes_per_s: int = 64 * MIB
     """What that connection may take for each follower: live pushes share the network and the disk with it."""
+
+    forwarded_requests: int = 65_536
+    """Requests that one broker has forwarded to another and that are not answered; above it those of clients
+    are answered as if nobody led. Long polls are most of them."""
+
+    forwarded_bytes: int = 16 * MIB
+    """The same in bytes; above it clients that forward more to that broker are not read."""
+
+    forwarded_most_bytes: int = 128 * MIB
+    """Of all brokers together; above it nothing is forwarded. Each client may be a request over the former
+    bound."""
+
+    forwarded_fetch_bytes: int = 1 * MIB
+    """What one forwarded consume brings, shared by its partitions: it goes through the memory of two
+    brokers. And what a single partition of it brings at most, but for its first bundle."""
+
+    forwarded_share_bytes: int = 64 * KIB
+    """What each of its partitions may bring, however many there are: none is to wait for others."""
+
+    forwarded_answer_bytes: int = 32 * MIB
+    """What all its partitions bring together, but for the last one's first bundle: 255 of them, with a large
+    bundle each, would be more than memory should hold."""
+
+    forwarded_fetch_cost_bytes: int = 32 * KIB
+    """What a forwarded consume counts as among the requests of a client that others have not answered; those
+    may be `request_bytes` together."""
+
+    forwarded_wait_ms: int = 30_000
+    """The longest wait of one forwarded consume: it outlives a client that goes. Then it is forwarded
+    again."""
+
+    forwarded_pause_ms: int = 100
+    """How long a consume that finds nothing at several brokers, or no leader, waits before it asks again."""
+
+    forwarded_idle_ms: int = 60_000
+    """A connection for forwarding that nobody uses is closed."""
+
+    forwarded_silence_ms: int = 65_000
+    """One on which nothing comes, not even two heartbeats, is made anew."""
 
     peer_heartbeat_ms: int = 500
     """A connection to a follower that carries nothing says so as often."""

@@ -34,7 +34,6 @@ _BETWEEN_BROKERS = (9,)
 _TAKEN = {*REQUESTS, Ping.ID}
 _CARRIES_BUNDLES = (1, 5, 66)
 _PEER_VERSIONS = range(0x100, 0x10000)
-_FORWARDED_VERSION = 0x101
 _ENTRY_ERRORS = {
     "invalid_bundle": ("invalid_bundle", "too_large_to_renumber"),
     "too_large": ("bundle_too_large",),
@@ -127,8 +126,7 @@ class Ledger:
             asked = [entry.partition for topic in known for entry in topic.partitions]
             return "out_of_range" if 0xFFFF in asked else ""
         if isinstance(request, ProduceWithBaseSeqNumRequest):
-            version = request.client_version
-            return "not_a_peer" if version in _PEER_VERSIONS and version != _FORWARDED_VERSION else ""
+            return "not_a_peer" if request.client_version in _PEER_VERSIONS else ""
         if isinstance(request, IdempotentProduceRequest):
             entries = sum(len(topic.partitions) for topic in request.topics)
             size = sum(map(len, request.encode()))

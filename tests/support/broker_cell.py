@@ -9,6 +9,8 @@ from pathlib import Path
 from tank_node.broker import Broker
 from tank_node.cluster_view import BrokerView, ChangeKind, ClusterView, PartitionView, TopicView
 from tank_node.disk import OsDisk
+from tank_node.forwarder import Forwarder
+from tank_node.forwarding import ForwardingPolicy
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
@@ -129,6 +131,7 @@ class CellNode(BenchNode):
             self.data_folder, self.controller, self.flusher, self.clock, cell.limits, self.metrics
         )
         self.broker.roles.pushers = Replicator(self.broker, PipeDialer(self))
+        self.broker.forwarding = Forwarder(self.broker, PipeDialer(self), cell.forwarding)
 
     def partition(self, topic: str = TOPIC, number: int = 0) -> Partition:
         return self.broker.topics[topic].partitions[number]
@@ -136,15 +139,25 @@ class CellNode(BenchNode):
     def log(self, topic: str = TOPIC, number: int = 0) -> PartitionLog:
         return self.partition(topic, number).log
 
-    def client(self) -> BenchClient:
-        return BenchClient(self)
+    def client(self, reached_at: str = "127.0.0.1") -> BenchClient:
+        """Somebody who reached this broker at that address."""
+        client = BenchClient(self)
+        client.session.reached_at = lambda: reached_at
+        return client
 
 
 class BrokerCell:
     """Brokers 1 to `brokers`, one clock, and what the controller says of topic "a"."""
 
-    def __init__(self, folder: Path, brokers: int = 2, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        brokers: int = 2,
+        limits: Limits | None = None,
+        forwarding: ForwardingPolicy = ForwardingPolicy.NEVER,
+    ) -> None:
         self.folder = folder
+        self.forwarding = forwarding
         self.limits = limits or Limits()
         self.clock = ManualClock()
         self.nodes: dict[int, CellNode] = {}
@@ -273,6 +286,8 @@ class BrokerCell:
             node.sync()
             node.broker.begin_tick()
             node.broker.roles.pushers.tick()
+            node.broker.forwarding.tick()
+            node.broker.expire()
             self.judge(node)
         for pipe in list(self.pipes):
             _, _, near, far = pipe

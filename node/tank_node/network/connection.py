@@ -35,6 +35,7 @@ class Connection:
         self.receive_bytes = receive_bytes
         """What it is read at once, so that one receive ends where a frame is likely to."""
         self.session = session
+        session.reached_at = self.local_host
         self.events = 0
         """What epoll watches for us now."""
         self.pending = b""
@@ -68,6 +69,14 @@ class Connection:
         """Whether the client that sends nothing more has got everything."""
         session = self.session
         return self.ended and not (session.in_flight or session.out or self.unsent)
+
+    def local_host(self) -> str:
+        """The host of the address that the other end connected to; empty: it is not known."""
+        try:
+            host = self.socket.getsockname()[0]
+        except OSError:
+            return ""
+        return str(host)
 
     def read_again(self, now_ms: int) -> None:
         """The client is read again after a time in which it was not: its silence was no fault of its own."""

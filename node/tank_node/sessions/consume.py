@@ -14,6 +14,8 @@ from tank_node.numbering import FIRST_AVAILABLE
 from tank_node.partition import Partition, Reach
 from tank_node.sessions import redirect
 from tank_node.sessions.consume_path import ConsumePath
+from tank_node.sessions.output import Output
+from tank_node.sessions.redirect import KNOWS_LEADERS
 from tank_node.waiting import Waiter
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
 from tank_protos.errors import OutOfRange
@@ -31,9 +33,22 @@ _NO_PARTITION: Final = 0xFFFF
 """What `_UNKNOWN_TOPIC` reads as. No partition has this number, and no answer can name it."""
 _start: Final = Struct("<BIIIB").pack
 _flag: Final = Struct("<HB").pack
-_data: Final = Struct("<HBQQI").pack
-_sparse: Final = Struct("<HBQI").pack
-_bounds: Final = Struct("<HBQQIQ").pack
+data_entry: Final = Struct("<HBQQI").pack
+sparse_entry: Final = Struct("<HBQI").pack
+bounds_entry: Final = Struct("<HBQQIQ").pack
+
+
+class Relayed:
+    """What another broker, which leads a partition, has sent for it."""
+
+    __slots__ = ("chunk", "entry", "error")
+
+    def __init__(self, entry: bytes, chunk: bytes = b"", error: str = "") -> None:
+        self.entry = entry
+        """The partition's part of the header."""
+        self.chunk = chunk
+        self.error = error
+        """For the metrics; empty: there is none."""
 
 
 class Wanted:
@@ -49,44 +64,58 @@ class Wanted:
         """None: it is not here."""
         self.sequence_number = sequence_number
         self.fetch_bytes = fetch_bytes
-        self.found: Stretch | Reach | ConsumeFlag = Reach.WAIT
+        self.found: Stretch | Reach | ConsumeFlag | Relayed = Reach.WAIT
+
+
+class WantedElsewhere(Wanted):
+    """One that another broker leads, and what it has shown of it so far: nothing is read of it here."""
+
+    __slots__ = ("first_available", "is_shown", "mark")
+
+    def __init__(self, wanted: Wanted) -> None:
+        super().__init__(wanted.number, None, wanted.sequence_number, wanted.fetch_bytes)
+        self.is_shown = False
+        """Whether the next two are known."""
+        self.first_available = 0
+        self.mark = 0
 
 
 Topics: TypeAlias = list[tuple[str, int, list[Wanted] | None]]
 """Of a request, in its order: name, how many partitions it named, and these; None for an unknown topic."""
 
 
-def consume(session: "TankSession", payload: memoryview) -> None:
+def consume_here(
+    session: "TankSession", payload: memoryview, request: ConsumeRequest, topics: Topics
+) -> None:
     """Answers at once when any partition has data or an error, or the client doesn't wait; else
-    registers the wait."""
-    request = ConsumeRequest.decode(payload)
-    topics = _resolve(session, request)
+    registers the wait. `topics`: what `resolve` makes of the request."""
     if len(topics) == 1 and (wanted := topics[0][2]) and len(wanted) == 1 and wanted[0].partition is not None:
         partition, path = wanted[0].partition, session.fetches
         if path is None or not path.fits(payload, request.client_version, partition):
             session.fetches = ConsumePath(payload, request, partition)
-    ready = _look(topics, redirects=request.client_version >= 2)
+    ready = look(topics, session.answer_bytes, redirects=request.client_version >= KNOWS_LEADERS)
     wait_ms = min(request.max_wait_ms, session.limits.max_wait_ms)
     if ready or not wait_ms:
         session.metrics.consumed_now += 1
-        _hide_ends(topics, redirects=request.client_version >= 2)
-        _answer(session, request.request_id, topics, woken=False)
+        hide_ends(topics, redirects=request.client_version >= KNOWS_LEADERS)
+        answer(session, request.request_id, topics, woken=False)
         return
     partitions = _partitions(topics)
     entries = sum(count for _, count, _ in topics)
     if not session.may_wait(partitions, entries):
-        _hide_ends(topics, redirects=request.client_version >= 2)
-        _answer(session, request.request_id, topics, woken=False)
+        hide_ends(topics, redirects=request.client_version >= KNOWS_LEADERS)
+        answer(session, request.request_id, topics, woken=False)
         return
     if _is_deaf(topics):
         wait_ms = min(wait_ms, session.limits.deaf_wait_ms)
-    min_bytes = min(request.min_bytes, session.limits.fetch_bytes)
+    min_bytes = min(request.min_bytes, session.fetch_bytes)
     FetchWait(session, request, topics, min_bytes).begin(partitions, wait_ms)
 
 
-def _resolve(session: "TankSession", request: ConsumeRequest) -> Topics:
+def resolve(session: "TankSession", request: ConsumeRequest) -> Topics:
+    """Finds what a request names. Nothing is read yet."""
     known = session.broker.topics
-    most = session.limits.fetch_bytes
+    most = session.fetch_bytes
     topics: Topics = []
     for asked in request.topics:
         topic = known.get(asked.name)
@@ -116,11 +145,10 @@ _ABSENT = {
 }
 
 
-def _look(topics: Topics, *, redirects: bool, at_least: int = 0) -> bool:
-    """Reads every partition; whether there is something to answer. `redirects`: the client knows the
-    flags 0xfb to 0xfd."""
+def look(topics: Topics, left: int, *, redirects: bool, at_least: int = 0) -> bool:
+    """Reads every partition that is here, about `left` bytes of all together; whether there is something to
+    answer. `redirects`: the client knows the flags 0xfb to 0xfd."""
     ready = False
-    left = ANSWER_BYTES
     for _, _, wanted in topics:
         if wanted is None:
             ready = True
@@ -152,7 +180,7 @@ _REFUSED: Final = {
 """Why a partition that is here can't be read, where that is no trouble of its log."""
 
 
-def _hide_ends(topics: Topics, *, redirects: bool) -> None:
+def hide_ends(topics: Topics, *, redirects: bool) -> None:
     """An empty answer shows the mark. Of a leader that is so new that an earlier one may have shown a higher
     one, it says that there is no leader yet; clients of the old document know no such answer."""
     for _, _, wanted in topics:
@@ -187,11 +215,12 @@ def _is_deaf(topics: Topics) -> bool:
     )
 
 
-def _answer(session: "TankSession", request_id: int, topics: Topics, *, woken: bool) -> None:
+def answer(session: "TankSession", request_id: int, topics: Topics, *, woken: bool) -> None:
     """Queues the header and the chunks. In the answer to a wait, bases are shaped as TANK does there."""
     head = bytearray()
-    chunks = []
-    size = 0
+    chunks: list[Output] = []
+    has_ranges = False
+    size = relayed = 0
     errors: list[str] = []
     for name, count, wanted in topics:
         raw = name.encode("utf-8", "surrogateescape")
@@ -207,6 +236,14 @@ def _answer(session: "TankSession", request_id: int, topics: Topics, *, woken: b
             if isinstance(found, Stretch):
                 size += found.length
                 chunks.append(found)
+                has_ranges = True
+            elif isinstance(found, Relayed):
+                size += len(found.chunk)
+                relayed += len(found.chunk)
+                if found.chunk:
+                    chunks.append(found.chunk)
+                if found.error:
+                    errors.append(found.error)
             elif found is not Reach.WAIT:
                 errors.append(found.name.lower())
             if found is ConsumeFlag.OTHER_LEADER:
@@ -217,7 +254,8 @@ def _answer(session: "TankSession", request_id: int, topics: Topics, *, woken: b
     session.send(_start(2, 4 + length + size, length, request_id, len(topics)) + head)
     if chunks:
         session.out += chunks
-        session.has_chunks = True
+        session.out_bytes += relayed
+        session.has_chunks = session.has_chunks or has_ranges
     metrics = session.metrics
     metrics.consumed_bytes += size
     metrics.requests[2, errors[0] if errors else OK] += 1
@@ -238,17 +276,21 @@ def _entry(one: Wanted, woken: bool) -> bytes:
     found, partition = one.found, one.partition
     if isinstance(found, ConsumeFlag):
         return _flag(one.number, found)
+    if isinstance(found, Relayed):
+        return found.entry
+    if isinstance(one, WantedElsewhere):
+        return data_entry(one.number, ConsumeFlag.DATA, 0 if woken else one.first_available, one.mark, 0)
     if partition is None:  # a client of the old document has waited for what is not here
-        return _data(one.number, ConsumeFlag.DATA, 0, 0, 0)
+        return data_entry(one.number, ConsumeFlag.DATA, 0, 0, 0)
     mark = partition.high_water_mark
     if isinstance(found, Stretch):
         if found.sparse_first and not woken:
-            return _sparse(one.number, ConsumeFlag.SPARSE, mark, found.length)
-        return _data(one.number, ConsumeFlag.DATA, found.first, mark, found.length)
+            return sparse_entry(one.number, ConsumeFlag.SPARSE, mark, found.length)
+        return data_entry(one.number, ConsumeFlag.DATA, found.first, mark, found.length)
     first = partition.log.first_available
     if found is Reach.OUT_OF_BOUNDS:
-        return _bounds(one.number, ConsumeFlag.OUT_OF_BOUNDS, 0, mark, 0, first)
-    return _data(one.number, ConsumeFlag.DATA, 0 if woken else first, mark, 0)
+        return bounds_entry(one.number, ConsumeFlag.OUT_OF_BOUNDS, 0, mark, 0, first)
+    return data_entry(one.number, ConsumeFlag.DATA, 0 if woken else first, mark, 0)
 
 
 class FetchWait(Waiter):
@@ -273,7 +315,7 @@ class FetchWait(Waiter):
         super().__init__()
         self.session = session
         self.request_id = request.request_id
-        self.redirects = request.client_version >= 2
+        self.redirects = request.client_version >= KNOWS_LEADERS
         self.topics = topics
         self.min_bytes = min_bytes
         self.gathered = 0
@@ -305,7 +347,7 @@ class FetchWait(Waiter):
         if self.gathered < self.min_bytes:
             return
         # What came since the wait began is sent whole, as TANK does: min_bytes may be more than fetch_size.
-        at_least = min(self.gathered, self.session.limits.fetch_bytes)
+        at_least = min(self.gathered, self.session.fetch_bytes)
         self._look(at_least)
 
     def settled(self, partition: Partition) -> None:
@@ -313,7 +355,7 @@ class FetchWait(Waiter):
 
     def _look(self, at_least: int) -> None:
         self.looking = True
-        ready = _look(self.topics, redirects=self.redirects, at_least=at_least)
+        ready = look(self.topics, self.session.answer_bytes, redirects=self.redirects, at_least=at_least)
         was_lost, self.looking = not self.looking, False
         if ready or was_lost:
             self._finish()
@@ -323,7 +365,7 @@ class FetchWait(Waiter):
             self.looking = False  # tells `_look`
             return
         self.looking = True  # others may be found damaged now
-        _look(self.topics, redirects=self.redirects)
+        look(self.topics, self.session.answer_bytes, redirects=self.redirects)
         self._finish()
 
     def expired(self) -> None:
@@ -335,9 +377,9 @@ class FetchWait(Waiter):
         self._finish()
 
     def _finish(self) -> None:
-        _hide_ends(self.topics, redirects=self.redirects)
+        hide_ends(self.topics, redirects=self.redirects)
         self._end()
-        _answer(self.session, self.request_id, self.topics, woken=True)
+        answer(self.session, self.request_id, self.topics, woken=True)
 
     def _end(self) -> None:
         session = self.session

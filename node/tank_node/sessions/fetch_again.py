@@ -10,6 +10,7 @@ from tank_node.metrics import OK
 from tank_node.partition import Partition
 from tank_node.sessions.consume import FetchWait, Wanted
 from tank_node.sessions.consume_path import MESSAGE_ID, PREFIX_AT, ConsumePath
+from tank_node.sessions.redirect import KNOWS_LEADERS
 from tank_node.waiting import LateAnswer, Waiter
 from tank_protos.error_codes import ConsumeFlag
 
@@ -61,7 +62,7 @@ def fetch_again(session: "TankSession", path: ConsumePath, buffer: bytearray, at
     log = partition.log
     if number not in log.cursors:  # whose numbers are all available, or come next
         return -1
-    most = session.limits.fetch_bytes
+    most = session.fetch_bytes
     if fetch_bytes > most:
         fetch_bytes = most
     mark = partition.high_water_mark
@@ -147,7 +148,7 @@ class NextWait(FetchWait):
         self.request_id = request_id
         self.number = number
         self.fetch_bytes = fetch_bytes
-        self.min_bytes = min(path.min_bytes, session.limits.fetch_bytes)
+        self.min_bytes = min(path.min_bytes, session.fetch_bytes)
         self.gathered = 0
         self.looking = False
         self.began_us = session.broker.tick.monotonic_us
@@ -160,7 +161,7 @@ class NextWait(FetchWait):
         self.gathered += appended_bytes
         if self.gathered < self.min_bytes:
             return
-        at_least = min(self.gathered, self.session.limits.fetch_bytes)
+        at_least = min(self.gathered, self.session.fetch_bytes)
         try:
             stretch = partition.log.read(self.number, max(self.fetch_bytes, at_least), mark)
         except StorageError:
@@ -186,6 +187,6 @@ class NextWait(FetchWait):
 
     def _spell_out(self) -> None:
         path = self.path
-        self.redirects = path.client_version >= 2
+        self.redirects = path.client_version >= KNOWS_LEADERS
         wanted = Wanted(path.partition.number, path.partition, self.number, self.fetch_bytes)
         self.topics = [(path.topic_name, 1, [wanted])]

@@ -1,5 +1,5 @@
-"""The follower's end of a peer connection, as a conversation: recognizes its leader's broker, takes its
-pushes, answers them. No I/O.
+"""The other end of a connection that a broker makes, as a conversation: recognizes that broker, takes a
+leader's pushes, answers them. No I/O.
 
 A connection becomes one when a ReplicaId (4) comes as its first frame: see docs/protocol/peers.md.
 """
@@ -7,9 +7,11 @@ A connection becomes one when a ReplicaId (4) comes as its first frame: see docs
 from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from tank_node import forwarding
 from tank_node.broker import Broker
 from tank_node.metrics import OK
-from tank_node.replicas.following import CATCH_UP, PeerLine
+from tank_node.replicas.following import CATCH_UP, LIVE, PeerLine
+from tank_node.sessions.peer_identity import WrongPeer
 from tank_node.sessions.session import Session
 from tank_protos import stretch
 from tank_protos.errors import WireError
@@ -37,12 +39,6 @@ class OldPeer(WireError):
     reason: ClassVar[str] = "old_peer"
 
 
-class WrongPeer(WireError):
-    """A broker that is not of this cluster, not of this node's view, or means another one."""
-
-    reason: ClassVar[str] = "wrong_peer"
-
-
 class NotAPush(WireError):
     """A frame that no leader sends."""
 
@@ -50,7 +46,8 @@ class NotAPush(WireError):
 
 
 def open_peer(session: "TankSession", payload: memoryview) -> None:
-    """Makes a connection a leader's broker's, after its ReplicaId. Raises WireError: it is to be closed."""
+    """Makes a connection another broker's, after its ReplicaId: a leader's, or one's that forwards requests.
+    Raises WireError: it is to be closed."""
     if len(payload) == _BARE_ID_BYTES:
         raise OldPeer("a broker of the old document, which this cluster does not work with")
     opening = ReplicaIdRequest.decode(payload)
@@ -58,7 +55,32 @@ def open_peer(session: "TankSession", payload: memoryview) -> None:
         raise WrongPeer(f"broker {opening.replica_id} opened a connection that was a client's")
     recognize(session.broker, opening)
     session.metrics.requests[ReplicaIdRequest.ID, OK] += 1
-    session.become(FollowerSession(session.broker, opening))
+    if opening.purpose == forwarding.PURPOSE:
+        if session.is_forwarder:
+            raise WrongPeer(f"broker {opening.replica_id} opens a connection twice")
+        session.forwards()
+        session.broker.forwarding.taken(opening.replica_id, session)
+        session.send(_frame(_answer_to(session.broker, opening)))
+    else:
+        session.become(FollowerSession(session.broker, opening))
+
+
+def _answer_to(broker: Broker, opening: ReplicaIdRequest) -> ReplicaIdRequest:
+    """What tells the other end that this is the broker that it means."""
+    view, link = broker.link.view, broker.link
+    return ReplicaIdRequest(
+        view.broker_id,
+        view.cluster_id,
+        link.broker_epoch,
+        opening.replica_id,
+        opening.purpose,
+        link.peer_key,
+    )
+
+
+def _frame(message: Message) -> bytes:
+    payload = message.encode()
+    return b"".join((_frame_head.pack(message.ID, sum(map(len, payload))), *payload))
 
 
 def recognize(broker: Broker, opening: ReplicaIdRequest) -> None:
@@ -78,7 +100,7 @@ def recognize(broker: Broker, opening: ReplicaIdRequest) -> None:
             f"broker {opening.replica_id} has epoch {opening.broker_epoch}, and the view "
             f"{known.epoch if known else 'does not know it'}"
         )
-    if opening.purpose > CATCH_UP:
+    if opening.purpose not in (LIVE, CATCH_UP, forwarding.PURPOSE):
         raise WrongPeer(f"broker {opening.replica_id} connects for purpose {opening.purpose}")
 
 
@@ -95,17 +117,7 @@ class FollowerSession(Session):
             opening.replica_id, opening.broker_epoch, opening.purpose, self._tell, self._hang_up
         )
         broker.followers.opened(self.line)
-        view = broker.link.view
-        self._send(
-            ReplicaIdRequest(
-                view.broker_id,
-                view.cluster_id,
-                broker.link.broker_epoch,
-                opening.replica_id,
-                opening.purpose,
-                broker.link.peer_key,
-            )
-        )
+        self.send(_frame(_answer_to(broker, opening)))
 
     @property
     def is_full(self) -> bool:
@@ -160,8 +172,7 @@ class FollowerSession(Session):
         self._send(PushAnswer(0, covers, [answer]))
 
     def _send(self, message: Message) -> None:
-        payload = message.encode()
-        self.send(b"".join((_frame_head.pack(message.ID, sum(map(len, payload))), *payload)))
+        self.send(_frame(message))
 
     def _hang_up(self) -> None:
         self.hang_up("replaced")

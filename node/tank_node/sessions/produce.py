@@ -9,10 +9,16 @@ from tank_node.partition import HALF
 from tank_node.replicas.acks import RequiredAcks
 from tank_node.sessions import redirect
 from tank_node.sessions.outcome import error_name
+from tank_node.sessions.produce_elsewhere import ProduceParts
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode, ProduceError
 from tank_protos.errors import WireError
-from tank_protos.generated.tank import ProduceRequest, ProduceWithBaseSeqNumRequest
+from tank_protos.generated.tank import (
+    ProduceBasePartition,
+    ProducePartition,
+    ProduceRequest,
+    ProduceWithBaseSeqNumRequest,
+)
 
 if TYPE_CHECKING:
     from tank_node.broker import Topic
@@ -21,20 +27,17 @@ if TYPE_CHECKING:
     from tank_node.waiting import Settler
 
 PEER_VERSION = 0x100
-FORWARDED_VERSION = 0x101
 
 _HEADER: Final = Struct("<BII")
 _ANSWER_ID: Final = 1
 _FIRST_OWN_CODE: Final = 0x10
 _FIRST_SHARED_CODE: Final = 0xFC
-_KNOWS_LEADERS: Final = 2
-"""Clients from this version on know what to do where another broker leads."""
 _EASY_ACKS: Final = (0, HALF)
 """Requests with these need no look at who is in sync: too few of them refuse all appends."""
 
 
 class NotAPeer(WireError):
-    """A replica's push on a connection that did not open as one."""
+    """What only brokers send to each other, on a connection that did not open as theirs."""
 
     reason: ClassVar[str] = "not_a_peer"
 
@@ -53,14 +56,19 @@ def tank_error(error: int, old: bool) -> int:
 class ProduceReply:
     """The answer to a request with any number of bundles: sent when the last of them is settled."""
 
-    __slots__ = ("addresses", "kind", "missing", "old", "outcome", "request_id", "results", "session")
+    __slots__ = (
+        "addresses", "kind", "missing", "old", "outcome", "parts", "request_id", "results", "session"
+    )  # fmt: skip
 
-    def __init__(self, session: "TankSession", request_id: int, kind: int, version: int) -> None:
+    def __init__(
+        self, session: "TankSession", request: ProduceRequest | ProduceWithBaseSeqNumRequest
+    ) -> None:
         self.session = session
-        self.request_id = request_id
-        self.kind = kind
-        """The request's message id."""
-        self.old = session.old_document = version < _KNOWS_LEADERS
+        self.request_id = request.request_id
+        self.kind = request.ID
+        self.parts: ProduceParts | None = None
+        """What goes to other brokers, until `close`; None: nothing."""
+        self.old = session.old_document = request.client_version < redirect.KNOWS_LEADERS
         """Whether the client is one of the old document."""
         self.outcome = OK
         """The first error among the results."""
@@ -86,12 +94,25 @@ class ProduceReply:
                 self.outcome = name
         self._one_less()
 
-    def find(self, token: int, topic: "Topic", number: int, required_acks: int) -> "Partition | None":
-        """Where this bundle goes; None: nowhere here, and its result is known."""
+    def find(
+        self,
+        token: int,
+        request: ProduceRequest | ProduceWithBaseSeqNumRequest,
+        topic: "Topic",
+        entry: ProducePartition | ProduceBasePartition,
+    ) -> "Partition | None":
+        """Where this bundle goes; None: nowhere here, and its result is known, or another broker gets it."""
+        number, required_acks = entry.partition, request.required_acks
         partition = topic.partitions.get(number)
         refusal = topic.absence(number) if partition is None else partition.refusal
         if refusal is ErrorCode.OTHER_LEADER:
-            self.elsewhere(token, topic.name, number)
+            leader = redirect.forwards_to(self.session, request.client_version, topic.name, number)
+            if not leader:
+                self.elsewhere(token, topic.name, number)
+                return None
+            if self.parts is None:
+                self.parts = ProduceParts(request)
+            self.parts.add(leader, token, topic.name, entry)
         elif partition is None:
             self.settle(token, refusal, 0, 0)
         elif required_acks and not partition.has_in_sync(required_acks):
@@ -110,6 +131,9 @@ class ProduceReply:
 
     def close(self) -> None:
         """The whole request was read: nothing more will be expected."""
+        if self.parts is not None:
+            parts, self.parts = self.parts, None
+            parts.send(self)
         self._one_less()
 
     def _one_less(self) -> None:
@@ -131,7 +155,7 @@ def settler_for(reply: "Settler", partition: "Partition", required_acks: int) ->
 def produce(session: "TankSession", payload: memoryview) -> None:
     """Appends each bundle, or answers why not: one byte for each, and one for a topic that does not exist."""
     request = ProduceRequest.decode(payload)
-    reply = ProduceReply(session, request.request_id, request.ID, request.client_version)
+    reply = ProduceReply(session, request)
     for wanted in request.topics:
         topic = session.broker.topics.get(wanted.name)
         if topic is None:
@@ -139,7 +163,7 @@ def produce(session: "TankSession", payload: memoryview) -> None:
             continue
         for entry in wanted.partitions:
             token = reply.expect()
-            partition = reply.find(token, topic, entry.partition, request.required_acks)
+            partition = reply.find(token, request, topic, entry)
             if partition is None:
                 continue
             assert isinstance(entry.bundle, memoryview)
@@ -151,11 +175,12 @@ def produce(session: "TankSession", payload: memoryview) -> None:
 
 
 def produce_with_numbers(session: "TankSession", payload: memoryview) -> None:
-    """As `produce`, with the numbers that the client gives. Raises NotAPeer for a push between replicas."""
+    """As `produce`, with the numbers that the client gives. Raises NotAPeer for what a stranger sends in a
+    broker's name."""
     request = ProduceWithBaseSeqNumRequest.decode(payload)
-    if request.client_version >= PEER_VERSION and request.client_version != FORWARDED_VERSION:
-        raise NotAPeer("this connection did not open as a replica's")
-    reply = ProduceReply(session, request.request_id, request.ID, request.client_version)
+    if request.client_version >= PEER_VERSION and not session.is_forwarder:
+        raise NotAPeer("what brokers send to each other, on a connection that did not open as theirs")
+    reply = ProduceReply(session, request)
     for wanted in request.topics:
         topic = session.broker.topics.get(wanted.name)
         if topic is None:
@@ -163,7 +188,7 @@ def produce_with_numbers(session: "TankSession", payload: memoryview) -> None:
             continue
         for entry in wanted.partitions:
             token = reply.expect()
-            partition = reply.find(token, topic, entry.partition, request.required_acks)
+            partition = reply.find(token, request, topic, entry)
             if partition is None:
                 continue
             # On the wire the number stands between length and bundle; on disk nothing does.

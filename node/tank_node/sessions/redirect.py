@@ -1,8 +1,12 @@
 """Where a partition is led when it isn't here, as clients can be told."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tank_node.cluster_view import NO_LEADER, BrokerView
+from tank_node.forwarding import FORWARDED_VERSION, ForwardingPolicy
+
+KNOWS_LEADERS: Final = 2
+"""Clients from this version on know what to do where another broker leads."""
 
 if TYPE_CHECKING:
     from tank_node.sessions.tank import TankSession
@@ -19,9 +23,34 @@ def leader_of(session: "TankSession", topic: str, number: int) -> BrokerView | N
 
 
 def address_of(session: "TankSession", topic: str, number: int) -> tuple[bytes, int] | None:
-    """Its leader's IPv4 address and port, as TANK's messages carry them; None when they can't."""
-    leader = leader_of(session, topic, number)
+    """Its leader's IPv4 address and port, as TANK's messages carry them; None when they can't. A broker that
+    forwards hears of nobody: it is to believe its own view."""
+    leader = None if session.is_forwarder else leader_of(session, topic, number)
     return None if leader is None else ipv4_of(leader)
+
+
+def forwards_to(session: "TankSession", version: int, topic: str, number: int) -> int:
+    """The broker that leads a partition, if a request for it from a client of this version is to be
+    forwarded to it; else 0. What is marked as forwarded never is again, whoever marked it."""
+    policy = session.broker.forwarding.policy
+    if policy is ForwardingPolicy.NEVER or session.is_forwarder or version == FORWARDED_VERSION:
+        return 0
+    leader = leader_of(session, topic, number)
+    if leader is None:
+        return 0
+    if policy is ForwardingPolicy.AUTO and version >= KNOWS_LEADERS and _is_of_use(session, leader):
+        return 0
+    return leader.broker_id
+
+
+def _is_of_use(session: "TankSession", leader: BrokerView) -> bool:
+    """Whether a client can be sent to this broker: the protocol can carry its address, and the client came
+    in where this broker says it is, not through a tunnel or another address that stands before it."""
+    if ipv4_of(leader) is None:
+        return False
+    view = session.broker.link.view
+    own = view.brokers.get(view.broker_id)
+    return own is not None and session.reached_at().removeprefix("::ffff:") == own.host
 
 
 def ipv4_of(broker: BrokerView) -> tuple[bytes, int] | None:

@@ -15,7 +15,8 @@ class Session:
     """One conversation. A plain base class, because the server calls it for every receive."""
 
     __slots__ = (
-        "become", "closed", "hang_up", "has_chunks", "in_flight", "kept", "out", "out_bytes", "ready",
+        "become", "closed", "hang_up", "has_chunks", "in_flight", "kept", "out", "out_bytes", "reached_at",
+        "ready",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -26,6 +27,8 @@ class Session:
         behind the frame that asks for it."""
         self.hang_up: Callable[[str], None] = _stay_open
         """Ends the connection at once, for this reason; the server's."""
+        self.reached_at: Callable[[], str] = _nowhere
+        """The host of the address that the other end connected to; empty: not known. The server's."""
         self.out: list[Output] = []
         """What is to be sent, in its order. The server takes it out."""
         self.has_chunks = False
@@ -78,6 +81,11 @@ class Session:
 
 def _ignore() -> None:
     """Nobody is there to be told."""
+
+
+def _nowhere() -> str:
+    """There is no socket."""
+    return ""
 
 
 def _stay(heir: Session) -> None:

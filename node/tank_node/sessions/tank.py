@@ -18,6 +18,7 @@ from tank_node.sessions import (
     control,
     describe_broker,
     extensions,
+    fetch_elsewhere,
     peer,
     produce,
 )
@@ -55,8 +56,8 @@ class TankSession(Session):
     """One client's conversation."""
 
     __slots__ = (
-        "asked_bytes", "broker", "bundle_bytes", "fetches", "limits", "metrics", "most", "old_document",
-        "path", "wait_entries", "waits",
+        "answer_bytes", "asked_bytes", "broker", "bundle_bytes", "fetch_bytes", "fetches", "is_forwarder",
+        "limits", "metrics", "most", "old_document", "path", "wait_entries", "waits",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
@@ -65,13 +66,19 @@ class TankSession(Session):
         self.limits: Limits = broker.limits
         self.metrics: Metrics = broker.metrics
         self.most = self.limits.in_flight
+        """Requests that may be unanswered before no more are taken; 0 while it is held back."""
+        self.fetch_bytes = self.limits.fetch_bytes
+        """Of one partition in an answer, but for its first bundle; and of `answer_bytes`, all of one."""
+        self.answer_bytes = consume.ANSWER_BYTES
+        self.is_forwarder = False
+        """Whether another broker of the cluster forwards its clients' requests here."""
         self.bundle_bytes = self.limits.bundle_bytes
         self.path = ProducePath()
         self.fetches: ConsumePath | None = None
         self.old_document = False
         """Whether the client that produces here is one of the old document, which knows no leaders."""
         self.asked_bytes = 0
-        """Of requests that the controller has not answered."""
+        """Of requests that the controller, or another broker, has not answered."""
         self.waits: dict[Waiter, None] = {}
         self.wait_entries = 0
         """Partitions that `waits` name, all together."""
@@ -81,7 +88,7 @@ class TankSession(Session):
         """Whether no more requests are taken until some of what is under way is done or sent."""
         limits = self.limits
         return (
-            self.in_flight >= limits.in_flight
+            self.in_flight >= self.most
             or self.out_bytes >= limits.unsent_bytes
             or self.asked_bytes >= limits.request_bytes
         )
@@ -92,7 +99,7 @@ class TankSession(Session):
         """See `Session.receive`. Frames wait while `Limits.in_flight` requests are unanswered."""
         self.kept = at
         path = self.path
-        most = self.most
+        most = self.most if self.asked_bytes < self.limits.request_bytes else 0
         while end - at >= HEADER_BYTES and self.in_flight < most:
             message_id = buffer[at]
             if message_id == _PRODUCE:
@@ -132,6 +139,23 @@ class TankSession(Session):
             if self.is_full:
                 break
         return at
+
+    def hold_back(self) -> None:
+        """Takes no more requests until `go_on`."""
+        self.most = 0
+
+    def go_on(self) -> None:
+        """Takes requests again, those first that had to wait."""
+        self.most = self.limits.in_flight
+        self.ready()
+
+    def forwards(self) -> None:
+        """From now on a broker forwards its clients' requests here: more of them, and smaller answers."""
+        self.is_forwarder = True
+        limits = self.limits
+        self.most = limits.forwarded_requests
+        self.fetch_bytes = limits.forwarded_fetch_bytes
+        self.answer_bytes = limits.forwarded_answer_bytes
 
     def answer_run(self, answers: bytes, error: int) -> None:
         """Sends the answers of a run of produce requests, with this error in each; 0: none."""
@@ -211,6 +235,8 @@ class TankSession(Session):
         for waiter in tuple(self.waits):
             self.broker.forget(waiter)
         self.waits.clear()
+        if self.is_forwarder:
+            self.broker.forwarding.left(self)
 
 
 def _ping(session: TankSession, payload: memoryview) -> None:
@@ -222,7 +248,7 @@ def _ping(session: TankSession, payload: memoryview) -> None:
 
 _HANDLERS: dict[int, Callable[[TankSession, memoryview], None]] = {
     1: produce.produce,
-    2: consume.consume,
+    2: fetch_elsewhere.consume,
     3: _ping,
     4: peer.open_peer,
     5: produce.produce_with_numbers,

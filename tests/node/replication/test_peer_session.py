@@ -67,7 +67,7 @@ def test_a_leaders_broker_is_answered_with_who_this_one_is(node: BenchNode) -> N
         {"broker_epoch": LEADER_EPOCH - 1},
         {"broker_epoch": LEADER_EPOCH + 1},
         {"replica_id": 77},
-        {"purpose": 2},
+        {"purpose": 3},
     ],
     ids=str,
 )

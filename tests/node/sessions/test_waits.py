@@ -8,7 +8,6 @@ import pytest
 from tank_node.limits import Limits
 from tank_node.partition import Partition
 from tank_node.replication.role import Role
-from tank_node.sessions import consume as consume_module
 from tank_node.waiting import Waiter
 from tank_protos import bundle
 from tank_protos.generated.tank import (
@@ -115,11 +114,9 @@ def test_min_bytes_do_not_count_what_lies_before_the_number_that_is_waited_for(n
     assert values_of(one(consumer)) == [b"few", b"enough" * 100]
 
 
-def test_an_answer_ends_where_a_frame_would_grow_too_large(
-    node: BenchNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(consume_module, "ANSWER_BYTES", 1000)
+def test_an_answer_ends_where_a_frame_would_grow_too_large(node: BenchNode) -> None:
     client = node.client()
+    client.session.answer_bytes = 1000
     for partition in range(3):
         produce(client, "a", partition, b"x" * 600)
     client.answers()

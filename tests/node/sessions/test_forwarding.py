@@ -1,0 +1,216 @@
+"""Who is forwarded and who is redirected, and the connections between the brokers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tank_node.forwarding import ForwardingPolicy
+from tank_node.limits import Limits
+from tank_protos.error_codes import ConsumeFlag
+from tank_protos.framing import frame
+from tank_protos.generated.tank import (
+    ConsumeResponse,
+    FetchedPartition,
+    FetchedTopic,
+)
+from tests.support.broker_cell import BrokerCell, CellNode
+from tests.support.forwarded import (
+    NEW,
+    OLD,
+    consume_request,
+    fetched,
+    flags,
+    lead,
+    line_to,
+    produce_request,
+    results,
+    stored,
+    three_leaders,
+)
+
+END = 2**64 - 1
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Iterator[BrokerCell]:
+    cell = three_leaders(tmp_path)
+    yield cell
+    cell.close()
+
+
+# --- who is forwarded, and who is redirected -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "version", "host", "reached_at", "is_forwarded"),
+    [
+        (ForwardingPolicy.AUTO, OLD, "127.0.0.1", "127.0.0.1", True),
+        (ForwardingPolicy.AUTO, NEW, "127.0.0.1", "127.0.0.1", False),
+        (ForwardingPolicy.AUTO, NEW, "127.0.0.1", "::ffff:127.0.0.1", False),
+        (ForwardingPolicy.AUTO, NEW, "broker-1.tank", "127.0.0.1", True),
+        (ForwardingPolicy.AUTO, NEW, "127.0.0.1", "10.0.0.9", True),
+        (ForwardingPolicy.AUTO, NEW, "127.0.0.1", "", True),
+        (ForwardingPolicy.AUTO, 0x101, "broker-1.tank", "10.0.0.9", False),
+        (ForwardingPolicy.ALWAYS, NEW, "127.0.0.1", "127.0.0.1", True),
+        (ForwardingPolicy.NEVER, OLD, "127.0.0.1", "127.0.0.1", False),
+        (ForwardingPolicy.NEVER, NEW, "broker-1.tank", "127.0.0.1", False),
+    ],
+)
+def test_who_is_forwarded(
+    cell: BrokerCell,
+    policy: ForwardingPolicy,
+    version: int,
+    host: str,
+    reached_at: str,
+    *,
+    is_forwarded: bool,
+) -> None:
+    cell.nodes[2].broker.forwarding.policy = policy
+    cell.nodes[2].controller.view.brokers[1].host = host
+    client = cell.nodes[2].client(reached_at)
+    client.send(consume_request((0, 1), version=version))
+    cell.run(200)
+    (answer,) = fetched(client)
+    assert (flags(answer) == [ConsumeFlag.DATA]) is (is_forwarded or version == OLD)
+    client.send(produce_request((0, b"x"), version=version))
+    cell.run(400)
+    assert bool(stored(cell.nodes[1], 0)) is is_forwarded
+
+
+def test_a_client_that_knows_leaders_hears_that_there_is_none_at_once(cell: BrokerCell) -> None:
+    cell.nodes[3].broker.forwarding.policy = ForwardingPolicy.ALWAYS
+    cell.disconnect(1, 3)
+    client = cell.nodes[3].client()
+    client.send(consume_request((0, 1), (1, 1), version=NEW, wait_ms=60_000))
+    cell.run(200)
+    (answer,) = fetched(client)
+    assert flags(answer) == [ConsumeFlag.NO_LEADER, ConsumeFlag.DATA]
+
+
+# --- the connection between the brokers ------------------------------------------------------------------
+
+
+def forwarders(node: CellNode) -> dict[int, object]:
+    return dict(node.broker.forwarding._taken)
+
+
+def test_a_new_connection_ends_the_one_before_it_and_what_it_brought_is_not_looked_at(
+    cell: BrokerCell,
+) -> None:
+    client = cell.nodes[2].client()
+    lead(cell, client, 0, b"before")
+    old = line_to(cell.nodes[2], 1)
+    client.send(produce_request((0, b"late")))
+    (pipe,) = [pipe for pipe in cell.pipes if pipe[2].session is old]
+    pipe[2].send()  # it lies unread at the leader
+    pipe[2].other = None
+    old.close()
+    assert results(client) == [(1, b"\3")]
+    pipe[3].other = None
+    held = bytes(pipe[3].received)
+    client.send(produce_request((0, b"next")))
+    pipe[3].received.clear()
+    cell.run(200)
+    pipe[3].received += held
+    pipe[3].receive()
+    cell.run(300)
+    assert pipe[3].closed
+    assert results(client) == [(1, b"\0")]
+    assert stored(cell.nodes[1], 0) == [b"before", b"next"]
+
+
+def test_a_connection_that_nobody_uses_is_closed(cell: BrokerCell) -> None:
+    client = cell.nodes[2].client()
+    lead(cell, client, 0, b"x")
+    assert set(forwarders(cell.nodes[1])) == {2}
+    cell.run(61_000)
+    assert not forwarders(cell.nodes[1])
+    lead(cell, client, 0, b"y")
+    assert stored(cell.nodes[1], 0) == [b"x", b"y"]
+
+
+@pytest.mark.parametrize("change", [{"fenced": True}, {"epoch": 999}])
+def test_a_leader_that_is_fenced_or_another_process_ends_its_connection(
+    cell: BrokerCell, change: dict[str, int]
+) -> None:
+    client = cell.nodes[2].client()
+    lead(cell, client, 0, b"x")
+    client.send(produce_request((0, b"y")))
+    for name, value in change.items():
+        setattr(cell.nodes[2].controller.view.brokers[1], name, value)
+    cell.step()
+    assert results(client) == [(1, b"\3")]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"\0\0",
+        b"\x05",
+        b"\xfc\x7f\0\0\1\1\0",
+    ],
+)
+def test_an_answer_that_is_none_closes_the_connection_and_the_client_is_told(
+    cell: BrokerCell, answer: bytes
+) -> None:
+    client = cell.nodes[2].client()
+    lead(cell, client, 0, b"x")
+    line = line_to(cell.nodes[2], 1)
+    client.send(produce_request((0, b"y")))
+    (pipe,) = [pipe for pipe in cell.pipes if pipe[2].session is line]
+    request_id = line._next_id - 1
+    pipe[2].received += b"".join(frame(1, [request_id.to_bytes(4, "little") + answer]))
+    pipe[2].receive()
+    assert pipe[2].closed
+    assert results(client) == [(1, b"\3")]
+
+
+def test_a_consume_answer_to_something_else_is_not_relayed(cell: BrokerCell) -> None:
+    client = cell.nodes[2].client()
+    client.send(consume_request((0, 1), wait_ms=5_000))
+    cell.run(200)
+    line = line_to(cell.nodes[2], 1)
+    (pipe,) = [pipe for pipe in cell.pipes if pipe[2].session is line]
+    bad = ConsumeResponse.decode(_empty_answer(line._next_id - 1, partition=5))
+    pipe[2].received += b"".join(frame(2, bad.encode()))
+    pipe[2].receive()
+    assert pipe[2].closed
+    assert not fetched(client)
+
+
+def _empty_answer(request_id: int, partition: int) -> memoryview:
+    told = FetchedPartition(partition=partition, flag=0)
+    topics = [FetchedTopic(name="a", partition_count=1, unknown=False, partitions=[told])]
+    return memoryview(b"".join(ConsumeResponse(request_id=request_id, topics=topics).encode()))
+
+
+def test_a_client_that_brings_more_than_flows_away_is_not_read_until_it_does(tmp_path: Path) -> None:
+    limits = Limits(forwarded_bytes=1_000)
+    cell = BrokerCell(tmp_path, 2, limits, ForwardingPolicy.AUTO)
+    cell.create(flush="replicated")
+    cell.run(300)
+    client = cell.nodes[2].client()
+    for value in range(5):
+        client.send(produce_request((0, b"%d" % value * 600)))
+    assert client.session.is_full
+    assert client.pending_bytes > 1_200, "the rest lies unread"
+    for _ in range(10):
+        cell.run(200)
+        client.feed(b"")
+    assert client.session.most
+    assert results(client) == [(1, b"\0")] * 5
+    assert stored(cell.nodes[1], 0) == [b"%d" % value * 600 for value in range(5)]
+    cell.close()
+
+
+def test_beyond_its_bounds_nothing_is_forwarded_and_that_is_counted(tmp_path: Path) -> None:
+    cell = BrokerCell(tmp_path, 2, Limits(forwarded_most_bytes=100), ForwardingPolicy.AUTO)
+    cell.create(flush="replicated")
+    cell.run(300)
+    client = cell.nodes[2].client()
+    client.send(produce_request((0, b"x" * 200)))
+    assert results(client) == [(1, b"\2")]
+    assert cell.nodes[2].metrics.refused["forwarding_full"] == 1
+    cell.close()
