@@ -1,213 +1,45 @@
-"""`tank cluster`: controllers and brokers as processes on this machine; who leads and who is in sync."""
-
-import time
-from pathlib import Path
+"""`tank cluster`: the group and its table of commands."""
 
 import click
 
-from tank_cli.exit_codes import CliError, ExitCode
-from tank_cli.figures import seconds_text
-from tank_cli.lazy import LazyGroup
-from tank_cli.output import Json, print_json, print_table
-from tank_cli.session import Session, offline_options, shared_options
+from tank_cli.lazy import LazyCommand, LazyGroup
 
-DEFAULT_BASE_PORT = 11011
-MAX_BASE_PORT = 65_000
-FOLLOW_EVERY_S = 0.2
+COMMANDS: dict[str, LazyCommand] = {
+    "up": LazyCommand(
+        "tank_cli.cluster_run:up", "Start the processes that don't run, and wait until all are ready."
+    ),
+    "down": LazyCommand("tank_cli.cluster_run:down", "Stop all processes in order; the data stays."),
+    "logs": LazyCommand(
+        "tank_cli.cluster_run:logs", "Show what the processes logged: all, or those named, such as broker-1."
+    ),
+    "status": LazyCommand("tank_cli.cluster_show:status", "Show at a glance how the cluster is."),
+    "brokers": LazyCommand(
+        "tank_cli.cluster_show:brokers", "List the brokers: which live, and what they hold."
+    ),
+    "topics": LazyCommand(
+        "tank_cli.cluster_show:topics", "List the topics: how many of their partitions are in trouble."
+    ),
+    "partitions": LazyCommand(
+        "tank_cli.cluster_show:partitions",
+        "Show who leads each partition, who is in sync, and what is the matter.",
+    ),
+    "elect": LazyCommand(
+        "tank_cli.cluster_change:elect",
+        "Have the preferred replica lead; with --unclean, any that lives where none can.",
+    ),
+    "drain": LazyCommand(
+        "tank_cli.cluster_change:drain", "Move everything off a broker, leadership first, so that it can go."
+    ),
+    "move": LazyCommand(
+        "tank_cli.cluster_change:move", "Move a partition's replicas to other brokers, or change their order."
+    ),
+    "balance": LazyCommand("tank_cli.cluster_change:balance", "Even loads and leaders out now."),
+    "remove": LazyCommand(
+        "tank_cli.cluster_change:remove", "Forget a broker that is gone for good: drained, and stopped."
+    ),
+}
 
-DATA = click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    metavar="DIR",
-    help="The cluster's folder: data, logs and cluster.json.",
-)
 
-
-@click.group(cls=LazyGroup)
+@click.group(cls=LazyGroup, table=COMMANDS)
 def cluster() -> None:
-    """Run a cluster on this machine, and look into one."""
-
-
-@cluster.command()
-@click.option(
-    "--controllers",
-    type=click.IntRange(1, 9),
-    default=3,
-    show_default=True,
-    metavar="N",
-    help="How many controllers: an odd number.",
-)
-@click.option(
-    "--brokers",
-    type=click.IntRange(1, 50),
-    default=3,
-    show_default=True,
-    metavar="N",
-    help="How many brokers; later, more.",
-)
-@DATA
-@click.option(
-    "--base-port",
-    type=click.IntRange(1024, MAX_BASE_PORT),
-    default=DEFAULT_BASE_PORT,
-    show_default=True,
-    metavar="N",
-    help="The first broker's TANK port; each process has two. Kept from the first start on.",
-)
-@offline_options
-def up(session: Session, controllers: int, brokers: int, data: Path, base_port: int) -> None:
-    """Start the processes that don't run, and wait until all are ready.
-
-    They go on when this command has ended, and log to DIR/logs. Run it again to start those that died.
-    """
-    from tank_cli import cluster_folder, cluster_processes
-
-    if controllers % 2 == 0:
-        raise CliError(
-            f"{controllers} controllers bear no more losses than {controllers - 1}: take an odd number.",
-            ExitCode.USAGE,
-        )
-    data = data.absolute()
-    began = time.monotonic()
-    folder = cluster_folder.planned(data, controllers, brokers, base_port)
-    data.mkdir(parents=True, exist_ok=True)
-    folder.store()
-    started = 0
-    for member in list(folder.members):
-        if not cluster_processes.is_alive(folder, member):
-            cluster_processes.start(folder, member)
-            started += 1
-
-    def tell(member: cluster_folder.Member) -> None:
-        if not session.as_json:
-            click.echo(f"{member.name} is ready at {member.address}", err=True)
-
-    cluster_processes.await_ready(folder, tell)
-    if session.as_json:
-        print_json(folder.as_json())
-        return
-    servers = ",".join(member.address for member in folder.brokers)
-    took = seconds_text(time.monotonic() - began)
-    click.echo(
-        f"Cluster {folder.cluster_id} is up: {started} of {len(folder.members)} processes started in {took}."
-    )
-    click.echo(f"  export TANK_SERVERS={servers}")
-    click.echo(f"  tank cluster down --data {data}")
-
-
-@cluster.command()
-@DATA
-@offline_options
-def down(session: Session, data: Path) -> None:
-    """Stop all processes in order; the data stays."""
-    from tank_cli import cluster_folder, cluster_processes
-
-    folder = cluster_folder.load_existing(data.absolute())
-    ended: list[Json] = []
-
-    def tell(member: cluster_folder.Member, killed: bool) -> None:
-        ended.append({"role": member.role, "id": member.number, "killed": killed})
-        if not session.as_json:
-            how = "did not stop in time and was killed" if killed else "stopped"
-            click.echo(f"{member.name} {how}", err=True)
-
-    cluster_processes.stop_all(folder, tell)
-    if session.as_json:
-        print_json({"stopped": ended})
-    else:
-        click.echo(f"Stopped {len(ended)} processes.")
-
-
-@cluster.command()
-@DATA
-@click.option(
-    "--lines",
-    "-n",
-    type=click.IntRange(0, 1_000_000),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="So many lines of each.",
-)
-@click.option("--follow", "-f", is_flag=True, help="Go on with what they write from now on, until Ctrl-C.")
-@click.argument("names", metavar="[NAME]...", nargs=-1)
-@offline_options
-def logs(session: Session, data: Path, lines: int, follow: bool, names: tuple[str, ...]) -> None:
-    """Show what the processes logged: all, or those named, such as broker-1."""
-    from tank_cli import cluster_folder, cluster_processes
-
-    folder = cluster_folder.load_existing(data.absolute())
-    known = [member.name for member in folder.members]
-    for name in names:
-        if name not in known:
-            raise CliError(f"There is no {name} here, but {', '.join(known)}.", ExitCode.NOT_FOUND)
-    chosen = [member for member in folder.members if not names or member.name in names]
-    found = {member.name: cluster_processes.last_lines(folder, member, lines) for member in chosen}
-    if session.as_json:
-        print_json({"logs": [{"name": name, "lines": list(its)} for name, its in found.items()]})
-        return
-    width = max(map(len, found))
-    for name, its in found.items():
-        for line in its:
-            click.echo(f"{name:<{width}}  {line}")
-    if follow:
-        _follow({member.name: folder.log_of(member) for member in chosen}, width)
-
-
-def _follow(files: dict[str, Path], width: int) -> None:
-    ends = {name: path.stat().st_size if path.exists() else 0 for name, path in files.items()}
-    while True:
-        for name, path in files.items():
-            if not path.exists() or path.stat().st_size <= ends[name]:
-                continue
-            with open(path, "rb") as log:
-                log.seek(ends[name])
-                new = log.read()
-            whole = new[: new.rfind(b"\n") + 1]
-            ends[name] += len(whole)
-            for line in whole.decode(errors="replace").splitlines():
-                click.echo(f"{name:<{width}}  {line}")
-        time.sleep(FOLLOW_EVERY_S)
-
-
-@cluster.command()
-@click.option("--topic", metavar="NAME", multiple=True, help="Of these topics alone; may be repeated.")
-@shared_options
-def partitions(session: Session, topic: tuple[str, ...]) -> None:
-    """Show who leads each partition, and who is in sync."""
-    with session.client("tank topic list") as client:
-        found = client.admin.describe_topics(list(topic) or None)
-    rows = [(described.name, partition) for described in found for partition in described.partitions]
-    if session.as_json:
-        print_json(
-            {
-                "partitions": [
-                    {
-                        "topic": name,
-                        "partition": partition.partition,
-                        "leader": partition.leader,
-                        "leader_epoch": partition.leader_epoch,
-                        "replicas": list(partition.replicas),
-                        "in_sync": list(partition.in_sync),
-                    }
-                    for name, partition in rows
-                ]
-            }
-        )
-        return
-    columns = ["Topic", ">Partition", ">Leader", ">Epoch", "Replicas", "In sync"]
-    print_table(
-        columns,
-        [
-            [
-                name,
-                str(partition.partition),
-                "-" if partition.leader is None else str(partition.leader),
-                str(partition.leader_epoch),
-                ",".join(map(str, partition.replicas)),
-                ",".join(map(str, partition.in_sync)),
-            ]
-            for name, partition in rows
-        ],
-    )
+    """Run a cluster, look into one, and change it."""

@@ -14,7 +14,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "consume": LazyCommand("tank_cli.consume:consume", "Read the messages of TOPIC."),
     "lag": LazyCommand("tank_cli.lag:lag", "Show how far consumer groups are behind."),
     "status": LazyCommand("tank_cli.status:status", "Show what the broker is and what it holds."),
-    "cluster": LazyCommand("tank_cli.cluster:cluster", "Run a cluster on this machine, and look into one."),
+    "cluster": LazyCommand("tank_cli.cluster:cluster", "Run a cluster, look into one, and change it."),
     "bench": LazyCommand("tank_cli.bench:bench", "Measure a broker through this client."),
     "log": LazyCommand("tank_cli.log_files:log", "Look into a data folder without a broker."),
     "completion": LazyCommand("tank_cli.completion:completion", "Print the completion script of a shell."),

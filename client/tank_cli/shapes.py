@@ -40,6 +40,35 @@ _CLUSTER: Json = {
     ],
 }
 
+_BROKER: Json = {
+    "broker_id": 3,
+    "address": "127.0.0.1:11015",
+    "rack": "",
+    "fenced": True,
+    "connected": False,
+    "draining": False,
+    "stopping": False,
+    "replicas": 12,
+    "leads": 0,
+    "arriving": 0,
+}
+_PARTITION: Json = {
+    "topic": "flights",
+    "partition": 0,
+    "leader": None,
+    "leader_epoch": 5,
+    "replicas": [1, 2, 3],
+    "in_sync": [],
+    "min_insync": 2,
+    "eligible": [2, 3],
+    "impaired": [2],
+    "adding": [],
+    "removing": [],
+    "lossy_elections": 0,
+    "lossy_epoch": 0,
+    "troubles": ["under_replicated", "below_min_insync", "leaderless"],
+    "waits_for": [3],
+}
 
 SHAPES: dict[str, tuple[Json, ...]] = {
     "cluster up": (_CLUSTER,),
@@ -47,20 +76,66 @@ SHAPES: dict[str, tuple[Json, ...]] = {
     "cluster logs": (
         {"logs": [{"name": "broker-1", "lines": ["2026-11-21T09:00:00.000Z INFO tank: stopping"]}]},
     ),
-    "cluster partitions": (
+    "cluster status": (
         {
-            "partitions": [
+            "cluster_id": "6f1c3f0e-8a57-4d4c-9d1c-2b7f3c0a5e11",
+            "leader": 2,
+            "healthy": False,
+            "controllers": [
+                {
+                    "id": 2,
+                    "address": "127.0.0.1:11113",
+                    "state": "leads, follows, learns or down",
+                    "term": 3,
+                    "commit_index": 120,
+                    "applied_index": 120,
+                    "behind": 0,
+                    "problem": None,
+                }
+            ],
+            "brokers": [_BROKER],
+            "topics": 1,
+            "partitions": {
+                "total": 3,
+                "healthy": 2,
+                "under_replicated": 1,
+                "below_min_insync": 1,
+                "leaderless": 1,
+                "moving": 0,
+                "displaced": 0,
+                "lossy": 0,
+            },
+            "lossy_elections": 0,
+            "balanced": True,
+            "waiting": [_PARTITION],
+            "moving": [_PARTITION],
+        },
+    ),
+    "cluster brokers": ({"brokers": [_BROKER]},),
+    "cluster topics": (
+        {
+            "topics": [
                 {
                     "topic": "flights",
-                    "partition": 0,
-                    "leader": 2,
-                    "leader_epoch": 5,
-                    "replicas": [1, 2, 3],
-                    "in_sync": [2, 3],
+                    "topic_id": 7,
+                    "partitions": 3,
+                    "replication_factor": 3,
+                    "min_insync": 2,
+                    "under_replicated": 1,
+                    "below_min_insync": 1,
+                    "leaderless": 1,
+                    "lossy_elections": 0,
+                    "settings": {"flush": "replicated"},
                 }
             ]
         },
     ),
+    "cluster partitions": ({"partitions": [_PARTITION]},),
+    "cluster elect": ({"topic": "flights", "partition": 0, "leader": 2, "lossy": True},),
+    "cluster drain": ({"broker": 3, "draining": True, "replicas": 0, "leads": 0},),
+    "cluster move": ({"topic": "flights", "partition": 0, "replicas": [4, 2, 3], "moving": False},),
+    "cluster balance": ({"balanced": True, "brokers": [{"broker_id": 1, "replicas": 12, "leads": 4}]},),
+    "cluster remove": ({"removed": 3},),
     "topic create": ({"topic": "flights", "created": True},),
     "topic list": (
         {

@@ -62,12 +62,17 @@ class LocalCluster:
     def tank(self, *arguments: str, fails: bool = False) -> str:
         """Runs the command; its standard output."""
         servers = ",".join(str(b.addresses["tank"]) for b in self.processes("broker"))
+        controllers = ",".join(str(c.addresses["grpc"]) for c in self.processes("controller"))
         ended = subprocess.run(
             [sys.executable, "-m", "tank_cli", *arguments],
             capture_output=True,
             text=True,
             timeout=UP_TIMEOUT_S,
-            env={**os.environ, "TANK_SERVERS": servers or "127.0.0.1:1"},
+            env={
+                **os.environ,
+                "TANK_SERVERS": servers or "127.0.0.1:1",
+                "TANK_CONTROLLERS": controllers or "127.0.0.1:1",
+            },
             check=False,
         )
         assert (ended.returncode != 0) is fails, ended.stderr + ended.stdout
@@ -103,11 +108,14 @@ class LocalCluster:
         until(look, "no controller leads")
         return found[0]
 
-    def partitions(self, topic: str, servers: str = "") -> list[dict[str, Any]]:
+    def look(self, *words: str) -> dict[str, Any]:
+        """A command of `tank cluster` that shows something, as JSON."""
+        found: dict[str, Any] = json.loads(self.tank("cluster", *words, "--output", "json"))
+        return found
+
+    def partitions(self, topic: str) -> list[dict[str, Any]]:
         """`tank cluster partitions`."""
-        chosen = ["--servers", servers] if servers else []
-        found = json.loads(self.tank(*chosen, "cluster", "partitions", "--topic", topic, "--output", "json"))
-        partitions: list[dict[str, Any]] = found["partitions"]
+        partitions: list[dict[str, Any]] = self.look("partitions", "--topic", topic)["partitions"]
         return partitions
 
 

@@ -1,0 +1,345 @@
+"""`tank cluster elect|drain|move|balance|remove`: what an operator has the controllers do."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from tank_cli.cluster_options import controller_options
+from tank_cli.exit_codes import CliError, ExitCode
+from tank_cli.figures import plural
+from tank_cli.output import done, print_json
+from tank_cli.session import Session, offline_options
+from tank_protos.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from tank_cli.cluster_report import Row
+    from tank_cli.controllers import Controllers
+    from tank_protos.generated import control_pb2 as pb
+
+MAX_BROKER_ID = 0xFFFE
+BROKER = click.argument("broker", metavar="BROKER", type=click.IntRange(1, MAX_BROKER_ID))
+TOPIC = click.argument("topic", metavar="TOPIC")
+PARTITION = click.argument("partition", metavar="PARTITION", type=click.IntRange(0, 65_535))
+WAIT = click.option("--wait/--no-wait", default=True, help="Wait until it is done.  [default: wait]")
+PATIENCE = click.option(
+    "--patience",
+    type=click.FloatRange(min=1),
+    default=60.0,
+    show_default=True,
+    metavar="SECS",
+    help="Give up waiting when nothing has changed for so long. What was begun goes on.",
+)
+
+
+class BrokersType(click.ParamType):  # type: ignore[type-arg] # generic in newer versions of click alone
+    """`1,2,3`"""
+
+    name = "1,2,3"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> list[int]:
+        """Numbers of brokers, each once."""
+        try:
+            found = [int(part) for part in str(value).split(",")]
+        except ValueError:
+            self.fail("write the brokers' numbers with commas between, such as 1,2,3", param, ctx)
+        if len(set(found)) != len(found) or not all(1 <= each <= MAX_BROKER_ID for each in found):
+            self.fail(f"a broker's number is from 1 to {MAX_BROKER_ID}, and is there once", param, ctx)
+        return found
+
+
+@click.command()
+@TOPIC
+@PARTITION
+@click.option("--unclean", is_flag=True, help="Where nobody leads: any replica that lives, at a price.")
+@click.option("--yes", "-y", is_flag=True, help="Don't ask.")
+@controller_options
+@offline_options
+def elect(
+    session: Session, controllers: "Controllers", topic: str, partition: int, unclean: bool, yes: bool
+) -> None:
+    """Have the preferred replica lead; with --unclean, any that lives where none can.
+
+    A partition without a leader waits for brokers that may have messages which no other has. --unclean gives
+    those up: what the others lack of acknowledged messages is lost. It is counted as a lossy election.
+    """
+    from tank_protos.generated import control_pb2 as pb
+
+    row = _find(controllers, topic, partition)
+    if unclean and row.is_leaderless and not yes:
+        _confirm(row)
+    kind = pb.ElectLeader.UNCLEAN if unclean else pb.ElectLeader.PREFERRED
+    ref = pb.PartitionRef(topic_id=row.topic.topic.topic_id, partition=partition)
+    command = pb.Command(elect_leader=pb.ElectLeader(kind=kind, partitions=[ref]))
+    _judge(controllers, controllers.change(command), row, unclean=unclean)
+    after = _find(controllers, topic, partition)
+    leader, lossy = after.partition.leader, after.partition.lossy_elections - row.partition.lossy_elections
+    if session.as_json:
+        print_json({"topic": topic, "partition": partition, "leader": leader or None, "lossy": lossy > 0})
+    elif leader == row.partition.leader:
+        done(f"Broker {leader} leads {row.place} already; nothing was changed.")
+    else:
+        price = ", and what it lacked is lost" if lossy > 0 else ""
+        done(f"Broker {leader} leads {row.place} now{price}.")
+
+
+def _confirm(row: "Row") -> None:
+    if not sys.stdin.isatty():
+        raise CliError("An unclean election may lose acknowledged messages: say --yes.", ExitCode.USAGE)
+    from tank_cli.cluster_report import ids_text
+
+    eligible = ids_text(row.partition.eligible)
+    question = f"{row.place}: give up what only broker {eligible} may have?"
+    if not click.confirm(question, err=True):
+        raise CliError("Nothing was changed.")
+
+
+@click.command()
+@BROKER
+@click.option("--undo", is_flag=True, help="Let it hold and lead partitions again.")
+@WAIT
+@PATIENCE
+@controller_options
+@offline_options
+def drain(
+    session: Session, controllers: "Controllers", broker: int, undo: bool, wait: bool, patience: float
+) -> None:
+    """Move everything off a broker, leadership first, so that it can go.
+
+    Messages are served and taken all the while. Ctrl-C ends the waiting, not the moving.
+    """
+    from tank_cli.waiting import Left
+    from tank_cli.waiting import wait as await_done
+    from tank_protos.generated import control_pb2 as pb
+
+    _check_room(controllers, broker, undo=undo)
+    change = pb.SetBroker(broker_id=broker, draining=not undo)
+    controllers.change(pb.Command(set_broker=change))
+
+    def look() -> Left:
+        load = _load(controllers, broker)[0]
+        return Left(
+            load.replicas + load.leads, f"{plural(load.replicas, 'replica')} left, it leads {load.leads}"
+        )
+
+    if wait and not undo:
+        stuck = CliError(
+            f"Broker {broker} is drained no further: `status` shows the moves; draining goes on",
+            hint=controllers.command("status"),
+        )
+        await_done(f"Draining broker {broker}", look, patience, stuck, quiet=session.as_json)
+    load = _load(controllers, broker)[0]
+    if session.as_json:
+        print_json({"broker": broker, "draining": not undo, "replicas": load.replicas, "leads": load.leads})
+    elif undo:
+        done(
+            f"Broker {broker} may hold partitions again; new ones come to it, and moves that even loads out."
+        )
+    elif load.replicas:
+        done(f"Broker {broker} is being drained: {plural(load.replicas, 'replica')} left.")
+    else:
+        done(f"Broker {broker} holds nothing: stop it, then `{controllers.command(f'remove {broker}')}`.")
+
+
+def _check_room(controllers: "Controllers", broker: int, *, undo: bool) -> None:
+    """There must be enough others for every replica."""
+    load, others = _load(controllers, broker)
+    takers = [each for each in others if not (each.broker.fenced_index or each.broker.draining)]
+    if not undo and load.widest > len(takers):
+        raise CliError(
+            f"Broker {broker} holds topics of {load.widest} replicas, and without it there are "
+            f"{plural(len(takers), 'broker')} that live and stay: start another one first."
+        )
+
+
+@click.command()
+@TOPIC
+@PARTITION
+@click.option(
+    "--to", "to", type=BrokersType(), help="Where its replicas are to be, the preferred leader first."
+)
+@click.option("--cancel", is_flag=True, help="Stop the move that is under way; the added replicas go again.")
+@WAIT
+@PATIENCE
+@controller_options
+@offline_options
+def move(
+    session: Session,
+    controllers: "Controllers",
+    topic: str,
+    partition: int,
+    to: list[int] | None,
+    cancel: bool,
+    wait: bool,
+    patience: float,
+) -> None:
+    """Move a partition's replicas to other brokers, or change their order.
+
+    \b
+    tank cluster move orders 0 --to 4,2,3
+    """
+    from tank_cli.cluster_report import ids_text
+    from tank_cli.waiting import Left
+    from tank_cli.waiting import wait as await_done
+    from tank_protos.generated import control_pb2 as pb
+
+    if (to is None) is not cancel:
+        raise CliError(
+            "Say where to with --to 1,2,3, or --cancel.", ExitCode.USAGE, "tank cluster move --help"
+        )
+    row = _find(controllers, topic, partition)
+    topic_id = row.topic.topic.topic_id
+    if cancel and pb.MOVING not in row.troubles:
+        raise CliError(f"{row.place} is not being moved: it is at {ids_text(row.partition.replicas)}.")
+    if to is None:
+        ref = pb.PartitionRef(topic_id=topic_id, partition=partition)
+        command = pb.Command(cancel_reassign=pb.CancelReassign(partitions=[ref]))
+    else:
+        placed = pb.Placed(topic_id=topic_id, partition=partition, replicas=to)
+        command = pb.Command(reassign=pb.Reassign(partitions=[placed]))
+    _judge(controllers, controllers.change(command), row)
+
+    def look() -> Left:
+        now = _find(controllers, topic, partition)
+        behind = [each for each in now.partition.adding if each not in now.partition.in_sync]
+        text = f"broker {ids_text(behind)} catches up" if behind else "the old replicas go"
+        return Left(int(pb.MOVING in now.troubles) + len(behind), text)
+
+    if wait and to is not None:
+        stuck = CliError(
+            f"{row.place} is not moved yet; the move goes on",
+            hint=controllers.command(f"move {topic} {partition} --cancel"),
+        )
+        await_done(f"Moving {row.place}", look, patience, stuck, quiet=session.as_json)
+    after = _find(controllers, topic, partition)
+    moving = pb.MOVING in after.troubles
+    if session.as_json:
+        replicas = list(after.partition.replicas)
+        print_json({"topic": topic, "partition": partition, "replicas": replicas, "moving": moving})
+    elif moving:
+        done(f"{row.place} is being moved to {ids_text(to or [])}.")
+    else:
+        done(f"{row.place} is at {ids_text(after.partition.replicas)}.")
+
+
+@click.command()
+@WAIT
+@PATIENCE
+@controller_options
+@offline_options
+def balance(session: Session, controllers: "Controllers", wait: bool, patience: float) -> None:
+    """Even loads and leaders out now.
+
+    The controllers do so by themselves, a few seconds after a broker came; this has them look at once.
+    """
+    from tank_cli.cluster_report import count_of
+    from tank_cli.waiting import Left
+    from tank_cli.waiting import wait as await_done
+    from tank_protos.generated import control_pb2 as pb
+
+    controllers.balance()
+
+    def look() -> Left:
+        found = controllers.overview()
+        moving, displaced = count_of(found, pb.MOVING), count_of(found, pb.DISPLACED)
+        text = f"{plural(moving, 'partition')} moving, {displaced} with another leader than the preferred"
+        return Left(moving + displaced + (not found.balanced), text)
+
+    if wait:
+        stuck = CliError("Loads are not even yet; the controllers go on", hint=controllers.command("status"))
+        await_done("Balancing", look, patience, stuck, quiet=session.as_json)
+    found = controllers.overview()
+    if session.as_json:
+        loads = [
+            {"broker_id": load.broker.broker_id, "replicas": load.replicas, "leads": load.leads}
+            for load in found.brokers
+        ]
+        print_json({"balanced": found.balanced, "brokers": loads})
+    elif not found.balanced:
+        done("The controllers look for something to even out.")
+    else:
+        loads_text = ", ".join(f"{load.broker.broker_id}: {load.replicas}" for load in found.brokers)
+        done(f"Loads and leaders are even. Replicas by broker: {loads_text}.")
+
+
+@click.command()
+@BROKER
+@controller_options
+@offline_options
+def remove(session: Session, controllers: "Controllers", broker: int) -> None:
+    """Forget a broker that is gone for good: drained, and stopped."""
+    from tank_protos.generated import control_pb2 as pb
+
+    load, _ = _load(controllers, broker)
+    if load.replicas:
+        raise CliError(
+            f"Broker {broker} holds {plural(load.replicas, 'replica')}: drain it first.",
+            hint=controllers.command(f"drain {broker}"),
+        )
+    if not load.broker.fenced_index:
+        raise CliError(f"Broker {broker} is running: stop it, and wait until `brokers` shows it as fenced.")
+    controllers.change(pb.Command(remove_broker=pb.RemoveBroker(broker_id=broker)))
+    if session.as_json:
+        print_json({"removed": broker})
+    else:
+        done(f"Removed broker {broker}.")
+
+
+# --- for all of them ---
+
+
+def _find(controllers: "Controllers", topic: str, partition: int) -> "Row":
+    from tank_cli import cluster_report as report
+
+    found = list(report.rows(controllers.partitions([topic])))
+    if partition >= len(found):
+        last = len(found) - 1
+        raise CliError(f"{topic} has the partitions 0 to {last}, and no {partition}.", ExitCode.NOT_FOUND)
+    return found[partition]
+
+
+def _load(controllers: "Controllers", broker: int) -> "tuple[pb.BrokerLoad, list[pb.BrokerLoad]]":
+    """The broker, and the others. CliError when there is none."""
+    loads = list(controllers.overview().brokers)
+    for load in loads:
+        if load.broker.broker_id == broker:
+            return load, [each for each in loads if each is not load]
+    known = ", ".join(str(load.broker.broker_id) for load in loads) or "none"
+    raise CliError(f"There is no broker {broker}, but {known}.", ExitCode.NOT_FOUND)
+
+
+def _judge(
+    controllers: "Controllers", outcome: "pb.ProposalOutcome", row: "Row", *, unclean: bool = False
+) -> None:
+    """Raises CliError when the command's one partition was refused."""
+    from tank_cli.cluster_report import ids_text
+
+    error = outcome.results[0] if outcome.results else ErrorCode.NONE
+    place, partition = row.place, row.partition
+    words = f"{row.topic.topic.name} {partition.partition}"
+    if error == ErrorCode.NONE:
+        return
+    if error == ErrorCode.NOT_ELECTABLE and unclean:
+        brokers = ids_text(partition.replicas)
+        raise CliError(f"{place}: none of its brokers lives ({brokers}): start one of them.")
+    if error == ErrorCode.NOT_ELECTABLE:
+        message = f"Nobody can lead {place}: `partitions --leaderless` shows whom it waits for."
+        raise CliError(message, hint=controllers.command(f"elect --unclean {words}"))
+    if error == ErrorCode.IN_USE:
+        hint = controllers.command(f"move {words} --cancel")
+        raise CliError(f"{place} is being moved already: wait, or cancel that first.", ExitCode.EXISTS, hint)
+    if error == ErrorCode.NOT_ENOUGH_REPLICAS:
+        raise CliError(
+            f"{place}: too few of the old replicas are in sync to do without the added ones: let it go on."
+        )
+    raise CliError(f"{place}: {_REASONS.get(error, f'the controller refuses it (error {error})')}.")
+
+
+_REASONS: dict[int, str] = {
+    ErrorCode.UNKNOWN_PARTITION: "there is no such partition any more",
+    ErrorCode.UNKNOWN_TOPIC: "there is no such topic any more",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "name as many brokers as the topic has replicas, each once",
+    ErrorCode.OVERLOADED: "a broker among them holds as much as one may",
+    ErrorCode.UNKNOWN_BROKER: "there is no such broker among them",
+    ErrorCode.INELIGIBLE_REPLICA: "a broker among them is being drained",
+}

@@ -1,0 +1,189 @@
+"""The controllers of a cluster, as its operator asks them: found, and followed to the one that leads."""
+
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+import grpc
+
+from tank_cli.exit_codes import CliError, ExitCode
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import control_pb2 as pb
+from tank_protos.generated.control_pb2_grpc import AdminStub
+
+ANSWER_S = 5.0
+"""How long one controller may take for one answer."""
+NOBODY_ANSWERS_S = 3.0
+"""When not one controller can be reached for so long, there is none."""
+NOBODY_LEADS_S = 15.0
+"""When they answer, and none leads: an election takes a second or two."""
+UNSURE_TRIES = 3
+"""Of a command that a leader took with it when it fell: another knows nothing of it, or has it."""
+_POLL_S = 0.1
+_OPTIONS = (
+    ("grpc.max_receive_message_length", 32 * 1024 * 1024),
+    ("grpc.enable_http_proxy", 0),  # controllers are neighbours
+    ("grpc.use_local_subchannel_pool", 1),  # else a new channel inherits an old one's waiting time
+)
+
+
+class _Answer(Protocol):
+    """One that may say that another controller leads."""
+
+    @property
+    def not_leader(self) -> pb.NotLeader: ...
+    def HasField(self, name: Any) -> bool: ...
+
+
+Answer = TypeVar("Answer", bound=_Answer)
+
+
+class Controllers:
+    """Some of a cluster's controllers; within `with`. Every question raises CliError where it stays without
+    an answer."""
+
+    def __init__(self, addresses: Iterable[str], options: str) -> None:
+        """`addresses`: host:port. `options`: as a person names this cluster to a command."""
+        self.addresses = list(addresses)
+        self.options = options
+        self._channels: dict[str, grpc.Channel] = {}
+        self._leader = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for channel in self._channels.values():
+            channel.close()
+
+    def command(self, words: str) -> str:
+        """A command about this cluster, as a person types it."""
+        return f"tank cluster {words} {self.options}"
+
+    # --- questions ---
+
+    def overview(self) -> pb.OverviewAnswer:
+        """Brokers, and counts of partitions."""
+        answer: pb.OverviewAnswer
+        (answer,) = self._ask(lambda admin: [admin.Overview(pb.OverviewRequest(), timeout=ANSWER_S)])
+        return answer
+
+    def partitions(
+        self, topics: Iterable[str] = (), only: pb.PartitionTrouble = pb.NO_TROUBLE, limit: int = 0
+    ) -> list[pb.PartitionsAnswer]:
+        """All parts. CliError for a topic that isn't there."""
+        request = pb.PartitionsRequest(topics=topics, only=only, limit=limit)
+        parts = self._ask(lambda admin: list(admin.Partitions(request, timeout=ANSWER_S * 4)))
+        unknown = [name for part in parts for name in part.unknown_topics]
+        if unknown:
+            hint = self.command("topics")
+            raise CliError(f"There is no topic {', '.join(unknown)}.", ExitCode.NOT_FOUND, hint)
+        return parts
+
+    def change(self, command: pb.Command) -> pb.ProposalOutcome:
+        """One command, which may be sent twice: they are idempotent. CliError when it is rejected as a
+        whole."""
+        command.now_ms = time.time_ns() // 1_000_000
+        answer: pb.ChangeAnswer
+        for _ in range(UNSURE_TRIES):
+            (answer,) = self._ask(lambda admin: [admin.Change(command, timeout=ANSWER_S)])
+            if answer.outcome.error != ErrorCode.TIMED_OUT:
+                break
+        outcome = answer.outcome
+        if outcome.error:
+            raise CliError(f"{outcome.message[:1].upper()}{outcome.message[1:]}.")
+        return outcome
+
+    def balance(self) -> None:
+        """The leader looks at once for something to even out."""
+        self._ask(lambda admin: [admin.Balance(pb.BalanceRequest(), timeout=ANSWER_S)])
+
+    def describe(self) -> dict[str, pb.ControllersDescription | str]:
+        """What each says of itself, or why it can't be asked, by address: of those that were given and of
+        those that they name."""
+        found: dict[str, pb.ControllersDescription | str] = {}
+        wanted = self.addresses
+        while wanted:
+            calls = {
+                address: self._stub(address).Describe.future(
+                    pb.DescribeControllersRequest(), timeout=NOBODY_ANSWERS_S
+                )
+                for address in wanted
+            }
+            for address, call in calls.items():
+                try:
+                    found[address] = call.result()
+                except grpc.RpcError as error:
+                    found[address] = _reason(error)
+            named = [member.address for each in _described(found) for member in each.members]
+            wanted = [address for address in dict.fromkeys(named) if address and address not in found]
+        return found
+
+    # --- the way there ---
+
+    def _ask(self, call: Callable[[AdminStub], list[Answer]]) -> list[Answer]:
+        """Asks whoever leads, where the others say that it is, until there is an answer."""
+        began = time.monotonic()
+        answered_s: float | None = None
+        turn = 0
+        why = ""
+        while True:
+            address = self._leader or self.addresses[turn % len(self.addresses)]
+            named = ""
+            try:
+                parts = call(self._stub(address))
+            except grpc.RpcError as error:
+                why = f"{address}: {_reason(error)}"
+            else:
+                if parts and not parts[0].HasField("not_leader"):
+                    self._leader = address
+                    return parts
+                answered_s = time.monotonic()
+                named = parts[0].not_leader.leader if parts else ""
+            follows = named not in ("", address)
+            self._leader = named if follows else ""
+            if not follows:
+                turn += 1
+                self._give_up(began, answered_s, why)
+                if turn % len(self.addresses) == 0:
+                    time.sleep(_POLL_S)
+
+    def _give_up(self, began_s: float, answered_s: float | None, why: str) -> None:
+        """Raises when it has been tried for long enough."""
+        waited_s = time.monotonic() - began_s
+        if answered_s is None and waited_s > NOBODY_ANSWERS_S:
+            addresses = ", ".join(self.addresses)
+            raise CliError(
+                f"No controller answers at {addresses} ({why}): are they running, and are these theirs?",
+                ExitCode.UNREACHABLE,
+                self.command("up") if self.options.startswith("--data") else None,
+            )
+        if waited_s > NOBODY_LEADS_S:
+            raise CliError(
+                "Controllers answer, but none leads: more than half of them must run, and reach each other.",
+                ExitCode.UNREACHABLE,
+                self.command("status"),
+            )
+
+    def _stub(self, address: str) -> AdminStub:
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = grpc.insecure_channel(address, options=_OPTIONS)
+        return AdminStub(channel)
+
+
+def _described(found: dict[str, pb.ControllersDescription | str]) -> list[pb.ControllersDescription]:
+    return [each for each in found.values() if not isinstance(each, str)]
+
+
+def _reason(error: grpc.RpcError) -> str:
+    """In a few words: gRPC's own name three layers of addresses."""
+    code = error.code()  # every error of a call has one
+    if code is grpc.StatusCode.UNAVAILABLE:
+        return "it can't be reached"
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return "it doesn't answer in time"
+    return str(code.name)

@@ -1,0 +1,108 @@
+"""Controllers whose state a test sets: `tank.control.Admin` on real ports, the state machine behind it."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+
+from tank_controller import overview
+from tank_controller.overview import Tally
+from tank_protos.generated import control_pb2 as pb
+from tank_protos.generated.control_pb2_grpc import AdminServicer, add_AdminServicer_to_server
+from tests.controller.cluster_for_tests import Cluster
+
+
+class ScriptedControllers:
+    """Two controllers over one state, of which the second leads; within `with`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.connected: set[int] = set(cluster.state.brokers)
+        self.commands: list[str] = []
+        """What was changed."""
+        self.leads = [False, True]
+        self.balanced = True
+        self.ports: list[int] = []
+        self._servers: list[grpc.Server] = []
+
+    def __enter__(self) -> Self:
+        for number in (0, 1):
+            server = grpc.server(ThreadPoolExecutor(4))
+            add_AdminServicer_to_server(_Admin(self, number), server)
+            self.ports.append(server.add_insecure_port("127.0.0.1:0"))
+            server.start()
+            self._servers.append(server)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for server in self._servers:
+            server.stop(None)
+
+    @property
+    def addresses(self) -> list[str]:
+        return [f"127.0.0.1:{port}" for port in self.ports]
+
+    def stop(self, number: int) -> None:
+        """This one answers no more."""
+        self._servers[number].stop(None).wait()
+
+
+class _Admin(AdminServicer):
+    def __init__(self, world: ScriptedControllers, number: int) -> None:
+        self._world = world
+        self._number = number
+
+    @property
+    def _not_leader(self) -> pb.NotLeader | None:
+        world = self._world
+        if world.leads[self._number]:
+            return None
+        leader = next((a for a, leads in zip(world.addresses, world.leads, strict=True) if leads), "")
+        return pb.NotLeader(leader=leader)
+
+    def Describe(self, request: pb.DescribeControllersRequest, context: Any) -> pb.ControllersDescription:
+        world = self._world
+        members = [
+            pb.ControllerMember(node=pb.RaftNode(ordinal=n + 1), votes=True, address=address)
+            for n, address in enumerate(world.addresses)
+        ]
+        return pb.ControllersDescription(
+            node=pb.RaftNode(ordinal=self._number + 1),
+            cluster_id="c",
+            term=4,
+            leads=world.leads[self._number],
+            commit_index=20 + self._number,
+            applied_index=20 + self._number,
+            members=members,
+        )
+
+    def Overview(self, request: pb.OverviewRequest, context: Any) -> pb.OverviewAnswer:
+        if (elsewhere := self._not_leader) is not None:
+            return pb.OverviewAnswer(not_leader=elsewhere)
+        world, tally = self._world, Tally()
+        for _ in tally.count(world.cluster.state):
+            pass
+        return overview.overview(world.cluster.state, tally, world.connected, balanced=world.balanced)
+
+    def Partitions(self, request: pb.PartitionsRequest, context: Any) -> Iterator[pb.PartitionsAnswer]:
+        if (elsewhere := self._not_leader) is not None:
+            yield pb.PartitionsAnswer(not_leader=elsewhere)
+            return
+        state = self._world.cluster.state
+        yield from overview.partition_parts(state, request.topics, request.only, request.limit)
+
+    def Change(self, request: pb.Command, context: Any) -> pb.ChangeAnswer:
+        if (elsewhere := self._not_leader) is not None:
+            return pb.ChangeAnswer(not_leader=elsewhere)
+        self._world.commands.append(request.WhichOneof("command") or "")
+        return pb.ChangeAnswer(outcome=self._world.cluster.apply(request).as_message())
+
+    def Balance(self, request: pb.BalanceRequest, context: Any) -> pb.ChangeAnswer:
+        if (elsewhere := self._not_leader) is not None:
+            return pb.ChangeAnswer(not_leader=elsewhere)
+        self._world.commands.append("balance")
+        return pb.ChangeAnswer(outcome=pb.ProposalOutcome())
