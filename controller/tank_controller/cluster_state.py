@@ -5,11 +5,13 @@ however it was reached (replayed, or loaded from an older snapshot and the rest 
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tank_controller import state_messages
 from tank_controller.partition_keys import KeySet, key_of, partition_of, topic_of
 from tank_controller.placement import Spread
+from tank_controller.snapshot_image import SnapshotImage
 from tank_controller.state_messages import SnapshotError, Stored
 from tank_controller.state_parts import (
     NOBODY,
@@ -80,6 +82,8 @@ class ClusterState:
     derived: Derived = field(default_factory=Derived)
     spread: Spread = field(default_factory=Spread, compare=False)
     """Of replicas over brokers and racks; brought up to date when somebody places."""
+    _image: SnapshotImage | None = field(default=None, compare=False, repr=False)
+    """What a snapshot that is being made is written of."""
 
     @property
     def topic_ids(self) -> dict[str, int]:
@@ -214,7 +218,22 @@ class ClusterState:
 
     def snapshot(self) -> bytes:
         """All of it, as `load` reads it."""
-        return state_messages.encode(self._stored())
+        return b"".join(SnapshotImage(self._stored()).pieces())
+
+    def snapshot_pieces(self) -> Iterator[bytes]:
+        """The same of this moment, in pieces, between which the state may change. One such at a time."""
+        self._image = image = SnapshotImage(self._stored())
+        return self._until_written(image)
+
+    def _until_written(self, image: SnapshotImage) -> Iterator[bytes]:
+        yield from image.pieces()
+        if self._image is image:
+            self._image = None
+
+    def keep_for_snapshot(self, key: int, partition: PartitionState) -> None:
+        """The partition is about to change: a snapshot that is being made is of before."""
+        if self._image is not None:
+            self._image.keep(key, partition)
 
     def delta(self) -> pb.Delta:
         """All that brokers need to know, for one that knows nothing yet."""

@@ -18,6 +18,10 @@ MAX_REPLICAS_PER_BROKER = 100_000
 MAX_PARTITIONS_PER_COMMAND = 1_000
 """Of elections, moves and in-sync changes: a command stays a matter of milliseconds."""
 
+SNAPSHOT_PART = 500
+"""Partitions, or positions, that are written into a snapshot in one piece: a few milliseconds' work. Part of
+its format: the same state is the same bytes, and a topic's parts have so many."""
+
 MAX_NAMED_PRODUCERS = 100_000
 PRODUCER_NAME_KEPT_MS = 7 * 86_400_000
 """A full table forgets names unused for so long: brokers' memory of what a producer wrote is as long."""

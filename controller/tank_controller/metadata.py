@@ -1,6 +1,6 @@
 """The replicated state machine as Raft's driver wants it: entries in, outcomes and deltas out. No I/O."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from tank_controller import commands
 from tank_controller.cluster_state import ClusterState
@@ -29,12 +29,12 @@ class Metadata:
             self.on_delta(outcome.delta)
         return outcome
 
-    def snapshot(self) -> bytes:
-        """All of it."""
-        return self.state.snapshot()
+    def snapshot(self) -> Iterator[bytes]:
+        """All of it as it is now, in pieces, between which entries may be applied."""
+        return self.state.snapshot_pieces()
 
     def restore(self, data: bytes) -> None:
-        """What `snapshot` gave, here or on another controller. SnapshotError."""
+        """What `snapshot` gave, joined, here or on another controller. SnapshotError."""
         self.state = ClusterState.load(data)
         self.on_restored()
 

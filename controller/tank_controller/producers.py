@@ -1,5 +1,7 @@
 """Producer ids: given, and ended by a higher generation of their name. Pure."""
 
+from dataclasses import replace
+
 from tank_controller import limits
 from tank_controller.cluster_state import ClusterState
 from tank_controller.outcome import Outcome, Rejected
@@ -56,6 +58,6 @@ def init_producer(state: ClusterState, command: pb.Command, outcome: Outcome) ->
         kept = ended[-limits.MAX_ENDED_IDS_PER_NAME :]
         outcome.delta.forgotten_producers.extend(ended[: -len(kept)])
         producer = ProducerState(init.generation, state.index, kept, producer.used_ms)
-    producer.used_ms = max(producer.used_ms, command.now_ms)
-    state.producers[init.name] = producer
+    used_ms = max(producer.used_ms, command.now_ms)
+    state.producers[init.name] = replace(producer, used_ms=used_ms)
     outcome.producer_id = producer.producer_id

@@ -9,7 +9,7 @@ when the fsync has returned (`Raft.advance`).
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from tank_controller.raft.core import Raft
@@ -24,10 +24,10 @@ from tank_controller.raft.messages import (
     Ready,
     Snapshot,
 )
-from tank_controller.raft.snapshots import make
 from tank_controller.raft.state import Role
 from tank_controller.raft_disk import Disk, DiskWork
 from tank_controller.raft_replay import StorageFullError
+from tank_controller.raft_snapshot import SnapshotMaking
 from tank_controller.raft_waiting import Done, ReadDone, Result, Waiting
 
 ResultOut = TypeVar("ResultOut", covariant=True)
@@ -36,18 +36,19 @@ HANGING_ELECTIONS = 4
 """For so many election timeouts a disk may work on one thing before another controller had better lead: an
 fsync on a busy machine takes seconds now and then, and who leads next knows no broker yet."""
 SNAPSHOT_AGAIN_TICKS = 100
-"""How long a full disk is left alone before a snapshot is tried again."""
+"""How long a full disk is left alone before a snapshot is written there again."""
 
 _log = logging.getLogger("tank.raft")
 
 
 class StateMachine(Protocol[ResultOut]):
-    """What the log is for. Called by the loop; `snapshot` from the disk's, while nothing applies."""
+    """What the log is for. All calls on the loop's thread."""
 
     def apply(self, index: int, data: bytes) -> ResultOut:
         """One committed command. Indexes rise, with gaps: some entries are Raft's own."""
 
-    def snapshot(self) -> bytes: ...
+    def snapshot(self) -> Iterator[bytes]:
+        """All of it as it is now, in pieces, between which more may be applied. One such at a time."""
 
     def restore(self, data: bytes) -> None: ...
 
@@ -101,6 +102,8 @@ class RaftDriver(Generic[Result]):
         """While it works, the core's next Ready and the state machine stand still."""
         self._on_fatal = on_fatal
         self._waiting: Waiting[Result] = Waiting()
+        self._making: SnapshotMaking | None = None
+        """A snapshot that isn't on the disk yet."""
         self._no_snapshot_ticks = 0
         """So long no snapshot is tried: the last one found no room."""
         self._when_stopped: Callable[[], None] | None = None
@@ -194,6 +197,8 @@ class RaftDriver(Generic[Result]):
         self.raft.tick()
         self._disk.tick()
         self._no_snapshot_ticks = max(0, self._no_snapshot_ticks - 1)
+        if self._making is not None and not self._making.whole:
+            self._making.go_on()
         self._look_at_the_disk()
         self._go_on()
 
@@ -252,8 +257,7 @@ class RaftDriver(Generic[Result]):
                 self._persisted(ready)
         if self._waiting.proposals and self.raft.role is not Role.LEADER and self.failed is None:
             self._waiting.give_up_proposals("this controller doesn't lead any more")
-        if not (self._disk.busy or self._no_snapshot_ticks) and self._storage.snapshot_due:
-            self._save_snapshot()
+        self._make_a_snapshot()
         if not self._disk.busy and self._when_stopped is not None:
             self._close()
 
@@ -295,6 +299,7 @@ class RaftDriver(Generic[Result]):
             self._fail(error)  # of a newer version: the state is that of before, and nothing follows on it
             return
         self.applied = snapshot.meta.index
+        self._making = None
 
     def _apply(self, entry: Entry) -> None:
         assert entry.index == self.applied + 1, "entries are applied in order, each once"
@@ -308,18 +313,26 @@ class RaftDriver(Generic[Result]):
         self.applied = entry.index
         self._waiting.applied(entry, result)
 
-    def _save_snapshot(self) -> None:
-        # The state stands still while the disk works. Making the bytes of a large one takes seconds, which
-        # the event loop has better uses for.
-        index, term, configuration = self.raft.snapshot_point()
+    def _make_a_snapshot(self) -> None:
+        """A piece at each tick, so that brokers are answered meanwhile: a large one takes a minute."""
+        if self._disk.busy or self._no_snapshot_ticks or self.failed is not None:
+            return
+        if self._making is None and self._storage.snapshot_due:
+            self._making = SnapshotMaking(self.raft.snapshot_point(), self._machine.snapshot())
+            self._making.go_on()
+        if self._making is not None and self._making.whole:
+            self._save_snapshot(self._making)
+
+    def _save_snapshot(self, making: SnapshotMaking) -> None:
         made: list[Snapshot] = []
 
         def work() -> None:
-            made.append(make(index, term, configuration, self._machine.snapshot()))
+            made.append(making.snapshot())
             self._storage.save_snapshot(made[0])
 
         def then(error: Exception | None) -> None:
             if error is None:
+                self._making = None
                 self.raft.compacted(made[0])
             elif isinstance(error, StorageFullError):
                 self._no_snapshot_ticks = SNAPSHOT_AGAIN_TICKS

@@ -16,8 +16,8 @@ from tank_controller.state_parts import (
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import SettingError
 
-SNAPSHOT_FORMAT = 2
-"""1: of before there was replication; the same but for what came later."""
+SNAPSHOT_FORMAT = 3
+"""1: of before there was replication; the same but for what came later. 3: a topic may come in parts."""
 
 _PUT_BACK = "put the data folder back from a backup"
 
@@ -39,28 +39,6 @@ class Stored:
     groups: dict[str, dict[int, dict[int, PositionState]]] = field(default_factory=dict)
 
 
-def encode(stored: Stored) -> bytes:
-    """A snapshot's bytes."""
-    # Messages back to back are one message: the whole is never held as objects.
-    return b"".join(part.SerializeToString(deterministic=True) for part in _parts(stored))
-
-
-def _parts(stored: Stored) -> Iterator[pb.Snapshot]:
-    yield pb.Snapshot(
-        format=SNAPSHOT_FORMAT,
-        index=stored.index,
-        brokers=[broker_message(stored.brokers[broker_id]) for broker_id in sorted(stored.brokers)],
-    )
-    for topic_id in sorted(stored.topics):
-        part = pb.Snapshot()
-        fill_topic(part.topics.add(), stored.topics[topic_id])
-        yield part
-    yield pb.Snapshot(producers=[_producer_message(*item) for item in stored.producers.items()])
-    for name, topics in stored.groups.items():
-        yield pb.Snapshot(groups=[pb.Group(name=name, positions=positions(topics))])
-    yield pb.Snapshot(feature_level=stored.feature_level, peer_key=stored.peer_key)
-
-
 def decode(data: bytes) -> Stored:
     """What a snapshot holds. SnapshotError when it is none, or from a newer version."""
     try:
@@ -78,7 +56,10 @@ def decode(data: bytes) -> Stored:
         for broker in snapshot.brokers:
             stored.brokers[broker.broker_id] = _broker_state(broker)
         for topic in snapshot.topics:
-            stored.topics[topic.topic_id] = _topic_state(topic, ids)
+            if (begun := stored.topics.get(topic.topic_id)) is None:
+                stored.topics[topic.topic_id] = _topic_state(topic, ids)
+            else:
+                begun.partitions.extend(_partition_state(partition, ids) for partition in topic.partitions)
     except (SettingError, IndexError) as error:
         raise SnapshotError(f"the metadata's snapshot holds what can't be: {error}; {_PUT_BACK}") from error
     for producer in snapshot.producers:
@@ -168,7 +149,8 @@ def add_partition(holder: pb.Topic | pb.ChangedPartitions, number: int, partitio
         message.lossy_epoch = partition.lossy_epoch
 
 
-def _producer_message(name: str, producer: ProducerState) -> pb.Producer:
+def producer_message(name: str, producer: ProducerState) -> pb.Producer:
+    """A producer as snapshots hold it."""
     return pb.Producer(
         name=name,
         generation=producer.generation,

@@ -66,6 +66,22 @@ class PartitionState:
     lossy_epoch: int = 0
     """The leader epoch that began with the last of them."""
 
+    def copy(self) -> "PartitionState":
+        """Another one that is the same."""
+        return PartitionState(
+            self.replicas,
+            self.in_sync,
+            self.leader,
+            self.leader_epoch,
+            self.partition_epoch,
+            self.eligible,
+            self.impaired,
+            self.adding,
+            self.removing,
+            self.lossy_elections,
+            self.lossy_epoch,
+        )
+
     @property
     def moves(self) -> bool:
         """Whether replicas are being added or removed."""
@@ -132,7 +148,7 @@ _NOTHING_SET = TopicSettings()
 
 @dataclass(slots=True)
 class ProducerState:
-    """The present id of a named producer."""
+    """The present id of a named producer. Replaced, never changed: a snapshot may be reading it."""
 
     generation: int
     producer_id: int
@@ -143,7 +159,7 @@ class ProducerState:
 
 @dataclass(slots=True)
 class PositionState:
-    """How far a group has read a partition."""
+    """How far a group has read a partition. Replaced, never changed: a snapshot may be reading it."""
 
     sequence_number: int
     metadata: bytes

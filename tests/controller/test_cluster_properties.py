@@ -4,10 +4,11 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tank_controller import commands
+from tank_controller import commands, limits
 from tank_controller.cluster_state import ClusterState, PartitionState
 from tank_controller.duties import Duties
 from tank_node.cluster_view import ChangeKind, ClusterView
@@ -314,6 +315,30 @@ def test_a_snapshot_and_the_rest_of_the_log_give_the_state_that_the_whole_log_gi
         )
     assert replayed.snapshot() == world.state.snapshot()
     assert replayed == world.state
+
+
+@given(stories, st.integers(0, 40), st.integers(1, 3))
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
+def test_a_snapshot_made_in_pieces_is_of_its_moment_whatever_changes_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, story: list[Step], cut: int, part: int
+) -> None:
+    monkeypatch.setattr(limits, "SNAPSHOT_PART", part)
+    world = begun()
+    for each in story[:cut]:
+        each(world)
+    before = world.state.snapshot()
+    pieces = world.state.snapshot_pieces()
+    made = []
+    for each in story[cut:]:
+        made.append(next(pieces, b""))
+        each(world)
+    made.extend(pieces)
+    assert b"".join(made) == before
+    assert ClusterState.load(before).snapshot() == before
 
 
 @given(stories)

@@ -108,8 +108,8 @@ def test_bytes_that_are_no_snapshot_are_refused(data: bytes) -> None:
 
 
 def test_a_snapshot_of_a_newer_format_is_refused() -> None:
-    with pytest.raises(SnapshotError, match="format 3"):
-        ClusterState.load(pb.Snapshot(format=3).SerializeToString())
+    with pytest.raises(SnapshotError, match="format 4"):
+        ClusterState.load(pb.Snapshot(format=4).SerializeToString())
 
 
 def test_a_snapshot_of_before_replication_is_read_and_nothing_in_it_is_fenced() -> None:

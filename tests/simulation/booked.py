@@ -1,6 +1,6 @@
 """The controllers' real storage and state machine, whose every step the books hear of."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome
@@ -37,11 +37,16 @@ class BookedMetadata(Metadata):
         self._books.applied(self._name, self.state, index, data, outcome)
         return outcome
 
-    def snapshot(self) -> bytes:
+    def snapshot(self) -> Iterator[bytes]:
         """As the real one."""
-        data = super().snapshot()
-        self._books.snapshot_made(self._name, self.state.index, data)
-        return data
+        return self._noted(self.state.index, super().snapshot())
+
+    def _noted(self, index: int, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        made = []
+        for piece in pieces:
+            made.append(piece)
+            yield piece
+        self._books.snapshot_made(self._name, index, b"".join(made))
 
     def restore(self, data: bytes) -> None:
         """As the real one."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tank_controller import limits
 from tank_controller.files import OsFiles
 from tank_controller.metadata import Metadata, UnknownEntryError
 from tank_controller.outcome import Outcome
@@ -16,12 +17,12 @@ from tank_controller.raft.membership import Change, ChangeKind
 from tank_controller.raft.messages import Heartbeat, Message, NodeId
 from tank_controller.raft.state import Role
 from tank_controller.raft_disk import DiskThread
-from tank_controller.raft_driver import RaftDriver
+from tank_controller.raft_driver import SNAPSHOT_AGAIN_TICKS, RaftDriver
 from tank_controller.raft_replay import StorageFailedError
 from tank_controller.raft_storage import RaftStorage
 from tank_controller.raft_waiting import OutcomeUnknownError
 from tank_protos.generated import control_pb2 as pb
-from tests.controller.commands_for_tests import create, register
+from tests.controller.commands_for_tests import alter, create, register
 from tests.controller.failing_files import FailingFiles
 
 
@@ -143,6 +144,54 @@ def test_snapshots_come_by_themselves_and_hold_the_same_state(tmp_path: Path) ->
     again = Driven(tmp_path).lead()
     assert again.machine.state == driven.machine.state
     again.stop()
+
+
+def test_while_a_large_snapshot_is_made_changes_are_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SNAPSHOT_PART", 1)
+    driven = Driven(tmp_path, snapshot_after_bytes=2000).lead()
+    driven.propose(register())
+    topics = 0
+    while not driven.storage.snapshot_due:
+        driven.propose(create(f"t{topics}", 3))
+        topics += 1
+    (topic_id,) = topic_ids(driven.propose(create("meanwhile")))
+    driven.propose(alter(topic_id - 1, 5))
+    assert not list(tmp_path.glob("*.snapshot")), "no time has passed, and it is not in one piece"
+    ticks = 0
+    while not list(tmp_path.glob("*.snapshot")):
+        driven.driver.tick()
+        ticks += 1
+        driven.propose(create(f"more{ticks}"))
+    assert ticks >= topics // 2
+    driven.stop()
+    again = Driven(tmp_path).lead()
+    assert again.machine.state.topics.keys() == driven.machine.state.topics.keys()
+    again.stop()
+
+
+def test_a_snapshot_without_room_is_tried_again_after_a_while_and_changes_go_on(tmp_path: Path) -> None:
+    class Counting(FailingFiles):
+        tried = 0
+
+        def replace(self, path: Path, content: bytes) -> None:
+            self.tried += path.name.endswith(".snapshot")
+            super().replace(path, content)
+
+    files = Counting()
+    driven = Driven(tmp_path, files, snapshot_after_bytes=600).lead()
+    files.fail_replace = ".snapshot"
+    for number in range(60):
+        driven.propose(register() if number == 0 else create(f"topic-{number}"))
+    assert files.tried == 1
+    files.fail_replace = ""
+    for number in range(SNAPSHOT_AGAIN_TICKS):
+        driven.driver.tick()
+        driven.propose(create(f"later-{number}"))
+    assert files.tried == 2
+    assert list(tmp_path.glob("*.snapshot"))
+    driven.stop()
 
 
 def test_a_failed_fsync_ends_the_controller_and_nobody_is_told_of_success(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ After every event the invariants of Raft are checked, against books that the wor
 ever written, elected, voted, committed, answered: so a violation is seen at the event that made it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tank_controller.raft.birth import Founding
@@ -124,9 +124,10 @@ class Machine:
         self.commands.append(data)
         return len(self.commands)
 
-    def snapshot(self) -> bytes:
-        """All of them."""
-        return b"\n".join(self.commands)
+    def snapshot(self) -> Iterator[bytes]:
+        """All of them, a few at a time."""
+        now = b"\n".join(self.commands)
+        return iter([now[at : at + 10] for at in range(0, len(now), 10)])
 
     def restore(self, data: bytes) -> None:
         """Begins with these."""
