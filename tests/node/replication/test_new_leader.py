@@ -245,7 +245,7 @@ def test_an_epoch_that_was_led_in_an_earlier_process_is_not_continued(cell: Brok
     cell.stop(1)
     node = cell.start(1)
     assert node.partition().role is Role.NONE
-    cell.run(100)
+    cell.run(300)
     assert node.controller.failed == [(10, 0)]
     cell.change(leader=1, leader_epoch=2)
     assert node.partition().role is Role.LEADER
