@@ -9,6 +9,8 @@ from functools import partial
 
 from tank_node.broker import Broker
 from tank_node.controllers.session import ControllerSession, Registration
+from tank_node.forwarder import Forwarder
+from tank_node.forwarding import ForwardingPolicy
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.errors import DataFolderError
@@ -30,7 +32,8 @@ FOLDER = "/data"
 TICK_US = 25 * MS
 LINE_US = 50 * MS
 MAINTENANCE_US = SECOND
-LIMITS = Limits()
+LET_GO_US = 20 * SECOND
+"""A broker that stops waits so long for others to take over what it leads."""
 
 
 class BrokerMachine:
@@ -54,10 +57,13 @@ class BrokerMachine:
         self.broker: Broker | None = None
         self.server: Server | None = None
         self.rack = ""
+        self.limits = Limits()
+        self.forwarding = ForwardingPolicy.NEVER
         self._boot = 0
         """Starts of the machine."""
         self._wrong_by_ms = self.world.random.choice((0, 0, -3000, 5000))
-        self._seen: dict[Key, Seen] = {}
+        self._seen: dict[Partition, Seen] = {}
+        """A replica that was moved away and back is another one."""
 
     # --- the process ---
 
@@ -87,6 +93,36 @@ class BrokerMachine:
         else:
             self.disk.kill_process()
         self.disk.failing_syncs = 0
+
+    def stop(self) -> None:
+        """An orderly stop: what it leads goes to others, then it closes its logs."""
+        life, link = self.life, self.link
+        if life is None or link is None or self.broker is None:
+            return
+        deadline = self.world.now + LET_GO_US
+
+        def look() -> None:
+            assert link is not None
+            if link.may_stop or self.world.now >= deadline:
+                self._close()
+            else:
+                self.world.after(LINE_US, life, look)
+
+        def begin() -> None:
+            link.shut_down()
+            look()
+
+        self.world.after(0, life, begin)
+
+    def _close(self) -> None:
+        """As `tank_node.process` ends: no new requests, then the broker closes everything."""
+        assert self.broker is not None
+        assert self.server is not None
+        for line in list(self.server.lines.values()):
+            self.server.close(line)
+        self.broker.close()
+        self.world.counts["brokers stopped in order"] += 1
+        self.end(False)
 
     def empty(self) -> None:
         """An empty disk in the place of its own."""
@@ -141,10 +177,11 @@ class BrokerMachine:
         world = self.world
         world.say(self.name, "is registered with epoch %s", link.broker_epoch)
         flusher = SimulatedFlusher(world, self.life, self.disk)
-        broker = Broker(folder, link, flusher, clock, LIMITS, Metrics())
+        broker = Broker(folder, link, flusher, clock, self.limits, Metrics())
         server = Server(world, self.network, self.name, self.life, broker)
         replicator = Replicator(broker, SimulatedDialer(server, self.addresses))
         broker.roles.pushers = replicator
+        broker.forwarding = Forwarder(broker, SimulatedDialer(server, self.addresses), self.forwarding)
         self.broker, self.server = broker, server
         broker.open()
         self.addresses.servers[(self.host, PORT)] = server
@@ -165,10 +202,9 @@ class BrokerMachine:
             return
         process = self.broker_id, self.link.broker_epoch
         for partition in broker.partitions():
-            key = partition.log.topic_id, partition.number
-            seen = self._seen.get(key)
+            seen = self._seen.get(partition)
             if seen is None:
-                seen = self._seen[key] = Seen()
+                seen = self._seen[partition] = Seen()
             self.books.look(self.name, process, partition, seen)
 
     def replica(self, key: Key) -> Partition | None:

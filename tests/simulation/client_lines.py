@@ -6,7 +6,7 @@ from tank_protos.framing import FrameReader, frame
 from tank_protos.wire import Message
 from tests.simulation.brokers import PORT, BrokerMachine
 from tests.simulation.network import End, Network, Stream
-from tests.simulation.serving import Addresses
+from tests.simulation.serving import Addresses, Asked
 from tests.simulation.world import MS, Life, World
 
 PING = 3
@@ -75,11 +75,17 @@ class ClientLine:
 
         self._network.connect(near, lambda: self._addresses.end_at(address), joined)
 
-    def send(self, message: Message) -> None:
-        """A request."""
-        assert self._stream is not None
-        assert self._end is not None
-        self._stream.send(self._end, b"".join(frame(message.ID, message.encode())))
+    def send(self, message: Message, request_id: int, topic: str, partition: int) -> None:
+        """A request; and for the books, which it is and what it is about."""
+        if self._stream is None or self._end is None:
+            return
+        asked = Asked(b"".join(frame(message.ID, message.encode())))
+        asked.request_id, asked.topic, asked.in_partition = request_id, topic, partition
+        self._stream.send(self._end, asked)
+
+    def used(self, request_id: int) -> tuple[int, int]:
+        """The topic's id, and the leader epoch of the partition, that the broker went by; 0: unknown."""
+        return (0, 0) if self._stream is None else self._stream.used.pop(request_id, (0, 0))
 
     def hang_up(self) -> None:
         """Ends the connection, if there is one."""

@@ -1,42 +1,33 @@
 """A story of a whole cluster: controllers, brokers, producers and consumers, and everything that fails."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 
 from tank_controller.cluster_state import ClusterState
 from tank_node.controller_link import NewTopic, TopicOutcome
+from tank_node.forwarding import ForwardingPolicy
 from tank_node.log.log import LogState
 from tank_protos.error_codes import ErrorCode
 from tests.simulation import faults
 from tests.simulation.brokers import BrokerMachine
 from tests.simulation.client_lines import ClientLine
-from tests.simulation.clients import PAUSES_US, Client, Consumer, IdempotentProducer, Producer, Target
+from tests.simulation.clients import PAUSES_US, Client, Target
+from tests.simulation.consumers import Consumer, Keeper
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.faults import Faults, Machine
-from tests.simulation.message_books import MessageBooks
+from tests.simulation.ingredients import Ingredient, Wanted, any_topic, ingredients
+from tests.simulation.message_books import Key, MessageBooks
 from tests.simulation.network import Network, Weather
-from tests.simulation.replicas import differences
+from tests.simulation.orders import Orders
+from tests.simulation.producers import IN_FLIGHT, IdempotentProducer, Mirror, Producer
+from tests.simulation.replicas import damage, differences
 from tests.simulation.serving import Addresses
+from tests.simulation.stored_batches import is_whole
 from tests.simulation.world import MS, SECOND, World, must
 
 HEALS_WITHIN_US = 90 * SECOND
 """After the last fault every partition takes writes again, and its replicas are the same, within so long."""
-
-
-@dataclass(slots=True)
-class Wanted:
-    """A topic that somebody wants, until it exists."""
-
-    name: str
-    partitions: int
-    replication_factor: int
-    settings: dict[str, str] = field(default_factory=dict)
-    fleeting: bool = False
-    """It is deleted and made again under its name, now and then."""
-    topic_id: int = 0
-    deleted: set[int] = field(default_factory=set)
-    """Ids that somebody asked to delete."""
-    clients: list[Client] = field(default_factory=list)
-    """Those of the topic that is there."""
 
 
 class ClusterStory:
@@ -63,28 +54,40 @@ class ClusterStory:
             n: BrokerMachine(self.cluster, self.network, self.addresses, self.books, n)
             for n in range(1, chance.choice((3, 3, 4, 5)) + 1)
         }
-        machines: list[Machine] = [*self.cluster.nodes.values(), *self.brokers.values()]
-        self.faults = Faults(world, self.network, machines, faults.plan(world), self._empty, self._swap)
-        self.clients: list[Client] = []
-        self.length_us = chance.choice((10, 15, 25)) * SECOND
-        self._wanted = [self._topic(n) for n in range(chance.choice((1, 1, 2)))]
-        if chance.random() < 0.5:
-            self._wanted.append(self._topic(9))
+        self.among = ingredients(world)
+        self._wanted = [any_topic(world, n, self.among) for n in range(chance.choice((1, 1, 2)))]
+        # What is forwarded goes by the view of two brokers: the books could not tell by which topic's id.
+        if chance.random() < 0.5 and Ingredient.FORWARDING not in self.among:
+            self._wanted.append(any_topic(world, 9, self.among))
             self._wanted[-1].fleeting = True
-
-    def _topic(self, number: int) -> Wanted:
-        chance = self.world.random
-        settings = {"flush": chance.choice(("disk", "disk", "disk", "replicated"))}
-        if chance.random() < 0.7:  # a stretch ends with its segment: few bytes, many stretches
-            settings["log.segment.bytes"] = str(chance.choice((300, 600, 3000)))
-        factor = chance.choice((1, 2, 3, 3, 3))
-        return Wanted(f"t{number}", chance.choice((1, 2)), factor, settings)
+        self.orders = Orders(self.cluster, self.brokers, self._wanted, self.among)
+        machines: list[Machine] = [*self.cluster.nodes.values(), *self.brokers.values()]
+        own = {
+            "emptied disk": self._empty,
+            "address reused": self._swap,
+            "clean stop": self._stop,
+        }
+        if Ingredient.ROT in self.among:
+            own |= {"changed bytes": partial(self._damage, index=False)}
+            own |= {"lost index": partial(self._damage, index=True)}
+        if Ingredient.CATCH_UP in self.among:
+            for machine in self.brokers.values():
+                machine.limits = replace(machine.limits, catch_up_from_bytes=chance.choice((200, 3000)))
+        if Ingredient.FORWARDING in self.among:
+            for machine in self.brokers.values():
+                machine.forwarding = chance.choice((ForwardingPolicy.AUTO, ForwardingPolicy.ALWAYS))
+        self.faults = Faults(world, self.network, machines, faults.plan(world), own)
+        self.clients: dict[str, list[Client]] = {}
+        """By topic's name: those of the topic that is there."""
+        self.length_us = chance.choice((8, 12, 20)) * SECOND
 
     # --- the story ---
 
     def run(self) -> None:
         """From birth to peace."""
         world = self.world
+        made_of = sorted(one.name.lower().replace("_", " ") for one in self.among)
+        world.say("STORY", "is made of %s; topics %s", made_of, [(w.name, w.settings) for w in self._wanted])
         for node in self.cluster.nodes.values():
             node.start()
         world.after(SECOND, None, self._watch)
@@ -99,6 +102,10 @@ class ClusterStory:
             if machine.life is None and (not self.faults.active or self.world.chance(0.5)):
                 machine.start()
         self.faults.watch()
+        if self.faults.active:
+            self.orders.give()
+        else:
+            self.orders.end()
         for wanted in self._wanted:
             if not wanted.topic_id:
                 self._create(wanted)
@@ -137,10 +144,9 @@ class ClusterStory:
         machine = self.world.random.choice(list(self.brokers.values()))
         if machine.life is None or machine.broker is None:
             return
-        for client in wanted.clients:
+        for client in self.clients.pop(wanted.name, ()):
             client.retire()
-            self.clients.remove(client)
-        topic_id, wanted.clients = wanted.topic_id, []
+        topic_id = wanted.topic_id
         wanted.deleted.add(topic_id)
         self.world.fault("topic deleted", "%s, %s", wanted.name, topic_id)
 
@@ -158,24 +164,38 @@ class ClusterStory:
         self.world.after(0, machine.life, delete)
 
     def _use(self, wanted: Wanted) -> None:
-        """Producers and consumers for each of its partitions."""
-        world = self.world
-        world.say("STORY", "topic %s is %s", wanted.name, wanted.topic_id)
+        """Clients for each of its partitions."""
+        self.world.say("STORY", "topic %s is %s", wanted.name, wanted.topic_id)
+        clients = self.clients[wanted.name] = []
         for number in range(wanted.partitions):
             target = Target(wanted.name, wanted.topic_id, number)
-            pause = world.random.choice(PAUSES_US)
-            name = f"{wanted.name}-{wanted.topic_id}/{number}"
-            for client in (
-                Producer(world, self.books, target, pause, f"p{name}"),
-                IdempotentProducer(world, self.books, target, pause, f"i{name}"),
-                Consumer(world, self.books, target, pause, f"r{name}"),
-            ):
+            books = self.books.of(target.key)
+            books.retains, books.compacts = wanted.retains, wanted.compacts
+            for client in self._clients_of(wanted, target):
                 client.line = ClientLine(
                     self.network, self.addresses, self.brokers, client.name, client.heard, client.lost
                 )
-                self.clients.append(client)
-                wanted.clients.append(client)
+                clients.append(client)
                 client.act()
+
+    def _clients_of(self, wanted: Wanted, target: Target) -> Iterator[Client]:
+        world, books, among = self.world, self.books, self.among
+        pause = world.random.choice(PAUSES_US) * sum(each.partitions for each in self._wanted)
+        acks = 0
+        if Ingredient.REQUIRED_ACKS in among:
+            acks = world.random.choice((0, wanted.replication_factor - 1, 255))
+        in_flight = world.random.choice((2, IN_FLIGHT)) if Ingredient.IN_FLIGHT in among else 1
+        name = f"{wanted.name}-{wanted.topic_id}/{target.partition}"
+        keyed = wanted.compacts
+        yield Producer(world, books, target, pause, f"p{name}", acks, keyed=keyed)
+        yield IdempotentProducer(
+            world, books, target, pause, f"i{name}", acks, keyed=keyed, in_flight=in_flight
+        )
+        yield Consumer(world, books, target, pause, f"r{name}")
+        if Ingredient.CLIENT_NUMBERS in among:
+            yield Mirror(world, books, target, pause, f"m{name}", acks, keyed=keyed)
+        if Ingredient.POSITIONS in among and target.partition == 0:
+            yield Keeper(world, books, target, pause, f"g{name}")
 
     def _empty(self, machine: Machine) -> bool:
         """Whether the disk was emptied: only where somebody else surely has everything."""
@@ -188,13 +208,49 @@ class ClusterStory:
         state = self._state()
         if state is None or machine.broker is None:
             return False
-        for topic in state.topics.values():
-            for partition in topic.partitions:
-                if machine.broker_id not in partition.replicas:
-                    continue
-                if len(partition.in_sync) < 2 or topic.settings.get("flush") != "disk":
-                    return False
+        held = [
+            (topic.topic_id, number)
+            for topic in state.topics.values()
+            for number, partition in enumerate(topic.partitions)
+            if machine.broker_id in partition.replicas
+        ]
+        if not all(self._others_have(state, key, machine) for key in held):
+            return False
         machine.empty()
+        return True
+
+    def _others_have(self, state: ClusterState, key: Key, machine: BrokerMachine) -> bool:
+        """Whether all others in sync, one at least, hold everything that is committed, whole and synced."""
+        topic = state.topics[key[0]]
+        others = [each for each in topic.partitions[key[1]].in_sync if each != machine.broker_id]
+        if not others or topic.settings.get("flush") != "disk" or topic.was_replicated:
+            return False
+        end = self.books.of(key).end
+        for broker_id in others:
+            replica = self.brokers[broker_id].replica(key)
+            if replica is None or replica.log.synced < end or not is_whole(replica.log):
+                return False
+        return True
+
+    def _damage(self, machine: Machine, *, index: bool) -> bool:
+        """Whether something of a partition was spoiled, while the process was down."""
+        state = self._state()
+        if not isinstance(machine, BrokerMachine) or machine.broker is None or state is None:
+            return False
+        for partition in machine.broker.partitions():
+            log = partition.log
+            key = log.topic_id, log.partition
+            if key[0] in state.topics and log.synced and self._others_have(state, key, machine):
+                machine.end(False)
+                damage(self.world, machine.disk, log.folder, index=index)
+                self.books.of(key).spoiled.add(machine.name)
+                return True
+        return False
+
+    def _stop(self, machine: Machine) -> bool:
+        if not isinstance(machine, BrokerMachine) or machine.broker is None:
+            return False
+        machine.stop()
         return True
 
     def _swap(self, machine: Machine) -> bool:
@@ -222,9 +278,15 @@ class ClusterStory:
 
     # --- peace ---
 
+    def _all_clients(self) -> list[Client]:
+        return [client for clients in self.clients.values() for client in clients]
+
     def _heal(self) -> None:
         world = self.world
         world.say("STORY", "faults stop")
+        leader = self.cluster.leader()
+        if Ingredient.LASTING_FULL_DISK in self.among and leader and len(self.cluster.nodes) > 1:
+            self.faults.fill_for_good(leader)
         self.faults.stop()
         self.network.weather = Weather()
         for machine in self.brokers.values():
@@ -233,15 +295,16 @@ class ClusterStory:
             ):
                 machine.end(False)  # somebody starts a broker again whose disk has failed
                 machine.start()
-        answered = {client: client.answered for client in self.clients}
+        answered = {client: client.answered for client in self._all_clients()}
 
         def serves() -> bool:
-            fresh = all(client.answered > answered.get(client, 0) + 2 for client in self.clients)
+            fresh = all(client.answered > answered.get(client, 0) + 2 for client in self._all_clients())
             return fresh and all(wanted.topic_id for wanted in self._wanted)
 
         done = world.run_until(world.now + HEALS_WITHIN_US, serves)
         must(done, "the cluster did not heal: %s", self._who_waits(answered))
-        for client in self.clients:
+        self.faults.make_room()
+        for client in self._all_clients():
             client.active = isinstance(client, Consumer)
         done = world.run_until(world.now + HEALS_WITHIN_US, lambda: not self._complaint())
         must(done, "the cluster did not come to rest: %s", self._complaint())
@@ -250,8 +313,8 @@ class ClusterStory:
     def _who_waits(self, answered: dict[Client, int]) -> str:
         waiting = [
             f"{client.name} at {client.target.key}"
-            for client in self.clients
-            if isinstance(client, Producer | Consumer) and client.answered <= answered.get(client, 0) + 2
+            for client in self._all_clients()
+            if client.answered <= answered.get(client, 0) + 2
         ]
         state = self._state()
         shown = "no leading controller"
@@ -274,10 +337,10 @@ class ClusterStory:
                 if sorted(partition.in_sync) != sorted(partition.replicas):
                     return f"{where} has {partition.in_sync} of {partition.replicas} in sync"
                 found = [self.brokers[broker_id].replica(key) for broker_id in partition.replicas]
-                if problem := differences(found, partition.lossy_epoch):
+                books = self.books.of(key)
+                if problem := differences(found, partition.lossy_epoch, compacts=books.compacts):
                     return f"{where}: {problem}"
-        for client in self.clients:
-            books = self.books.of(client.target.key)
-            if isinstance(client, Consumer) and client.next <= books.end and not books.lossy:
+        for client in self._all_clients():
+            if isinstance(client, Consumer) and not client.has_all:
                 return f"{client.name} has not read everything"
         return ""

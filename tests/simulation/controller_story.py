@@ -27,12 +27,13 @@ class ControllerStory:
         self.network = Network(world, weather)
         self.cluster = Cluster(world, self.network, chance.choice((1, 3, 3, 3, 5)))
         machines = list(self.cluster.nodes.values())
-        self.faults = Faults(world, self.network, machines, faults.plan(world), self._empty)
+        self.faults = Faults(world, self.network, machines, faults.plan(world), {"emptied disk": self._empty})
         self.operators = [
             Operator(self.cluster, f"o{n}", operators.any_command, chance.choice((20, 100, 400)) * MS)
             for n in range(1, chance.choice((2, 4, 6)))
         ]
         self.length_us = chance.choice((5, 10, 20)) * SECOND
+        self.disk_stays_full = chance.random() < 0.25
 
     def run(self) -> None:
         """From birth to peace."""
@@ -72,6 +73,15 @@ class ControllerStory:
         for operator in self.operators:
             operator.active = False
         world.after(SECOND, None, self._keep_up)
+        leader = cluster.leader()
+        if self.disk_stays_full and leader is not None and len(cluster.nodes) > 1:
+            self.faults.fill_for_good(leader)
+            answered = self.operators[0].answered
+            done = world.run_until(
+                world.now + HEALS_WITHIN_US, lambda: self.operators[0].answered > answered + 2
+            )
+            must(done, "nothing can be changed while the disk of %s is full", leader.name)
+            self.faults.make_room()
         done = world.run_until(world.now + HEALS_WITHIN_US, self._is_well)
         must(done, "the cluster did not heal: %s", self._complaint())
         states = {

@@ -143,6 +143,7 @@ class Controller:
         self.machine: BookedMetadata | None = None
         self.member: Member | None = None
         self.desk: BrokerDesk | None = None
+        self.proposals: Proposals | None = None
         self.seen_commit = 0
         self.seen_term = 0
         self._storage: BookedStorage | None = None
@@ -169,7 +170,7 @@ class Controller:
         if self.life is not None:
             self.life.alive = False
             self.cluster.network.process_ended(self.life, power=power)
-        self.life = self.driver = self.machine = self.member = self.desk = None
+        self.life = self.driver = self.machine = self.member = self.desk = self.proposals = None
         self._storage = self._birth = None
         self.world.say(self.name, "loses power" if power else "is gone")
         if power:
@@ -225,11 +226,11 @@ class Controller:
         self.cluster.raft_books.began(self)
         addresses = {node.ordinal: f"{node.name}:1" for node in self.cluster.nodes.values()}
         self.member = Member(self.driver, addresses)
-        proposals = Proposals(self.driver, self.machine)
+        self.proposals = Proposals(self.driver, self.machine)
         self.driver.start()
         self.desk = BrokerDesk(
             stored.cluster_id,
-            proposals,
+            self.proposals,
             self.machine,
             SimulatedClock(self.world),
             self.world.random_bytes,

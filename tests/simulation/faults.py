@@ -4,8 +4,9 @@ A fault is counted by its kind. Those that no promise covers are left out: two e
 a disk that forgets what it has synced.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from tests.simulation.disks import SimulatedDisk
@@ -47,6 +48,10 @@ KINDS = (
     "full disk",
     "emptied disk",
     "address reused",
+    "starts that end early",
+    "clean stop",
+    "changed bytes",
+    "lost index",
 )
 
 
@@ -66,20 +71,18 @@ class Faults:
         network: Network,
         machines: Sequence[Machine],
         plan: Plan,
-        empty: Callable[[Machine], bool],
-        swap: Callable[[Machine], bool] = lambda machine: False,
+        own: Mapping[str, Callable[[Machine], bool]],
     ) -> None:
-        """`empty` takes away a disk's content where that is a fault that must be survived now; `swap` gives
-        a machine that is down the address of another one, and that one its own."""
+        """`own`: of this story. Each makes a fault where it must be survived now, and says whether it did;
+        the machine is started again."""
         self.world = world
         self.network = network
         self.machines = machines
         self.plan = plan
         self.active = False
-        self._empty = empty
-        self._swap = swap
-        self._kinds = [kind for kind in KINDS if plan.weights[kind]]
-        self._weights = [plan.weights[kind] for kind in self._kinds]
+        self._own = own
+        self.lasting: SimulatedDisk | None = None
+        """One that is full, and stays so until somebody makes room."""
         self._makers: dict[str, Callable[[Machine], None]] = {
             "kill": lambda machine: self._end(machine, power=False),
             "power loss": lambda machine: self._end(machine, power=True),
@@ -91,9 +94,12 @@ class Faults:
             "broken streams": self._break_streams,
             "failed fsync": self._fail_sync,
             "full disk": self._fill,
-            "emptied disk": self._empty_disk,
-            "address reused": self._reuse_address,
+            "starts that end early": self._start_in_vain,
         }
+        for kind in own:
+            self._makers[kind] = partial(self._make_own, kind)
+        self._kinds = [kind for kind in KINDS if plan.weights[kind] and kind in self._makers]
+        self._weights = [plan.weights[kind] for kind in self._kinds]
 
     def begin(self) -> None:
         """From now on."""
@@ -105,7 +111,8 @@ class Faults:
         self.active = False
         self.network.heal()
         for machine in self.machines:
-            machine.disk.capacity_bytes = None
+            if machine.disk is not self.lasting:
+                machine.disk.capacity_bytes = None
             machine.disk.stop_at = None
             machine.disk.failing_syncs = 0
             if machine.life is None:
@@ -212,14 +219,38 @@ class Faults:
         disk.capacity_bytes = disk.used_bytes + self.world.between(0, 600)
         self.world.after(self.world.between(100 * MS, 5 * SECOND), None, lambda: _make_room(disk))
 
-    def _empty_disk(self, machine: Machine) -> None:
-        if self._empty(machine):
-            self.world.fault("emptied disk", "of %s", machine.name)
-            self._start_again(machine)
+    def fill_for_good(self, machine: Machine) -> None:
+        """Its disk is full from now on, until somebody makes room."""
+        self.world.fault("full disk that stays so", "at %s", machine.name)
+        self.lasting = machine.disk
+        self.lasting.capacity_bytes = self.lasting.used_bytes
 
-    def _reuse_address(self, machine: Machine) -> None:
-        if self._swap(machine):
-            self.world.fault("address reused", "that was %s's", machine.name)
+    def make_room(self) -> None:
+        """Somebody has noticed."""
+        if self.lasting is not None:
+            self.lasting.capacity_bytes = None
+            self.lasting = None
+
+    def _start_in_vain(self, machine: Machine) -> None:
+        """After a loss of power some processes end before anybody has heard of them."""
+        self.world.fault("starts that end early", "of %s", machine.name)
+        machine.end(True)
+        moment = self.world.between(1, 300 * MS)
+        for _ in range(self.world.between(1, 3)):
+            self.world.after(moment, None, lambda: self._start(machine))
+            moment += self.world.between(1, 150 * MS)
+            self.world.after(moment, None, lambda: self._end_again(machine))
+            moment += self.world.between(1, 300 * MS)
+        self._start_again(machine)
+
+    def _end_again(self, machine: Machine) -> None:
+        if machine.life is not None:
+            machine.end(False)
+
+    def _make_own(self, kind: str, machine: Machine) -> None:
+        if self._own[kind](machine):
+            self.world.fault(kind, "of %s", machine.name)
+            self._start_again(machine)
 
 
 def _make_room(disk: SimulatedDisk) -> None:

@@ -1,5 +1,6 @@
 """A broker's fsyncs in virtual time: the real flusher, whose threads are events."""
 
+import contextlib
 from collections.abc import Callable
 
 from tank_node.log.flusher import Flusher
@@ -18,6 +19,8 @@ class SimulatedFlusher(Flusher):
         self._world = world
         self._life = life
         self._usual_us = usual_us
+        self._jobs: dict[int, Callable[[], None]] = {}
+        """Under way, in the order in which they were asked for."""
 
     def _later(self, call: Callable[[], None]) -> None:
         self._world.after(self._world.between(1, 50), self._life, call)
@@ -27,13 +30,40 @@ class SimulatedFlusher(Flusher):
         delay = self._world.between(self._usual_us // 4, self._usual_us)
         if self._world.chance(0.02):
             delay *= self._world.between(2, SLOWEST)
-        self._world.after(delay, self._life, job)
+        self._plan(delay, job)
+
+    def _plan(self, delay: int, job: Callable[[], None]) -> None:
+        self._jobs[id(job)] = job
+        self._world.after(delay, self._life, lambda: self._do(job))
+
+    def _do(self, job: Callable[[], None]) -> None:
+        if self._jobs.pop(id(job), None) is not None:
+            job()
 
     def run_long(self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]) -> None:
-        """As the real one; a compaction is never cancelled here."""
+        """As the real one, but several may be under way."""
+
+        def ended() -> None:
+            self._idle -= 1
+            self._cancels.remove(cancel)
+            done()
 
         def work() -> None:
             job()
-            self._later(done)
+            self._tell(ended)
 
-        self._world.after(self._world.between(MS, 100 * MS), self._life, work)
+        self._cancels.append(cancel)
+        self._plan(self._world.between(MS, 100 * MS), work)
+
+    def close(self) -> None:
+        """As the real one: what is under way is waited for."""
+        for cancel in list(self._cancels):
+            with contextlib.suppress(OSError):
+                cancel()
+        jobs, self._jobs = self._jobs, {}
+        for job in jobs.values():
+            job()
+        super().close()
+
+    def _remove(self, job: Callable[[], None]) -> None:
+        self._plan(self._world.between(MS, 100 * MS), job)

@@ -4,72 +4,47 @@ A batch is committed when a leader's high-water mark passes it. From then on eve
 same numbers, with the same bytes, and so has every replica whose own mark has reached it. The books belong to
 the world: they remember what crashes forget. After each event of a broker's process its partitions are looked
 at, but only where something moved.
+
+A lossy election begins the books of its partition anew: with what the replica that it chose has committed
+when it leads. What leaders of earlier epochs go on doing isn't judged, nor is a follower before it holds the
+same as the books.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from tank_node.log.log import PartitionLog
+from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.record import Record
-from tank_node.log.segment import Segment
 from tank_node.partition import Partition
 from tank_node.replication.role import Role
 from tank_protos import bundle
-from tests.simulation.world import World, must
+from tests.simulation.committed import Committed, Key
+from tests.simulation.stored_batches import Batch, is_whole, records, stored
+from tests.simulation.world import Violation, World, must
 
-Key = tuple[int, int]
-"""(topic id, partition)"""
+__all__ = ["Committed", "Key", "MessageBooks", "Seen"]
 
+DIVERGED = "though both must be the same up to the high-water mark"
+"""In the reason of a log that stopped because it had committed other batches than its leader: a bug."""
 
-@dataclass(slots=True, frozen=True)
-class Batch:
-    """What of a batch is the same on every replica: its record without the place in the file."""
-
-    first: int
-    last: int
-    content: Record
-
-    @classmethod
-    def of(cls, record: Record) -> "Batch":
-        """From an index record; its checksum covers the batch's bytes."""
-        return cls(record.first, record.last, record._replace(position=0))
-
-
-@dataclass(slots=True)
-class Committed:
-    """Of one partition, for ever."""
-
-    firsts: list[int] = field(default_factory=list)
-    """Of the batches, rising."""
-    batches: list[Batch] = field(default_factory=list)
-    payloads: dict[bytes, list[int]] = field(default_factory=dict)
-    """By message: the numbers that it has. More than one where a producer that is not idempotent repeats."""
-    leaders: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By leader epoch: the broker and the process that led in it."""
-    shown: int = 0
-    """The greatest end that any client was shown."""
-    refused: set[bytes] = field(default_factory=set)
-    """Messages of which a producer was told that they are not stored."""
-
-    lossy: bool = False
-    """There was an election that may have lost messages: what follows isn't judged."""
-    acknowledged: dict[bytes, int] = field(default_factory=dict)
-    """Messages whose producer was told that they are stored; where, 0: it wasn't told."""
-
-    @property
-    def end(self) -> int:
-        """The last committed number."""
-        return self.batches[-1].last if self.batches else 0
+Moves = tuple[int, Role, int, int, int, LogState]
+"""Mark, role, leader epoch, end, last epoch in the log, state: where none moved, nothing happened."""
 
 
 @dataclass(slots=True)
 class Seen:
     """What was found last of one replica, in one life of its process."""
 
+    moves: Moves | None = None
     mark: int = 0
+    """Up to here it was compared."""
     role: Role = Role.NONE
     leader_epoch: int = -1
+    end: int = 0
+    last_epoch: int = 0
+    generation: int = 0
+    """Of the books that it was found to agree with."""
 
 
 class MessageBooks:
@@ -83,49 +58,109 @@ class MessageBooks:
         self._members: dict[Key, tuple[int, ...]] = {}
         """The in-sync set, as the controllers' log has it."""
 
+    def of(self, key: Key) -> Committed:
+        """Those of a partition."""
+        books = self.partitions.get(key)
+        if books is None:
+            books = self.partitions[key] = Committed(key)
+        return books
+
+    # --- the controllers' log ---
+
     def in_sync(self, key: Key, members: tuple[int, ...]) -> None:
         """The controllers' log has this in-sync set now: who is in it has everything that is committed."""
         self._members[key] = members
-        self._check_members(key, self.of(key).end)
+        self._check_members(key, self.of(key))
 
-    def _check_members(self, key: Key, end: int) -> None:
-        if self.of(key).lossy:
+    def _check_members(self, key: Key, books: Committed) -> None:
+        if books.waits:
             return
+        end = books.end
         for broker_id in self._members.get(key, ()):
             replica = self.replica(broker_id, key)
             if replica is not None and not replica.log.is_impaired:
                 log = replica.log
-                has = log.synced if replica.flush_disk else log.written
+                synced = replica.flush_disk and end > books.unsynced_through
+                has = log.synced if synced else log.written
                 must(has >= end, "%s is in sync in %s with %s, committed is %s", broker_id, key, has, end)
 
-    def lossy(self, key: Key) -> None:
-        """An election may have lost messages, and says so: nothing is promised of what was before."""
+    def lossy(self, key: Key, epoch: int) -> None:
+        """An election may have lost messages, and says so."""
         self.world.counts["lossy elections"] += 1
-        self.world.say("books", "%s had a lossy election", key)
-        self.of(key).lossy = True
-
-    def of(self, key: Key) -> Committed:
-        """Those of a partition."""
-        return self.partitions.setdefault(key, Committed())
+        self.world.say("books", "%s had a lossy election, for epoch %s", key, epoch)
+        self.of(key).lossy(epoch)
 
     # --- replicas ---
 
     def look(self, who: str, process: tuple[int, int], partition: Partition, seen: Seen) -> None:
         """After an event: what moved at this replica since the last look?"""
-        mark, role, epoch = partition.high_water_mark, partition.role, partition.leader_epoch
-        if (mark, role, epoch) == (seen.mark, seen.role, seen.leader_epoch):
-            return
         log = partition.log
+        last_epoch = log.epochs[-1][0] if log.epochs else 0
+        moves = (
+            partition.high_water_mark, partition.role, partition.leader_epoch,
+            log.written, last_epoch, log.state,
+        )  # fmt: skip
+        if moves == seen.moves:
+            return
+        seen.moves = moves
+        mark, role, epoch, end, _, state = moves
         key = log.topic_id, log.partition
         books = self.of(key)
-        if books.lossy or (log.is_impaired and role is not Role.LEADER):
-            return  # it serves nobody, and counts for nothing, until it is filled anew
+        if state is LogState.FAILED:
+            must(DIVERGED not in log.reason, "%s at %s has diverged: %s", key, who, log.reason)
+        if log.is_impaired and role is not Role.LEADER:
+            seen.mark = 0  # it serves nobody, and counts for nothing, until it is filled anew
+            return
+        if (books.waits or epoch < books.lossy_epoch) and not self._begins(who, partition, books):
+            if role is Role.LEADER:
+                self._remember_before(books, log, seen.mark, mark)
+            seen.mark = mark
+            return
+        if seen.generation != books.generation:
+            if role is not Role.LEADER and not self._agrees(books, log, mark):
+                return
+            seen.generation, seen.mark = books.generation, 0
         if role is Role.LEADER and (seen.role is not Role.LEADER or seen.leader_epoch != epoch):
             self._check_leader(who, process, key, books, partition)
         must(mark >= seen.mark, "the mark of %s at %s goes back from %s to %s", key, who, seen.mark, mark)
+        must(mark <= end, "the mark %s of %s at %s is beyond its log, which ends at %s", mark, key, who, end)
+        if end < seen.end or last_epoch != seen.last_epoch:  # it was cut: nothing that counts may be another
+            self._compare(who, "goes on in", key, books, log, 0, min(seen.mark, books.end))
         if mark > seen.mark:
             self._take(who, key, books, partition, seen.mark)
         seen.mark, seen.role, seen.leader_epoch = mark, role, epoch
+        seen.end, seen.last_epoch = end, last_epoch
+
+    def _begins(self, who: str, partition: Partition, books: Committed) -> bool:
+        """Whether this is the replica that a lossy election chose, or one that leads after it: what it has
+        committed is what everybody has from here on."""
+        log, epoch = partition.log, partition.leader_epoch
+        if not books.waits or partition.role is not Role.LEADER or epoch < books.lossy_epoch:
+            return False
+        books.waits = False
+        books.start = max(log.log_start, 1)
+        for record, data in stored(log, books.start - 1, partition.high_water_mark):
+            books.commit(Batch.of(record), data)
+        books.unsynced_through = books.end
+        self.world.say(who, "begins %s anew, up to %s", books.key, books.end)
+        return True
+
+    def _remember_before(self, books: Committed, log: PartitionLog, before: int, mark: int) -> None:
+        """A leader that is none any more commits what may be lost; its clients may be told of it."""
+        old = Committed(books.key)
+        for record, data in stored(log, max(before, log.log_start - 1), mark):
+            old.commit(Batch.of(record), data)
+        books.before.update(old.payloads)
+
+    def _agrees(self, books: Committed, log: PartitionLog, mark: int) -> bool:
+        """Whether a replica holds what the books do, as far as it goes."""
+        if mark > books.end:
+            return False
+        try:
+            self._compare("", "", books.key, books, log, 0, min(log.written, books.end))
+        except Violation:
+            return False
+        return True
 
     def _check_leader(
         self, who: str, process: tuple[int, int], key: Key, books: Committed, partition: Partition
@@ -140,7 +175,6 @@ class MessageBooks:
     def _take(self, who: str, key: Key, books: Committed, partition: Partition, before: int) -> None:
         """The mark has passed batches: what is new is committed now, what is known must be the same."""
         log, mark = partition.log, partition.high_water_mark
-        must(mark <= log.written, "the mark of %s at %s is beyond its log", key, who)
         self._compare(who, "has its mark at", key, books, log, before, min(mark, books.end))
         if mark <= books.end:
             return
@@ -152,60 +186,70 @@ class MessageBooks:
             mark,
         )
         for record, data in stored(log, books.end, mark):
-            batch = Batch.of(record)
-            must(not books.batches or batch.first > books.end, "%s at %s repeats numbers", key, who)
-            books.firsts.append(batch.first)
-            books.batches.append(batch)
-            number = batch.first
-            for one in bundle.bundles(data):
-                for message in bundle.decode(one, number):
-                    value = bytes(message.value)
-                    must(value not in books.refused, "%s was refused, and is committed in %s", value, key)
-                    books.payloads.setdefault(value, []).append(message.sequence_number)
-                    self.world.counts["messages committed"] += 1
+            self.world.counts["messages committed"] += books.commit(Batch.of(record), data)
+        if not partition.flush_disk:
+            books.unsynced_through = mark
         self.world.say(who, "commits %s up to %s", key, mark)
-        self._check_members(key, mark)
+        self._check_members(key, books)
 
     def _compare(
         self, who: str, does: str, key: Key, books: Committed, log: PartitionLog, after: int, through: int
     ) -> None:
         """This log must hold every committed batch behind `after`, from its start on, up to `through`."""
-        low = max(after, log.log_start - 1)
+        if who in books.spoiled and not is_whole(log):
+            return
+        begins = log.first_available if books.retains else log.log_start
+        low = max(after, begins - 1, books.start - 1)
         begin, end = bisect_right(books.firsts, low), bisect_right(books.firsts, through)
         expected = books.batches[begin:end]
         found = {record.first: record for record in records(log, low, through)}
         for batch in expected:
             record = found.pop(batch.first, None)
-            must(
-                record is not None,
-                "%s %s %s without the committed batch at %s (its log ends at %s)",
-                who,
-                does,
-                key,
-                batch.first,
-                log.written,
-            )
-            assert record is not None
-            must(
-                Batch.of(record) == batch,
-                "%s %s %s with another batch at %s than the one that was committed",
-                who,
-                does,
-                key,
-                batch.first,
-            )
+            if record is None:
+                gone = books.compacts and not books.must_be_there(batch.first, batch.last)
+                must(
+                    gone,
+                    "%s %s %s without the committed batch at %s (its log ends at %s)",
+                    who,
+                    does,
+                    key,
+                    batch.first,
+                    log.written,
+                )
+            elif record._replace(position=0) != batch.content:
+                must(
+                    books.compacts and self._is_compacted(books, batch, record, log),
+                    "%s %s %s with another batch at %s than the one that was committed",
+                    who,
+                    does,
+                    key,
+                    batch.first,
+                )
         must(not found, "%s %s %s with batches at %s that were never committed", who, does, key, tuple(found))
+
+    def _is_compacted(self, books: Committed, batch: Batch, record: Record, log: PartitionLog) -> bool:
+        """Whether this is what compaction may leave of a batch."""
+        if (record.first, record.last, record.leader_epoch) != (
+            batch.first, batch.last, batch.content.leader_epoch
+        ):  # fmt: skip
+            return False
+        kept: dict[int, bytes] = {}
+        for _, data in stored(log, record.first - 1, record.first):
+            for one in bundle.bundles(data):
+                kept |= {m.sequence_number: bytes(m.value) for m in bundle.decode(one, record.first)}
+        same = all(number in books.payloads.get(value, ()) for number, value in kept.items())
+        return same and all(number in kept for number in books.must_be_there(batch.first, batch.last))
 
     # --- clients ---
 
     def acknowledged(self, key: Key, payload: bytes, number: int = 0) -> None:
         """A producer is told that its message is stored (0: it isn't told where)."""
         books = self.of(key)
-        if books.lossy:
-            return
-        books.acknowledged[payload] = number
         numbers = books.payloads.get(payload, [])
+        if payload in books.before:
+            return
         must(bool(numbers), "%s of %s is acknowledged before it is committed", payload, key)
+        books.acknowledged[payload] = number
         if number:
             must(
                 numbers == [number],
@@ -216,67 +260,65 @@ class MessageBooks:
                 numbers,
             )
 
-    def refused(self, key: Key, payloads: list[bytes]) -> None:
+    def refused(self, key: Key, payloads: Sequence[bytes]) -> None:
         """A producer that never repeats is told that these are not stored."""
         books = self.of(key)
-        for payload in payloads if not books.lossy else ():
+        for payload in payloads:
             must(payload not in books.payloads, "%s of %s is refused, and is committed", payload, key)
             books.refused.add(payload)
 
-    def read(self, key: Key, number: int, payload: bytes) -> None:
-        """A consumer is shown a message."""
+    def read(self, key: Key, number: int, payload: bytes) -> bool:
+        """A consumer is shown a message; whether it is one of those that count."""
         books = self.of(key)
+        counts = number in books.payloads.get(payload, ())
         must(
-            books.lossy or number in books.payloads.get(payload, []),
+            counts or payload in books.before,
             "a consumer of %s is shown %s at %s, which is not committed",
             key,
             payload,
             number,
         )
+        return counts
 
     def check_acknowledged(self) -> None:
         """At the end: an idempotent producer's message is there exactly once."""
         for key, books in self.partitions.items():
-            for payload, number in books.acknowledged.items() if not books.lossy else ():
+            for payload, number in books.acknowledged.items():
                 numbers = books.payloads.get(payload, [])
+                must(bool(numbers), "%s of %s was acknowledged and is gone", payload, key)
                 must(not number or numbers == [number], "%s of %s is stored at %s", payload, key, numbers)
 
-    def shown_end(self, key: Key, end: int) -> None:
-        """A client is shown where the partition ends."""
+    def ends_shown(self, key: Key) -> dict[int, int]:
+        """Somebody asks something whose answer shows the end; give this back with the answer."""
+        return dict(self.of(key).shown)
+
+    def shown_end(self, key: Key, end: int, epoch: int, since: dict[int, int], generation: int) -> None:
+        """A client is shown where the partition ends, by whoever leads in this epoch.
+
+        A leader that has been replaced and has not heard of it may still show less than its successor did.
+        """
         books = self.of(key)
+        if books.waits or generation != books.generation:
+            return
+        if epoch < books.lossy_epoch:
+            return
         must(end <= books.end, "a client is shown the end %s of %s, committed is %s", end, key, books.end)
+        most = max((shown for before, shown in since.items() if before <= epoch), default=0)
         must(
-            end >= books.shown,
-            "a client is shown the end %s of %s, after %s was shown",
+            end >= most,
+            "a client is shown the end %s of %s in epoch %s, after %s was shown",
             end,
             key,
-            books.shown,
+            epoch,
+            most,
         )
-        books.shown = max(books.shown, end)
+        books.shown[epoch] = max(books.shown.get(epoch, 0), end)
 
+    def kept(self, key: Key, group: str) -> int:
+        """The position that was kept last, as far as anybody was told."""
+        return self.of(key).positions.get(group, 0)
 
-def records(log: PartitionLog, after: int, through: int) -> Iterator[Record]:
-    """The index records of the batches that begin behind `after` and not behind `through`."""
-    for _, record in _placed(log, after, through):
-        yield record
-
-
-def stored(log: PartitionLog, after: int, through: int) -> Iterator[tuple[Record, bytes]]:
-    """The same with the batches' bytes."""
-    for segment, record in _placed(log, after, through):
-        file = segment.log_end.file
-        yield record, file.files.disk.read_at(file.files.use(file), record.length, record.position)
-
-
-def _placed(log: PartitionLog, after: int, through: int) -> Iterator[tuple[Segment, Record]]:
-    bases = [segment.base for segment in log.segments]
-    for segment in log.segments[max(bisect_right(bases, after + 1) - 1, 0) :]:
-        if segment.base > through:
-            return
-        index = segment.index
-        start = index.containing(after + 1) if index.count else 0
-        for record in index.records(max(start, 0)):
-            if record.first > through:
-                return
-            if record.first > after:
-                yield segment, record
+    def keep(self, key: Key, group: str, position: int) -> None:
+        """A client is told that this position is kept: it never goes back from there."""
+        positions = self.of(key).positions
+        positions[group] = max(positions.get(group, 0), position)

@@ -161,8 +161,15 @@ MUTANTS = (
     ),
     Mutant(
         "one host answers for two replicas",
-        NODE + "sessions/push.py",
-        "        if told != (wanted",
-        "        if False and told != (wanted",
+        NODE + "sessions/peer_identity.py",
+        "        if told != (self.cluster_id",
+        "        if False and told != (self.cluster_id",
+        also=(
+            (
+                NODE + "sessions/peer.py",
+                "    if opening.meant_broker != view.broker_id:",
+                "    if False:",
+            ),
+        ),
     ),
 )

@@ -143,9 +143,12 @@ _GONE = object()
 class Stream:
     """An ordered connection between two lives."""
 
-    __slots__ = ("_network", "far", "near", "number")
+    __slots__ = ("_network", "far", "near", "number", "used")
 
     def __init__(self, network: Network, number: int, near: End, far: End) -> None:
+        self.used: dict[int, tuple[int, int]] = {}
+        """By request: the topic's id and the leader epoch that the broker went by. It is not sent: it is
+        for the books."""
         self._network = network
         self.number = number
         self.near = near

@@ -15,6 +15,14 @@ from tests.simulation.network import End, Network, Stream
 from tests.simulation.world import Life, World
 
 
+class Asked(bytes):
+    """A client's request on its way, with what the answer is compared by."""
+
+    request_id: int
+    topic: str
+    in_partition: int
+
+
 class Line:
     """One connection of a broker, with the session that talks over it."""
 
@@ -107,9 +115,19 @@ class Server:
 
     def _received(self, line: Line, data: object) -> None:
         assert isinstance(data, bytes)
+        if isinstance(data, Asked) and line.stream is not None:
+            line.stream.used[data.request_id] = self._used(data)
         self.begin()
         self._take(line, line.pending + data)
         self.finish()
+
+    def _used(self, asked: Asked) -> tuple[int, int]:
+        """The id that the topic's name has here now, and the leader epoch of the partition; 0: none."""
+        topic = self.broker.topics.get(asked.topic)
+        if topic is None:
+            return 0, 0
+        partition = topic.partitions.get(asked.in_partition)
+        return topic.view.topic_id, 0 if partition is None else partition.leader_epoch
 
     def _take(self, line: Line, data: bytes) -> None:
         arena = bytearray(data)
@@ -180,6 +198,7 @@ class Server:
         self.begin()
         self.broker.expire()
         self.broker.give_up_late()
+        self.broker.forwarding.tick()
         self.finish()
 
     def maintain(self) -> None:

@@ -1,0 +1,104 @@
+"""What is known of one partition: all that was ever committed, and what clients were told."""
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+
+from tank_protos import bundle
+from tests.simulation.stored_batches import Batch
+from tests.simulation.world import must
+
+Key = tuple[int, int]
+"""(topic id, partition)"""
+
+
+@dataclass(slots=True)
+class Committed:
+    """Of one partition, for ever; but a lossy election begins it anew."""
+
+    key: Key
+    firsts: list[int] = field(default_factory=list)
+    """Of the batches, rising."""
+    batches: list[Batch] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    """Of the messages, rising."""
+    payloads: dict[bytes, list[int]] = field(default_factory=dict)
+    """By message: the numbers that it has. More than one where a producer that is not idempotent repeats."""
+    acknowledged: dict[bytes, int] = field(default_factory=dict)
+    """Messages whose producer was told that they are stored; where, 0: it wasn't told."""
+    refused: set[bytes] = field(default_factory=set)
+    """Messages of which a producer was told that they are not stored."""
+    leaders: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By leader epoch: the broker and the process that led in it."""
+    unsynced_through: int = 0
+    """Up to here messages were committed, at least in part, without an fsync."""
+    shown: dict[int, int] = field(default_factory=dict)
+    """By leader epoch: the greatest end that any client was shown by its leader."""
+    start: int = 1
+    """The first number that is known: a lossy election's leader may begin later."""
+
+    compacts: bool = False
+    """Of each key the newest message stays, by the topic's settings; older ones may be there, or not."""
+    keys: dict[int, bytes] = field(default_factory=dict)
+    """Of a partition that compacts: the key of each message."""
+    newest: dict[bytes, int] = field(default_factory=dict)
+    """And the last number of each key."""
+    retains: bool = False
+    """Old messages go, by the topic's settings."""
+    positions: dict[str, int] = field(default_factory=dict)
+    """By group: the position whose keeping was acknowledged last."""
+
+    spoiled: set[str] = field(default_factory=set)
+    """Brokers whose disks have changed bytes of it: what is not whole there has not been found yet."""
+
+    generation: int = 0
+    """Lossy elections so far."""
+    lossy_epoch: int = 0
+    """Of the last one. What leaders of earlier epochs do isn't judged any more."""
+    waits: bool = False
+    """For the replica that was chosen to lead: what it has when it does is what counts from there on."""
+    before: set[bytes] = field(default_factory=set)
+    """Messages that were committed before a lossy election: they may be there, or not."""
+
+    @property
+    def end(self) -> int:
+        """The last committed number."""
+        return self.batches[-1].last if self.batches else self.start - 1
+
+    def commit(self, batch: Batch, data: bytes) -> int:
+        """The next batch is committed; how many messages that are."""
+        must(batch.first > self.end, "%s is committed again at %s", self.key, batch.first)
+        self.firsts.append(batch.first)
+        self.batches.append(batch)
+        number, before = batch.first, len(self.numbers)
+        for one in bundle.bundles(data):
+            for message in bundle.decode(one, number):
+                value = bytes(message.value)
+                must(value not in self.refused, "%s was refused, and is committed in %s", value, self.key)
+                self.payloads.setdefault(value, []).append(message.sequence_number)
+                self.numbers.append(message.sequence_number)
+                if self.compacts:
+                    key = bytes(message.key or b"")
+                    self.keys[message.sequence_number] = key
+                    self.newest[key] = message.sequence_number
+        return len(self.numbers) - before
+
+    def next_from(self, number: int) -> int:
+        """The first committed message from this number on; 0: none."""
+        at = bisect_left(self.numbers, number)
+        return self.numbers[at] if at < len(self.numbers) else 0
+
+    def must_be_there(self, first: int, last: int) -> list[int]:
+        """The messages of this stretch that no later one has superseded."""
+        numbers = self.numbers[bisect_left(self.numbers, first) : bisect_right(self.numbers, last)]
+        return [number for number in numbers if self.newest.get(self.keys.get(number, b"")) == number]
+
+    def lossy(self, epoch: int) -> None:
+        """An election in this epoch may have lost messages: nothing is promised of what was before."""
+        self.generation += 1
+        self.lossy_epoch = epoch
+        self.waits = True
+        self.before.update(self.payloads)
+        self.firsts, self.batches, self.numbers = [], [], []
+        self.payloads, self.acknowledged, self.shown = {}, {}, {}
+        self.keys, self.newest = {}, {}
+        self.start, self.unsynced_through = 1, 0

@@ -1,0 +1,167 @@
+"""Those who read messages and keep positions, and compare what they are shown with the books."""
+
+from tank_protos import bundle
+from tank_protos.error_codes import ConsumeFlag, ErrorCode
+from tank_protos.generated.tank import (
+    CommitPositionsRequest,
+    CommitPositionsResponse,
+    ConsumePartition,
+    ConsumeRequest,
+    ConsumeResponse,
+    ConsumeTopic,
+    FetchPositionsRequest,
+    FetchPositionsResponse,
+    PositionToCommit,
+)
+from tank_protos.generated.tank.consume_response import FetchedPartition
+from tests.simulation.clients import CLIENT_VERSION, Client
+from tests.simulation.message_books import Key
+from tests.simulation.world import must
+
+WAIT_MS = 1000
+ONE_MESSAGE = 1
+MOST_BYTES = 1 << 20
+
+
+class Consumer(Client):
+    """Reads a partition from its beginning on, in order, without a gap."""
+
+    next = 1
+    """The number that comes next."""
+    _strayed = False
+    """It was shown messages that a lossy election may have taken."""
+    _ends: dict[int, int]
+    _began = 0
+    """The generation of the books in which it began."""
+
+    def _ask(self, number: int) -> None:
+        if self._began != self.generation:  # what it has read may be gone
+            self._began, self.next, self._strayed = self.generation, 1, False
+        entry = ConsumePartition(
+            self.target.partition, self.next, self.world.random.choice((ONE_MESSAGE, 300, MOST_BYTES))
+        )
+        topic = ConsumeTopic(self.target.topic, [entry])
+        self._ends = self.books.ends_shown(self.target.key)
+        self.send(ConsumeRequest(CLIENT_VERSION, number, self.name, WAIT_MS, 0, 0, [topic]), number)
+
+    def _take(self, message_id: int, payload: memoryview, key: Key, epoch: int) -> None:
+        assert message_id == ConsumeResponse.ID
+        answer = ConsumeResponse.decode(payload)
+        [topic] = answer.topics
+        if self.generation != self.partition_books.generation:
+            return
+        if topic.unknown or key != self.target.key:
+            self.line.turn_away()
+            return
+        [entry] = topic.partitions
+        has_end = entry.flag in (ConsumeFlag.DATA, ConsumeFlag.SPARSE, ConsumeFlag.OUT_OF_BOUNDS)
+        if has_end and not self._strayed:
+            self.books.shown_end(key, entry.high_water_mark, epoch, self._ends, self.generation)
+        if entry.flag in (ConsumeFlag.DATA, ConsumeFlag.SPARSE):
+            self._take_data(entry, bytes(answer.chunks))
+        else:
+            if entry.flag == ConsumeFlag.OUT_OF_BOUNDS:
+                self._out_of_bounds(entry)
+            self.line.turn_away()
+
+    def _out_of_bounds(self, entry: FetchedPartition) -> None:
+        if self._strayed:
+            self.next, self._strayed = 1, False
+        elif self._begins_later(entry.first_available):
+            self.world.counts["consumers that were too late"] += 1
+            self.next = entry.first_available
+        else:
+            must(False, "%s asks for %s, one behind what it read, and is told it is out of bounds",
+                 self.name, self.next)  # fmt: skip
+
+    def _begins_later(self, first_available: int) -> bool:
+        """Whether nothing that must be there lies between what was asked for and the first one that is."""
+        books = self.partition_books
+        following = books.next_from(self.next)
+        return self.next < first_available and (
+            books.retains or not following or following >= first_available
+        )
+
+    def _take_data(self, entry: FetchedPartition, chunks: bytes) -> None:
+        self.answered += 1
+        number = entry.base_sequence_number
+        for one in bundle.bundles(memoryview(chunks)):
+            for message in bundle.decode(one, number):
+                number = message.sequence_number + 1
+                if message.sequence_number >= self.next:
+                    self._read(message.sequence_number, bytes(message.value))
+
+    def _read(self, number: int, value: bytes) -> None:
+        if self.books.read(self.target.key, number, value):
+            books = self.partition_books
+            expected = books.next_from(self.next)
+            superseded = books.compacts and not books.must_be_there(self.next, number - 1)
+            must(
+                number == expected or superseded or self._strayed,
+                "%s is shown %s, and expected %s",
+                self.name,
+                number,
+                expected,
+            )
+        else:
+            self._strayed = True
+        self.next = number + 1
+        self.world.counts["messages read"] += 1
+
+    @property
+    def has_all(self) -> bool:
+        """Whether it has read everything that is committed."""
+        books = self.partition_books
+        if books.compacts:
+            return self._strayed or not books.must_be_there(self.next, books.end)
+        return self._strayed or not books.next_from(self.next)
+
+
+class Keeper(Client):
+    """Keeps a group's position in a partition, always a higher one, now by this broker, now by that one."""
+
+    _position = 0
+    _asked = 0
+    """The position that the request under way is to keep; 0: it reads."""
+    _kept_since = 0
+
+    def _ask(self, number: int) -> None:
+        self._kept_since = self.books.kept(self.target.key, self.name)
+        if self.world.chance(0.5):
+            self._position += 1
+            self._asked = self._position
+            entry = PositionToCommit(self.target.topic, self.target.partition, self._asked, "")
+            self.send(CommitPositionsRequest(0, number, self.name, [entry]), number)
+        else:
+            self._asked = 0
+            self.send(FetchPositionsRequest(0, number, self.name, [self.target.topic]), number)
+
+    def _take(self, message_id: int, payload: memoryview, key: Key, epoch: int) -> None:
+        error = self._judge(message_id, payload, key)
+        if error != ErrorCode.NONE:
+            self.world.counts[f"positions refused: {error:#x}"] += 1
+        if error != ErrorCode.NONE or self.world.chance(0.2):
+            self.line.turn_away()
+
+    def _judge(self, message_id: int, payload: memoryview, key: Key) -> int:
+        if message_id == CommitPositionsResponse.ID:
+            kept = CommitPositionsResponse.decode(payload)
+            error = kept.error or kept.results[0].error
+            if error == ErrorCode.NONE:
+                self.answered += 1
+                self.world.counts["positions kept"] += 1
+                self.books.keep(key, self.name, self._asked)
+            return error
+        assert message_id == FetchPositionsResponse.ID
+        told = FetchPositionsResponse.decode(payload)
+        if told.error == ErrorCode.NONE and key == self.target.key:
+            self.answered += 1
+            found = max((p.sequence_number for p in told.positions if p.partition == key[1]), default=0)
+            must(
+                found >= self._kept_since,
+                "%s is told the position %s, after %s was kept",
+                self.name,
+                found,
+                self._kept_since,
+            )
+        return told.error
