@@ -246,11 +246,16 @@ class Connection:
             return []
         return [self._end(ConnectionLost(f"{late[0].operation} was not answered in time"))]
 
-    def close(self) -> list[Event]:
+    def silent(self, now_ms: float) -> bool:
+        """Whether an answer is late by `silence_ms`: the broker may be slow, or hang."""
+        patience_ms = self._settings.attempt_timeout_ms - self._settings.silence_ms
+        return any(waiting.deadline_ms - patience_ms <= now_ms for waiting in self._waiting.values())
+
+    def close(self, reason: str = "the client closed the connection") -> list[Event]:
         """We close it."""
         if self.state is State.CLOSED:
             return []
-        return [self._end(ConnectionLost("the client closed the connection"))]
+        return [self._end(ConnectionLost(reason))]
 
     def _receive_frame(
         self, message_id: int, payload: memoryview, now_ms: float, events: list[Event]

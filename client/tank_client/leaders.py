@@ -42,6 +42,7 @@ class Leaders:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        pool.on_silence = self._suspect
         self._finding: dict[str, asyncio.Task[None]] = {}
         # {topic: partitions} of topics that were there when somebody looked; bounded by MAX_TOPICS.
         self._there: dict[str, int] = {}
@@ -149,6 +150,23 @@ class Leaders:
         """Asks nobody any more."""
         for task in self._finding.values():
             task.cancel()
+
+    def _suspect(self, transport: Transport) -> None:
+        """A broker is late with an answer, frozen perhaps. Another one is asked whether it still leads, now
+        and then; if not, nobody waits for it any more."""
+        address, routes = transport.address, self._pool.routes
+        route = routes.led_by(address)
+        if route is None or route[0] in self._finding:
+            return
+        since = asyncio.get_running_loop().time() - self._looked_at.get(route[0], 0.0)
+        if since < self._pool.settings.silence_ms / 1000:
+            return
+
+        def found(task: asyncio.Task[None]) -> None:
+            if routes.knows(route) and routes.target(route) != address:
+                transport.close(f"{address} does not answer, and {routes.target(route)} leads now")
+
+        self.find(route[0], routes.other(address)).add_done_callback(found)
 
     async def _find(self, topic: str, at: Address) -> None:
         transport = await self._pool.at(at)

@@ -1,6 +1,7 @@
 """The connections of one client: at most one per broker, made when needed, negotiated once."""
 
 import asyncio
+from collections.abc import Callable
 
 from tank_client.connection import Lost, Negotiation
 from tank_client.errors import Closed, ConnectionLost, Overloaded, TankError
@@ -23,6 +24,8 @@ class Pool:
         # Brokers of ours by id: where each was reached last.
         self._reached: dict[int, Address] = {}
         self._closed = False
+        # Told, several times a second, of connections on which an answer is late.
+        self.on_silence: Callable[[Transport], None] | None = None
 
     def ready(self, route: Route | None) -> Transport | None:
         """The open connection for it, without waiting; None: use `get`."""
@@ -75,7 +78,13 @@ class Pool:
         while True:
             refusals = negotiation.refusals
             try:
-                transport = await connect(address, self.settings, ask=negotiation.asks, on_end=self._ended)
+                transport = await connect(
+                    address,
+                    self.settings,
+                    ask=negotiation.asks,
+                    on_end=self._ended,
+                    on_silence=self._silent,
+                )
                 if not transport.open:
                     raise ConnectionLost(f"{address} closed the connection at once")
             except TankError:
@@ -94,6 +103,10 @@ class Pool:
         self._connecting.pop(address, None)
         if not task.cancelled():
             task.exception()  # whoever waited has been told; nobody may have
+
+    def _silent(self, transport: Transport) -> None:
+        if self.on_silence is not None and self._open.get(transport.address) is transport:
+            self.on_silence(transport)
 
     def _ended(self, transport: Transport, lost: Lost) -> None:
         address = transport.address

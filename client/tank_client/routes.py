@@ -53,6 +53,10 @@ class Routes:
         """Whether somebody is believed to lead it."""
         return route in self._leaders
 
+    def led_by(self, address: Address) -> Route | None:
+        """Something that this broker is believed to lead."""
+        return next((route for route, leader in self._leaders.items() if leader == address), None)
+
     def learn(self, route: Route, leader: Address, term: Term | None = None) -> None:
         """That broker leads this partition. With a term that is older than the one known it is ignored: it
         comes from a broker that has not heard of the newer leader."""

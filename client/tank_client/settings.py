@@ -19,6 +19,9 @@ class ClientSettings:
     """For one call with all its retries; the waits that a call asks for come on top."""
     attempt_timeout_ms: int = 10_000
     """For one answer: more than a broker waits for its replicas (8 s). Then the connection counts as dead."""
+    silence_ms: int = 1_000
+    """An answer that is late by this much makes us ask another broker who leads: one that hangs is left as
+    soon as there is a new leader, and not after `attempt_timeout_ms`."""
     backoff_min_ms: int = 50
     backoff_max_ms: int = 2_000
     """Between attempts: doubled each time, with full jitter, so that clients don't come back in step."""
@@ -42,7 +45,7 @@ class ClientSettings:
         _check_least(
             self, 1, "connect_timeout_ms", "request_timeout_ms", "attempt_timeout_ms", "backoff_min_ms",
             "backoff_max_ms", "max_in_flight_per_connection", "max_frame_bytes", "max_connections",
-            "metadata_max_age_ms", "doubt_after_ms",
+            "metadata_max_age_ms", "doubt_after_ms", "silence_ms",
         )  # fmt: skip
 
 

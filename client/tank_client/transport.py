@@ -27,6 +27,7 @@ class Transport(asyncio.Protocol):
         *,
         ask: bool,
         on_end: Callable[["Transport", Lost], None],
+        on_silence: Callable[["Transport"], None],
     ) -> None:
         self.address = address
         self.ready: asyncio.Future[Features] = loop.create_future()
@@ -34,6 +35,7 @@ class Transport(asyncio.Protocol):
         self._core = Connection(settings)
         self._ask = ask
         self._on_end = on_end
+        self._on_silence = on_silence
         self._done: dict[int, Done] = {}
         self._socket: asyncio.WriteTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -95,9 +97,9 @@ class Transport(asyncio.Protocol):
         self.send(request, answer, timeout_ms, operation, done)
         return await future
 
-    def close(self) -> None:
+    def close(self, reason: str = "the client closed the connection") -> None:
         """Ends the connection; who waits gets ConnectionLost."""
-        self._take(self._core.close())
+        self._take(self._core.close(reason))
 
     # What asyncio calls
 
@@ -187,6 +189,8 @@ class Transport(asyncio.Protocol):
     def _tick(self) -> None:
         self._timer = None
         self._take(self._core.expire(self._now_ms()))
+        if self._socket is not None and self._core.silent(self._now_ms()):
+            self._on_silence(self)
         self._set_timer()
 
 
@@ -199,11 +203,12 @@ async def connect(
     *,
     ask: bool,
     on_end: Callable[[Transport, Lost], None],
+    on_silence: Callable[[Transport], None],
 ) -> Transport:
     """A connection that is ready for requests. ConnectionLost when there is none within
     `connect_timeout_ms`."""
     loop = asyncio.get_running_loop()
-    transport = Transport(address, loop, settings, ask=ask, on_end=on_end)
+    transport = Transport(address, loop, settings, ask=ask, on_end=on_end, on_silence=on_silence)
     try:
         async with asyncio.timeout(settings.connect_timeout_ms / 1000):
             await loop.create_connection(lambda: transport, address.host, address.port)

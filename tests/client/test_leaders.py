@@ -1,5 +1,6 @@
 """Following leaders: answers that can't name them, servers that die, brokers that are behind or cut off."""
 
+import asyncio
 import copy
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -288,5 +289,41 @@ def test_a_topic_that_nobody_knows_any_more_is_gone() -> None:
                 await client.fetch(*ROUTE, 1)
             await consumer.close()
             producer.abort()
+
+    run(scenario())
+
+
+# A broker that hangs
+
+
+def frozen(moment: Moment) -> Fate:
+    return Fate.HOLD
+
+
+@pytest.mark.parametrize("use", [fetched, produced], ids=["fetch", "produce"])
+def test_a_leader_that_hangs_is_left_once_another_one_leads(
+    use: Callable[[Client], Awaitable[object]],
+) -> None:
+    settings = replace(QUICK, silence_ms=50, attempt_timeout_ms=1_000_000, request_timeout_ms=2_000_000)
+
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, settings) as client:
+            await use(client)
+            asked = 0
+            enough = asyncio.Event()
+
+            def still_the_other(moment: Moment) -> Fate:
+                nonlocal asked
+                asked += isinstance(moment.request, tank.DescribeTopicsRequest) and moment.carried_out
+                if asked == 3:
+                    enough.set()
+                return Fate.SERVE
+
+            brokers[0].script, brokers[1].script = frozen, still_the_other
+            using = asyncio.ensure_future(use(client))
+            await enough.wait()
+            assert not using.done()
+            leads(brokers, 2, epoch=2)
+            await using
 
     run(scenario())
