@@ -15,6 +15,7 @@ from tank_node.config import Address, NodeConfig
 from tank_node.controller_link import ControllerLink
 from tank_node.controllers.channel import CHANNEL_OPTIONS, CONNECT_S, ControllerChannel
 from tank_node.controllers.session import ControllerSession
+from tank_node.forwarder import Forwarder
 from tank_node.network.outgoing import ServerDialer
 from tank_node.process import NodeProcess, Started
 from tank_node.replicas.replicator import Replicator
@@ -79,6 +80,7 @@ class ClusterNodeProcess(NodeProcess):
 
     def _replicate(self, broker: Broker, server: TankServer) -> None:
         broker.roles.pushers = Replicator(broker, ServerDialer(server))
+        broker.forwarding = Forwarder(broker, ServerDialer(server), self.config.forwarding)
 
     async def _ready(self, listen: Address) -> None:
         session = self._session

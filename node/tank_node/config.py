@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from tank_node.forwarding import ForwardingPolicy
 from tank_node.limits import Limits
 from tank_protos import topic_settings
 from tank_protos.topic_settings import FlushPolicy
@@ -75,6 +76,8 @@ class NodeConfig:
     cluster_id: str
     """Empty: the data folder's; a random one for a new one."""
     rack: str
+    forwarding: ForwardingPolicy
+    """Which clients' requests for what another broker leads are brought to it."""
     max_connections: int
     stop_grace_ms: int
     """How long an orderly stop waits for what is under way."""
@@ -290,6 +293,14 @@ OPTIONS = (
     ),
     Option("cluster_id", "ID", "The cluster that the data folder must belong to.", _text, ""),
     Option("rack", "NAME", "Where this machine stands; replicas are spread over racks.", _text, ""),
+    Option(
+        "forwarding",
+        "POLICY",
+        "auto, always or never: which TANK clients reach other leaders through this broker; auto: those that "
+        "can't be sent there.",
+        _choice(ForwardingPolicy),
+        "auto",
+    ),
     Option(
         "max_connections",
         "N",

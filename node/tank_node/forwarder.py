@@ -127,8 +127,3 @@ class Forwarder(Forwarding):
                 session.expire()
         if now_ms - self._expired_ms >= self._limits.housekeeping_ms:
             self._expired_ms = now_ms
-
-    def close(self) -> None:
-        for line in self._lines.values():
-            if line.session is not None:
-                self._dialer.hang_up(line.session)

@@ -74,9 +74,6 @@ class Forwarding:
     def tick(self) -> None:
         """What is due by time. Call `begin_tick` first."""
 
-    def close(self) -> None:
-        """The node stops."""
-
     def taken(self, broker_id: int, session: "Session") -> None:
         """That broker forwards on this connection from now on. What came on an earlier one and was not looked
         at never will be: its clients have been told that it may not be stored."""
