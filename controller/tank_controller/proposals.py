@@ -40,11 +40,13 @@ class Proposals:
         if self.driver.ready and (known := self._known_producer(command)) is not None:
             self.read(lambda problem: done(Outcome(pb.Delta(), rejection=problem, producer_id=known)))
             return
-        if not self.driver.idle or commands.check(self.metadata.state, command) is None:
+        refused = commands.check(self.metadata.state, command) if self.driver.idle else None
+        if refused is None:
             self._append(command, done)
             return
-        # It spares the log what is refused anyway; but only a leader that still leads may say so.
-        self.read(lambda problem: self._refuse_or_append(command, problem, done))
+        # It spares the log what is refused anyway; but only a leader that still leads may say so. A later
+        # command may make it possible meanwhile: it is refused all the same, else it came behind that one.
+        self.read(lambda problem: done(Outcome(pb.Delta(), rejection=problem or refused)))
 
     def judge(self, command: pb.Command) -> Outcome:
         """Whether it would be rejected, by what is applied now."""
@@ -53,13 +55,6 @@ class Proposals:
     def read(self, done: Callable[[Rejected | None], None]) -> None:
         """`done(None)` when the state holds all that was committed when this was called."""
         self.driver.read(lambda error: done(None if error is None else self._rejection(error)))
-
-    def _refuse_or_append(self, command: pb.Command, problem: Rejected | None, done: Done) -> None:
-        rejection = problem or commands.check(self.metadata.state, command)
-        if rejection is None:
-            self._append(command, done)
-        else:
-            done(Outcome(pb.Delta(), rejection=rejection))
 
     def _known_producer(self, command: pb.Command) -> int | None:
         """The id of a named producer whose last use the log knows exactly enough."""

@@ -1,5 +1,6 @@
 """Commands on their way into the log: what askers are told, and what the log is spared."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tank_controller.outcome import Outcome, Rejected
 from tank_controller.proposals import PRODUCER_USE_NOTED_MS, Proposals
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
-from tests.controller.commands_for_tests import commit, create, init_producer, register
+from tests.controller.commands_for_tests import alter, commit, create, init_producer, register
 from tests.controller.failing_files import FailingFiles
 from tests.controller.raft.test_driver import Driven
 
@@ -65,6 +66,21 @@ def test_what_would_be_rejected_anyway_is_not_written(asked: Asked) -> None:
     entries = asked.entries
     assert asked.ask(create("bad name")) is ErrorCode.INVALID_NAME
     assert asked.entries == entries
+
+
+def test_what_is_refused_by_the_state_of_now_is_not_written_behind_what_came_later(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late_answers: list[Callable[[Exception | None], None]] = []
+    monkeypatch.setattr(asked.driven.driver, "read", late_answers.append)
+    early = alter(asked.entries + 1, 5)
+    asked.outcomes.clear()
+    asked.propose(early, create("t"))
+    assert asked.answers(1) == [ErrorCode.NONE]
+    late_answers[0](None)
+    assert asked.answers(2) == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC]
+    (topic,) = asked.driven.machine.state.topics.values()
+    assert len(topic.partitions) == 1
 
 
 def test_of_two_that_race_for_a_name_one_gets_it(asked: Asked) -> None:
