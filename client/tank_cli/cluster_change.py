@@ -132,9 +132,7 @@ def drain(
     if session.as_json:
         print_json({"broker": broker, "draining": not undo, "replicas": load.replicas, "leads": load.leads})
     elif undo:
-        done(
-            f"Broker {broker} may hold partitions again; new ones come to it, and moves that even loads out."
-        )
+        done(f"Broker {broker} may hold partitions again; the controllers even the loads out.")
     elif load.replicas:
         done(f"Broker {broker} is being drained: {plural(load.replicas, 'replica')} left.")
     else:

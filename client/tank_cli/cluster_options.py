@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_node.command_options import ControllersOption
@@ -54,11 +55,14 @@ def _found(data: Path | None, addresses: list[str] | None) -> "Controllers":
     from tank_cli import cluster_folder
     from tank_cli.controllers import Controllers
 
+    said = click.get_current_context().get_parameter_source("controllers") is ParameterSource.COMMANDLINE
+    if data is not None and said:
+        raise CliError("--data and --controllers may name two clusters: say one of both.", ExitCode.USAGE)
     if data is not None:
         folder = cluster_folder.load_existing(data.absolute())
         return Controllers([member.address for member in folder.controllers], f"--data {data}")
     if addresses:
-        return Controllers(addresses, f"--controllers {','.join(addresses)}")
+        return Controllers(addresses, f"--controllers {','.join(addresses)}" if said else "")
     raise CliError(
         f"Which cluster? Say --data DIR of one on this machine, or --controllers HOST:PORT,… "
         f"({CONTROLLERS_VARIABLE}).",

@@ -44,7 +44,8 @@ class Controllers:
     an answer."""
 
     def __init__(self, addresses: Iterable[str], options: str) -> None:
-        """`addresses`: host:port. `options`: as a person names this cluster to a command."""
+        """`addresses`: host:port. `options`: as a person names this cluster to a command; empty where the
+        environment does."""
         self.addresses = list(addresses)
         self.options = options
         self._channels: dict[str, grpc.Channel] = {}
@@ -61,7 +62,7 @@ class Controllers:
 
     def command(self, words: str) -> str:
         """A command about this cluster, as a person types it."""
-        return f"tank cluster {words} {self.options}"
+        return f"tank cluster {words} {self.options}".rstrip()
 
     # --- questions ---
 

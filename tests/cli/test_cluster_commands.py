@@ -258,6 +258,15 @@ def test_a_command_whose_fate_is_unknown_is_sent_again(
     assert world.commands == ["remove_broker", "remove_broker"]
 
 
+def test_hints_name_the_cluster_as_it_was_named(world: ScriptedControllers, ask: Ask) -> None:
+    world.cluster.topic("orders", 1, 3)
+    assert f"tank cluster drain 3 --controllers {world.addresses[0]}" in ask("remove", "3").stderr
+    words, env = ["cluster", "remove", "3"], {"TANK_CONTROLLERS": world.addresses[0]}
+    assert "tank cluster drain 3\n" in CliRunner().invoke(main, words, env=env).stderr
+    both = ask("remove", "3", "--data", "/nowhere")
+    assert (both.exit_code, "say one of both" in both.stderr) == (ExitCode.USAGE, True)
+
+
 def test_json_errors_have_the_hint(world: ScriptedControllers, ask: Ask) -> None:
     world.cluster.topic("orders", 1, 3)
     ended = ask("remove", "3", "--output", "json")
