@@ -5,7 +5,7 @@ from tank_node.log.errors import DiskFailed
 from tank_node.log.pushing import Piece
 from tank_node.log.record import Record
 from tank_node.replication.in_sync import InSync
-from tank_node.replication.place import Place, Source
+from tank_node.replication.place import Place
 from tank_node.replication.push import PushLine
 from tank_node.replication.push_frame import Part
 from tank_protos import stretch as stretches
@@ -26,7 +26,7 @@ def record(number: int, epoch: int) -> bytes:
     return Record(number, 0, 0, 1, 0, 0, 0, 0, 0, epoch, 0, 0, 0, 1).pack()
 
 
-class ModelLeader(Source):
+class ModelLeader:
     """A partition in memory. Its batches are one byte each."""
 
     __slots__ = (

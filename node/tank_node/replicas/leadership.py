@@ -11,8 +11,9 @@ from tank_node.log.pushing import Piece, PushReader
 from tank_node.log.scrub import ScrubPlace, scrub
 from tank_node.partition import Partition
 from tank_node.replication.in_sync import InSync
-from tank_node.replication.place import Place, Source
+from tank_node.replication.place import Place
 from tank_node.replication.push import STRETCH_BYTES, PushLine
+from tank_node.replication.role import LeaderRole
 from tank_protos.error_codes import PushError
 
 
@@ -49,7 +50,7 @@ class Pushers:
         """The node stops."""
 
 
-class Leadership(Source):
+class Leadership(LeaderRole):
     """One leader epoch of one partition.
 
     Invariant: a follower is in `places` while a connection that is open carries this partition to it.

@@ -8,7 +8,6 @@ import logging
 from functools import partial
 
 from tank_node.broker import Broker
-from tank_node.cluster_view import PartitionView
 from tank_node.controller_link import ChangeOutcome, InSyncChange
 from tank_node.limits import Limits
 from tank_node.log.log import LogState
@@ -367,7 +366,7 @@ class Replicator(Pushers):
         failed: list[tuple[int, int]] = []
         for partition in list(self._failed):
             log, placed = partition.log, self._broker.placed(partition)
-            counts = placed is not None and _counts(placed, own)
+            counts = placed is not None and placed.counts_on(own)
             is_sound = log.state is LogState.ACTIVE and not log.is_impaired
             if placed is None or log.state is LogState.CLOSED:
                 del self._failed[partition]
@@ -378,13 +377,6 @@ class Replicator(Pushers):
         most = self._limits.changes_per_proposal
         for at in range(0, len(failed), most):
             self._link.report_failed(failed[at : at + most], _noted)
-
-
-def _counts(placed: PartitionView, broker_id: int) -> bool:
-    """Whether the view takes this broker's replica for one that has everything."""
-    if broker_id == placed.leader or broker_id in placed.in_sync:
-        return True
-    return broker_id in placed.eligible and broker_id not in placed.impaired
 
 
 def _leadership(place: Place) -> Leadership:

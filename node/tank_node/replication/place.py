@@ -1,74 +1,59 @@
 """A partition's place in the connection to a follower, and the partition as its pushes see it. Pure."""
 
 from enum import Enum
+from typing import Protocol
 
 from tank_node.log.epoch_history import History
 from tank_node.log.pushing import Piece
-from tank_node.replication.role import LeaderRole
 from tank_protos.error_codes import PushError
 
 
-class Source(LeaderRole):
+class Source(Protocol):
     """A partition that this node leads, as its pushes see it."""
 
-    __slots__ = ()
+    @property
+    def topic_id(self) -> int: ...
 
     @property
-    def topic_id(self) -> int:
-        raise NotImplementedError
-
-    @property
-    def topic_name(self) -> bytes:
-        raise NotImplementedError
+    def topic_name(self) -> bytes: ...
 
     @property
     def number(self) -> int:
         """Of the partition."""
-        raise NotImplementedError
 
     @property
-    def leader_epoch(self) -> int:
-        raise NotImplementedError
+    def leader_epoch(self) -> int: ...
 
     @property
     def log_end(self) -> int:
         """The last number that is in the leader's files."""
-        raise NotImplementedError
 
     @property
     def log_start(self) -> int:
         """The first number that it still has, or would give next."""
-        raise NotImplementedError
 
     @property
-    def mark(self) -> int:
-        raise NotImplementedError
+    def mark(self) -> int: ...
 
     @property
-    def history(self) -> History:
-        raise NotImplementedError
+    def history(self) -> History: ...
 
     def read(self, start: int, max_bytes: int) -> Piece | None:
         """What begins behind `start` - 1; None: nothing does. Raises StorageError: the leader has seen to
         it."""
-        raise NotImplementedError
 
     def bytes_behind(self, number: int) -> int:
         """About how many bytes are stored behind this number."""
-        raise NotImplementedError
 
     def is_member(self, follower: int) -> bool:
         """Whether this follower is in the in-sync set."""
-        raise NotImplementedError
 
     def matched(self, follower: int, matched: int, synced: int) -> None:
         """It took a stretch on a connection that is open."""
-        raise NotImplementedError
 
     def refused(self, follower: int, error: PushError, before: int) -> None:
         """It did not take the stretch behind number `before`: what it said before on this connection counts
         no more."""
-        raise NotImplementedError
 
 
 class PlaceState(Enum):

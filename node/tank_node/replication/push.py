@@ -6,7 +6,7 @@ when it does, stretches follow one another without waiting, as far as the window
 """
 
 from collections import deque
-from typing import Final
+from typing import ClassVar, Final
 
 from tank_node.log.epoch_history import epoch_at, last_common
 from tank_node.log.errors import StorageError
@@ -25,14 +25,14 @@ NEAR_BYTES: Final = 512 * 1024
 _LAST_ID: Final = 0xFFFF_0000
 _SOON_MS: Final = 200
 _LATER_MS: Final = 1000
-_RETRY_MS = {PushError.UNKNOWN_PARTITION: _SOON_MS, PushError.NOT_READY: _SOON_MS}
+_RETRY_MS: Final = {PushError.UNKNOWN_PARTITION: _SOON_MS, PushError.NOT_READY: _SOON_MS}
 """After these, which end by themselves, a follower is asked again sooner than after the others."""
 
 
 class PushRefused(WireError):
     """A follower's answer that fits nothing that it was sent."""
 
-    reason = "bad_push_answer"
+    reason: ClassVar[str] = "bad_push_answer"
 
 
 class _Sent:
