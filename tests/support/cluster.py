@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+from tank_cli import cluster_folder, cluster_processes
+from tank_cli.cluster_processes import command_of
 from tests.support.ports import free_port
 from tests.support.waiting import until
 
@@ -81,6 +84,18 @@ class LocalCluster:
     def up(self) -> None:
         """Starts what doesn't run."""
         self.tank("cluster", "up", *self.size, "--data", str(self.data), "--base-port", str(self.base_port))
+
+    def name_brokers(self) -> None:
+        """Starts the brokers anew, one after the other, as `localhost` and not as 127.0.0.1: known by a name,
+        as in Kubernetes, which does not fit into TANK's redirects."""
+        folder = cluster_folder.load_existing(self.data)
+        for broker in self.processes("broker"):
+            broker.stop()
+            member = next(m for m in folder.brokers if m.number == broker.number)
+            named = [*command_of(folder, member), "--advertise", f"localhost:{member.port}"]
+            with patch.object(cluster_processes, "command_of", return_value=named):
+                cluster_processes.start(folder, member)
+            cluster_processes.await_ready(folder, lambda ready: None)
 
     def down(self) -> None:
         """Stops all."""
