@@ -25,6 +25,7 @@ from tank_node.partition import Partition
 from tank_node.replicas.following import Followers
 from tank_node.replicas.roles import Roles
 from tank_node.replication.role import Role
+from tank_node.upkeep import Upkeep
 from tank_node.wait_list import WaitList
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import FlushPolicy
@@ -85,9 +86,7 @@ class Broker(WaitList):
         self._by_log: dict[PartitionLog, Partition] = {}
         self.rolled: list[Partition] = []
         """Partitions that began a segment: retention looks at them as soon as the answers are out."""
-        self._maintenance: Iterator[Partition] = iter(())
-        """Partitions that have not had their turn in this round."""
-        self._scrubbing: Iterator[Partition] = iter(())
+        self.upkeep = Upkeep(self)
         flusher.listener = self.on_synced
         flusher.observe = metrics.fsync_latency.add
         data_folder.files.close_deleted = flusher.close_file
@@ -143,7 +142,10 @@ class Broker(WaitList):
                 partition.acknowledge()
             except Exception:
                 _report_bug(partition)
-        self.roles.pushers.push()
+        try:
+            self.roles.pushers.push()
+        except Exception:
+            logger.exception("followers were not pushed to, by a bug of ours; the tick goes on")
 
     def _written(self, partition: Partition) -> None:
         log = partition.log
@@ -201,62 +203,15 @@ class Broker(WaitList):
     # --- maintenance -----------------------------------------------------------------------------
 
     def maintain(self) -> None:
-        """Gives partitions their turn of retention, compaction and fsync, for `Limits.maintenance_slice_ms`;
-        checks some stored bytes; writes the checkpoint when all had their turn."""
+        """Gives partitions their turn of what is due from time to time; see `upkeep`."""
         self.begin_tick()
-        began_ms = self.clock.monotonic_ms()
-        self._scrub()
-        while (partition := next(self._maintenance, None)) is not None:
-            self._maintain(partition)
-            if self.clock.monotonic_ms() - began_ms >= self.limits.maintenance_slice_ms:
-                return
-        self._maintenance = iter(list(self.partitions()))
-        self.data_folder.write_checkpoint_with(self.flusher)
+        self.upkeep.take_turns()
 
     def maintain_rolled(self) -> None:
         """Retention for partitions that began a segment: a busy one must not wait for its turn."""
         rolled, self.rolled = self.rolled, []
         for partition in rolled:
-            self._maintain(partition)
-
-    def _maintain(self, partition: Partition) -> None:
-        log = partition.log
-        if log.state is LogState.CLOSED:
-            return
-        state = log.state
-        try:
-            retain = partition.role is Role.LEADER
-            log.maintain(self.tick.now_ms, partition.high_water_mark, self.flusher, retain=retain)
-        except StorageError as error:
-            partition.note_error(error)
-        if log.state is not state:
-            partition.note_state()
-            self.roles.failed(partition)
-        if not partition.flush_disk and log.synced < log.written and log.state is LogState.ACTIVE:
-            waited_ms = self.tick.monotonic_ms - partition.sync_asked_ms
-            if waited_ms >= (partition.flush_ms or self.limits.replicated_sync_ms):
-                partition.sync_asked_ms = self.tick.monotonic_ms
-                self.flusher.request(log, log.written)
-
-    def _scrub(self) -> None:
-        """Checks some stored bytes of the partition whose turn it is."""
-        partition = next(self._scrubbing, None)
-        if partition is None:
-            self._scrubbing = iter(list(self.partitions()))
-            return
-        log = partition.log
-        if log.state is not LogState.ACTIVE or not log.written:
-            return
-        try:
-            done = log.scrub(self.limits.scrub_bytes)
-        except StorageError as error:
-            partition.note_error(error)
-            return
-        if done.bad:
-            logger.error("%s/%d is damaged: %s", partition.topic_name, partition.number, done.bad)
-            self.metrics.refused["damaged_batch"] += 1
-            partition.note_state()
-            self.roles.failed(partition)
+            self.upkeep.look_at(partition)
 
     def close(self) -> None:
         """After the server has stopped: makes everything durable and writes the clean checkpoint."""
@@ -344,8 +299,9 @@ class Broker(WaitList):
             partition.flush_messages = view.settings.flush_messages
             partition.flush_ms = view.settings.flush_ms
             self.roles.assign(partition, view, placed, flush_disk=flush_disk)
-            if flush_disk and partition.role is Role.LEADER:
-                self.flusher.request(partition.log, partition.log.written)  # what was written before
+            if flush_disk and partition.log.synced < partition.log.written:
+                # What was written while it was not, on followers too: nobody may append for a long time.
+                self.flusher.request(partition.log, partition.log.written)
 
     def _let_go(self, topic: Topic, placed: PartitionView) -> None:
         """Others hold this partition: what of it is here, or was found on the disk, goes."""

@@ -55,6 +55,12 @@ class PartitionView:
     """The leader epoch that began with the last lossy or unclean election: before it, acknowledged messages
     may have been lost."""
 
+    def counts_on(self, broker_id: int) -> bool:
+        """Whether this broker's replica is taken for one that has everything."""
+        if broker_id == self.leader or broker_id in self.in_sync:
+            return True
+        return broker_id in self.eligible and broker_id not in self.impaired
+
 
 @dataclass(slots=True)
 class TopicView:

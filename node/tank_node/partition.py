@@ -7,7 +7,7 @@ I/O but through the log.
 from collections import deque
 from collections.abc import Callable
 
-from tank_node.limits import Limits
+from tank_node.limits import UNCOMMITTED_WRITES, Limits
 from tank_node.log.errors import DiskFull, StorageError, TooManyOpenFiles
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome
@@ -253,11 +253,16 @@ class Partition(ReadablePartition):
         metrics.produced_bytes += self.staged_bytes
         metrics.produced_messages += self.staged_messages
         if self.staged_batches:  # not when all that was found has been refused: nothing would take it out
-            self.uncommitted.append((self.log.last, self.staged_bytes))
+            self._note_uncommitted()
         if not self.flush_disk:
             metrics.acknowledged_now += self.staged_batches
         self.staged_batches = self.staged_bytes = self.staged_messages = 0
         return True
+
+    def _note_uncommitted(self) -> None:
+        """Remembers this write until the mark passes it; of too many the last ones count as one."""
+        held = self.uncommitted.pop()[1] if len(self.uncommitted) >= UNCOMMITTED_WRITES else 0
+        self.uncommitted.append((self.log.last, held + self.staged_bytes))
 
     def _drop_staged(self, error: ErrorCode) -> None:
         self.staged_batches = self.staged_bytes = self.staged_messages = 0
@@ -279,11 +284,13 @@ class Partition(ReadablePartition):
             appended += uncommitted.popleft()[1]
         if self.waiters:
             for waiter in tuple(self.waiters):
-                waiter.advanced(self, appended)
+                if not waiter.done:  # another one's reading may have found damage, and ended all
+                    waiter.advanced(self, appended)
         if not self.settled and mark >= self.settles_at:
             self.settled = True
             for waiter in tuple(self.waiters):
-                waiter.settled(self)
+                if not waiter.done:
+                    waiter.settled(self)
 
     def acknowledge(self) -> None:
         """At the end of a tick: answers the producers that the high-water mark has passed; others wait on."""
@@ -352,7 +359,8 @@ class Partition(ReadablePartition):
                 self.leadership.end()
                 self.leadership = None
             self.log.drop_staged()
-            self._drop_staged(ErrorCode.NO_LEADER)
+            # Between its write and the tick's end, what is staged for an answer is in the log already.
+            self._drop_staged(ErrorCode.NO_LEADER if self.touched else ErrorCode.NOT_ACKNOWLEDGED_IN_TIME)
             self.acks.drop_waiting(ErrorCode.NOT_ACKNOWLEDGED_IN_TIME)
             self.uncommitted.clear()
         self.role = role
@@ -378,7 +386,8 @@ class Partition(ReadablePartition):
         self.acks.drop_waiting(ErrorCode.NOT_ACKNOWLEDGED_IN_TIME)
         if unreadable:
             for waiter in tuple(self.waiters):
-                waiter.lost(self)
+                if not waiter.done:
+                    waiter.lost(self)
 
 
 _VERDICT_ERRORS = {

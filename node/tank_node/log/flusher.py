@@ -7,6 +7,7 @@ one `syncfs`.
 """
 
 import contextlib
+import logging
 import threading
 import time
 from collections import deque
@@ -18,6 +19,9 @@ from typing import TypeAlias
 from tank_node.disk import Disk
 from tank_node.log.flush_work import TOGETHER_FROM, FlushWork, run_together
 from tank_node.log.log import PartitionLog
+from tank_node.log.one_thread import OneThread
+
+logger = logging.getLogger(__name__)
 
 Post: TypeAlias = Callable[[Callable[[], None]], None]
 Listener: TypeAlias = Callable[[PartitionLog], None]
@@ -61,8 +65,9 @@ class Flusher:
         self._works: deque[FlushWork] = deque()
         """Asked for, and not begun by a thread."""
         self._closed = False
-        self._long: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._long_thread: threading.Thread | None = None
+        self._long = OneThread("disk-long")
+        self._removal = OneThread("disk-removal")
+        """What frees blocks: as long as a file is large. No fsync and no compaction waits behind it."""
         self._cancels: deque[Callable[[], None]] = deque()
         """Of long work that has not ended, oldest first."""
 
@@ -76,8 +81,9 @@ class Flusher:
         work = log.begin_flush()
         if work is None:
             return
-        if work.error is not None:
-            self._finish(work, 0.0)
+        if work.error is not None:  # never told within the call: whoever asks is in the middle of something
+            self._idle -= 1  # no thread has it
+            self._tell(partial(self._finish_all, [work], 0.0))
             return
         self._works.append(work)
         self._submit(self._sync)
@@ -102,10 +108,24 @@ class Flusher:
             with contextlib.suppress(OSError):  # nobody reads it again
                 self._disk.close(fd)
 
-        if self._closed:
-            close()
-        else:
-            self.run(close, _nothing)
+        self._remove(close)
+
+    def remove_tree(self, path: str) -> None:
+        """Removes a folder that was given a name of its own for that, in a thread. At `close` what has not
+        begun is left to the next start."""
+
+        def remove() -> None:
+            if self._closed:
+                return
+            try:
+                self._disk.remove_tree(path)
+            except OSError as error:
+                logger.error("cannot delete %s: %s; the next start tries again", path, error.strerror)
+
+        self._remove(remove)
+
+    def _remove(self, job: Callable[[], None]) -> None:
+        self._removal.put(job)
 
     def run_long(self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]) -> None:
         """Does long work (a compaction) in a thread of its own, one after another: no fsync waits behind it.
@@ -124,15 +144,8 @@ class Flusher:
             job()
             self._tell(ended)
 
-        if self._long_thread is None:
-            self._long_thread = threading.Thread(target=self._work_long, name="disk-long", daemon=True)
-            self._long_thread.start()
         self._cancels.append(cancel)
         self._long.put(work)
-
-    def _work_long(self) -> None:
-        while (job := self._long.get()) is not None:
-            job()
 
     def _submit(self, job: Callable[[], None]) -> None:
         assert not self._closed, "the flusher is closed"
@@ -203,9 +216,8 @@ class Flusher:
         for cancel in self._cancels:
             with contextlib.suppress(OSError):  # the next start ends what it finds
                 cancel()
-        if self._long_thread is not None:
-            self._long.put(None)
-            self._long_thread.join()
+        self._long.close()
+        self._removal.close()
         for thread in self._threads:
             thread.join()
         self._again.clear()

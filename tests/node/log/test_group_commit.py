@@ -121,8 +121,47 @@ def test_a_deleted_files_descriptor_is_closed_in_a_thread_and_here_when_those_ha
     flusher = Flusher(Noting(), loop.post)
     first, second = fds
     flusher.close_file(first)
-    loop.run_one()
     flusher.close()
     flusher.close_file(second)
     assert [name for name, _ in closed] == ["a", "b"]
     assert closed[0][1] is not threading.main_thread() is closed[1][1]
+
+
+def test_no_fsync_waits_behind_files_that_are_closed_or_removed() -> None:
+    folder = Folder()
+    may_go_on = threading.Event()
+
+    class Slow(FaultDisk):
+        def close(self, fd: int) -> None:
+            assert may_go_on.wait(10)
+
+        def remove_tree(self, path: str) -> None:
+            raise OSError(5, "Input/output error")
+
+    loop = Posting()
+    flusher = Flusher(Slow(), loop.post, threads=1)
+    for fd in range(20):
+        flusher.close_file(fd)
+    flusher.remove_tree("/no/matter")
+    log = folder.log()
+    append(log, b"a")
+    flusher._disk = folder.disk
+    flusher.request(log, 1)
+    loop.run_one()
+    assert log.synced == 1
+    may_go_on.set()
+    flusher.close()
+
+
+def test_an_fsync_that_cannot_begin_is_not_told_within_the_call() -> None:
+    folder = Folder()
+    log, loop, heard = folder.log(), Posting(), list[PartitionLog]()
+    append(log, b"a")
+    flusher = Flusher(folder.disk, loop.post, heard.append)
+    log.segments[0].log_end.file.error = OSError(5, "Input/output error")  # when it was closed
+    flusher.request(log, 1)
+    flusher.request(log, 1)
+    assert (heard, log.state) == ([], LogState.ACTIVE)
+    loop.run_one()
+    assert (heard, log.state.value) == ([log], "failed")
+    flusher.close()
