@@ -306,13 +306,18 @@ class ElsewhereFetch(Waiter):
         self._interrupt()
 
     def expired(self) -> None:
+        self._end_pause()  # what is found damaged now begins no other round
         self._look()
         self._finish()
 
+    def _end_pause(self) -> None:
+        if self._pause is not None:
+            self.session.broker.forget(self._pause)
+            self._pause = None
+
     def _finish(self) -> None:
         session = self.session
-        if self._pause is not None:
-            session.broker.forget(self._pause)
+        self._end_pause()
         for _, _, wanted in self._topics:
             for one in wanted or ():
                 if isinstance(one, WantedElsewhere) and one.found is Reach.WAIT and not one.is_shown:
@@ -320,6 +325,8 @@ class ElsewhereFetch(Waiter):
         hide_ends(self._topics, redirects=self._redirects)
         session.end_wait(self)
         session.asked_bytes -= session.limits.forwarded_fetch_cost_bytes
-        waited_us = session.broker.tick.monotonic_us - self._began_us
-        session.metrics.wait_latency.add(waited_us / 1_000_000)
+        took_us = session.broker.tick.monotonic_us - self._began_us
+        metrics = session.metrics
+        latency = metrics.wait_latency if self._waits else metrics.consume_latency
+        latency.add(took_us / 1_000_000)
         answer(session, self.request.request_id, self._topics, woken=self._waits)

@@ -19,8 +19,8 @@ _write_QHB16s = Struct("<QHB16s").pack
 
 @dataclass(slots=True)
 class ReplicaIdRequest:
-    """Opens a connection from a partition's leader to a follower, and is its answer: who a broker is, and
-    whom it means."""
+    """Opens a connection from one broker to another, and is its answer: who a broker is, and whom it
+    means."""
 
     ID: ClassVar[int] = 4
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
@@ -42,7 +42,7 @@ class ReplicaIdRequest:
     meant_broker: int = 0
     """The id of the broker that this is for."""
     purpose: int = 0
-    """0: live pushes; 1: catching up."""
+    """0: live pushes; 1: catching up; 2: forwarded requests."""
     key: bytes = b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
     """The cluster's peer key."""
 
