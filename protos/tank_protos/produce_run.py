@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, repeat
 from struct import Struct
-from typing import Final
+from typing import Final, TypeAlias
 
 from fastcrc.crc32 import iscsi as crc32c
 
@@ -31,16 +32,16 @@ BEFORE_PREFIX: Final = 11
 # `u8 1, u32 5, u32 request id, u8 error`: the answer to a produce request with one bundle.
 ANSWER_BYTES: Final = 10
 
-_read_start = Struct("<BIHI").unpack_from
+_read_start = Struct("<BI").unpack_from
 _read_u64 = Struct("<Q").unpack_from
 _pack_record = RECORD.pack
 _STAMP_AT: Final = 32
 # A record, with what is the same in all of a run as two pieces: first, ..., max_timestamp_ms, ...
 _pack_alike = Struct(f"<Q{_STAMP_AT - 8}sQ{RECORD_BYTES - _STAMP_AT - 8}s").pack
-_pack_answer = Struct("<BIIB").pack
-_ANSWER = _pack_answer(PRODUCE, ANSWER_BYTES - HEADER_BYTES, 0, 0)
-# Up to so many are packed one by one; more are cheaper laid out together.
-_FEW: Final = 8
+_pack_number = Struct(f"<Q{RECORD_BYTES - 8}s").pack
+_ANSWER = Struct("<BIIB").pack(PRODUCE, ANSWER_BYTES - HEADER_BYTES, 0, 0)
+# From so many like frames on they are cheaper compared column by column.
+_MANY: Final = 8
 _ID_AT: Final = 5
 _ERROR_AT: Final = 9
 # Messages of a dense, uncompressed bundle that has their number in its flags, by flags; 0: look closer.
@@ -50,6 +51,10 @@ _SIMPLE: Final = [
 _UNKNOWN_FLAGS: Final = ~(KEY | NEXT_NUMBER)
 # Smaller batches are copied together before they are written: cheaper than an entry of `writev` each.
 _COPY_BELOW: Final = 16 * 1024
+# Still smaller ones are copied as they are found: bytes are cheaper to check and to join than slices.
+_COPY_AT_ONCE_BELOW: Final = 2 * 1024
+
+Copies: TypeAlias = tuple[bytes, Sequence[bytes]]
 
 
 def failed(answers: bytes, error: int) -> bytes:
@@ -59,14 +64,14 @@ def failed(answers: bytes, error: int) -> bytes:
     return bytes(changed)
 
 
-def _answers(request_ids: list[int]) -> bytes:
-    count = len(request_ids)
-    if count <= _FEW:
-        return b"".join([_pack_answer(PRODUCE, ANSWER_BYTES - HEADER_BYTES, id_, 0) for id_ in request_ids])
+def _answers(request_ids: bytes) -> bytes:
+    """To requests with these ids, four bytes each."""
+    count = len(request_ids) // 4
+    if count == 1:
+        return b"".join((_ANSWER[:_ID_AT], request_ids, _ANSWER[_ERROR_AT:]))
     answers = bytearray(_ANSWER * count)
-    ids = b"".join([request_id.to_bytes(4, "little") for request_id in request_ids])
     for i in range(4):
-        answers[_ID_AT + i :: ANSWER_BYTES] = ids[i::4]
+        answers[_ID_AT + i :: ANSWER_BYTES] = request_ids[i::4]
     return bytes(answers)
 
 
@@ -105,13 +110,13 @@ def _judge(buffer: bytearray, view: memoryview, found: int, stop: int) -> tuple[
 def _reader(frame_bytes: int, head_bytes: int) -> Struct:
     """Of frames of one length: message id, length, request id, the bytes up to the time, the time."""
     rest = frame_bytes - BEFORE_PREFIX - head_bytes - 8
-    return Struct(f"<BI2xI{head_bytes}sQ{rest}x")
+    return Struct(f"<BI2x4s{head_bytes}sQ{rest}x")
 
 
-def _alike(frames: memoryview, length: int, head: bytes) -> tuple[list[int], list[int]]:
+def _alike(frames: memoryview, length: int, head: bytes) -> tuple[bytes, list[int]]:
     """Of the first of these frames, all of one length, that have `head` behind their request id: the request
     ids, and the times behind the heads."""
-    ids: list[int] = []
+    ids: list[bytes] = []
     times: list[int] = []
     for message_id, found_length, request_id, found, timestamp_ms in _reader(
         HEADER_BYTES + length, len(head)
@@ -120,7 +125,59 @@ def _alike(frames: memoryview, length: int, head: bytes) -> tuple[list[int], lis
             break
         ids.append(request_id)
         times.append(timestamp_ms)
-    return ids, times
+    return b"".join(ids), times
+
+
+@lru_cache(maxsize=64)
+def _cutters(frame_bytes: int, head_bytes: int, batch_bytes: int) -> tuple[Struct, Struct]:
+    """Of frames of one length: what stands before the request id and the head behind it; the request id and
+    the batch."""
+    before = BEFORE_PREFIX - 4
+    return (
+        Struct(f"{before}s4x{head_bytes}s{frame_bytes - BEFORE_PREFIX - head_bytes}x"),
+        Struct(f"{before}x4s{frame_bytes - BEFORE_PREFIX - batch_bytes}x{batch_bytes}s"),
+    )
+
+
+def _copies(
+    frames: memoryview, start: bytes, head: bytes, batch_bytes: int, frame_bytes: int
+) -> Copies | None:
+    """The request ids and copies of the batches of frames that all have `start` before their request id and
+    `head` behind it. None: one differs."""
+    heads, batches = _cutters(frame_bytes, len(head), batch_bytes)
+    found = list(heads.iter_unpack(frames))
+    if found.count((start, head)) != len(found):
+        return None
+    ids, copies = zip(*batches.iter_unpack(frames), strict=True)
+    return b"".join(ids), copies
+
+
+def _same(
+    view: memoryview, at: int, stop: int, rows: int, found: int, stamp_at: int, copied: bool
+) -> tuple[bytes, Sequence[bytes | memoryview], list[int]]:
+    """Of the frames, `rows` at most, that follow the one in view[at:stop] and equal it up to the time at
+    `stamp_at`: the request ids, the batches and their times. Its batch begins at `found`."""
+    step, size = stop - at, stop - found
+    frames = view[stop : stop + rows * step]
+    head = view[at + BEFORE_PREFIX : stamp_at + 8].tobytes()
+    if copied and rows >= _MANY:
+        # What is sent at once has one time.
+        copies = _copies(frames, view[at : at + BEFORE_PREFIX - 4].tobytes(), head, size, step)
+        if copies is not None:
+            return *copies, [int.from_bytes(head[-8:], "little")] * rows
+    ids, times = _alike(frames, step - HEADER_BYTES, head[:-8])
+    places = range(found + step, found + step + len(times) * step, step)
+    if copied:
+        return ids, [view[i : i + size].tobytes() for i in places], times
+    return ids, [view[i : i + size] for i in places], times
+
+
+def _like(pattern: bytes, numbers: range, times: list[int]) -> list[bytes]:
+    """Records like this one, but for their first number and the greatest time up to each."""
+    if max(times) == times[0]:
+        return list(map(_pack_number, numbers, repeat(pattern[8:])))
+    before, behind = repeat(pattern[8:_STAMP_AT]), repeat(pattern[_STAMP_AT + 8 :])
+    return list(map(_pack_alike, numbers, before, accumulate(times, max), behind))
 
 
 @twin("produce_run")
@@ -152,7 +209,7 @@ class ProduceRun:
         self.at = 0
         self.kept = 0
         self._view: memoryview | None = None
-        self._batches: list[memoryview] = []
+        self._batches: list[bytes | memoryview] = []
         self._counts: list[int] = []
         self._timestamps: list[int] = []
 
@@ -173,51 +230,51 @@ class ProduceRun:
         (with its length) that `bundle.validate` takes. It sets `at`; bytes before it may be moved together.
         """
         self._look_into(buffer, view, at, end)
-        batches: list[memoryview] = []
+        batches: list[bytes | memoryview] = []
         counts: list[int] = []
         timestamps: list[int] = []
-        request_ids: list[int] = []
-        began = at
-        prefix_bytes, length_before = len(prefix), 0
+        request_ids = b""
+        began = kept = at
+        prefix_bytes = len(prefix)
         shortest = BEFORE_PREFIX + prefix_bytes + 12
-        while end - at >= shortest and len(request_ids) < most:
-            message_id, length, _, request_id = _read_start(buffer, at)
+        while end - at >= shortest and len(batches) < most:
+            message_id, length = _read_start(buffer, at)
             stop = at + HEADER_BYTES + length
             if message_id != PRODUCE or stop > end or not buffer.startswith(prefix, at + BEFORE_PREFIX):
                 break
             found = at + BEFORE_PREFIX + prefix_bytes
-            judged = _judge(buffer, view, found, stop) if 12 <= stop - found <= max_batch_bytes else None
+            size = stop - found
+            judged = _judge(buffer, view, found, stop) if 12 <= size <= max_batch_bytes else None
             if judged is None:
                 break
             messages, timestamp_ms, stamp_at = judged
-            batch = view[found:stop]
-            batches.append(batch)
+            copied = size < _COPY_AT_ONCE_BELOW
+            batches.append(view[found:stop].tobytes() if copied else view[found:stop])
             counts.append(messages)
             timestamps.append(timestamp_ms)
-            request_ids.append(request_id)
-            if length == length_before and stamp_at:
+            request_ids += buffer[at + BEFORE_PREFIX - 4 : at + BEFORE_PREFIX]
+            rows = min((end - stop) // (stop - at), most - len(batches)) if stop < end and stamp_at else 0
+            if rows and buffer[stop : stop + HEADER_BYTES] == buffer[at : at + HEADER_BYTES]:
                 # Most producers send one shape of bundle: what equals this up to the time is as good.
-                step = stop - at
-                rows = min((end - stop) // step, most - len(request_ids))
-                head = bytes(buffer[at + BEFORE_PREFIX : stamp_at])
-                ids, times = _alike(view[stop : stop + rows * step], length, head)
-                first = found + step
+                ids, more, times = _same(view, at, stop, rows, found, stamp_at, copied)
                 at = stop
-                stop += len(ids) * step
-                batches += [view[i : i + at - found] for i in range(first, first + stop - at, step)]
-                counts += [messages] * len(ids)
+                stop += len(times) * (HEADER_BYTES + length)
+                batches += more
+                counts += [messages] * len(times)
                 timestamps += times
                 request_ids += ids
-            length_before = length
             at = stop
-        self.at = self.kept = at
+            if not copied:
+                kept = at
+        self.at = at
+        self.kept = kept
         if not batches:
             return b""
         self.batch_bytes += at - began - len(batches) * (BEFORE_PREFIX + prefix_bytes)
         self._add(batches, counts, timestamps)
         return _answers(request_ids)
 
-    def _add(self, batches: list[memoryview], counts: list[int], timestamps: list[int]) -> None:
+    def _add(self, batches: list[bytes | memoryview], counts: list[int], timestamps: list[int]) -> None:
         self.batches += len(batches)
         self.messages += sum(counts)
         self._batches += batches
@@ -254,42 +311,39 @@ class ProduceRun:
             raise ValueError(f"batch {start} of {self.batches}")
         batches = self._batches[start : start + most] if start or most < self.batches else self._batches
         lengths = list(map(len, batches))
-        ends = list(accumulate(lengths))
-        if not ends or ends[-1] > room_bytes:
-            if not (stop := bisect_right(ends, room_bytes)):
+        if not lengths or sum(lengths) > room_bytes:
+            if not (stop := bisect_right(list(accumulate(lengths)), room_bytes)):
                 return b""
             batches, lengths = batches[:stop], lengths[:stop]
         counts = self._counts[start : start + len(batches)]
         times = [time or append_ms for time in self._timestamps[start : start + len(batches)]]
         times[0] = max(times[0], max_timestamp_ms)
-        numbers = accumulate(chain((number,), counts))
-        stamps = accumulate(times, max)
-        count, length, zeros = counts[0], lengths[0], repeat(0)
+        count, length, rest = counts[0], lengths[0], (leader_epoch, 0, format, 0)
         if counts.count(count) == lengths.count(length) == len(counts):
-            pattern = _pack_record(
-                0, count - 1, 0, length, 0, append_ms, 0, 0, 0, leader_epoch, 0, format, 0, count
-            )
-            packed = list(
-                map(
-                    _pack_alike,
-                    numbers,
-                    repeat(pattern[8:_STAMP_AT]),
-                    stamps,
-                    repeat(pattern[_STAMP_AT + 8 :]),
-                )
-            )
+            pattern = _pack_record(0, count - 1, 0, length, 0, append_ms, times[0], 0, 0, *rest, count)
+            packed = _like(pattern, range(number, number + count * len(counts), count), times)
+            places = array("I", range(position, position + length * len(lengths), length))
         else:
-            spans = [count - 1 for count in counts]
-            parts = numbers, spans, zeros, lengths, zeros, repeat(append_ms), stamps, zeros, zeros
-            packed = list(
-                map(_pack_record, *parts, repeat(leader_epoch), zeros, repeat(format), zeros, counts)
+            spans, zeros = [count - 1 for count in counts], repeat(0)
+            numbers = accumulate(chain((number,), counts))
+            same = [repeat(value) for value in rest]
+            parts = (
+                numbers,
+                spans,
+                zeros,
+                lengths,
+                zeros,
+                repeat(append_ms),
+                accumulate(times, max),
+                zeros,
+                zeros,
             )
+            packed = list(map(_pack_record, *parts, *same, counts))
+            places = array("I", accumulate(chain((position,), lengths[:-1])))
         crcs = map(crc32c, packed, map(crc32c, batches))
         out = bytearray().join(packed)
         with memoryview(out) as bytes_, bytes_.cast("I") as words:
-            words[POSITION_AT // 4 :: RECORD_BYTES // 4] = memoryview(
-                array("I", accumulate(chain((position,), lengths[:-1])))
-            )
+            words[POSITION_AT // 4 :: RECORD_BYTES // 4] = memoryview(places)
             words[CRC_AT // 4 :: RECORD_BYTES // 4] = memoryview(array("I", crcs))
         return bytes(out)
 
@@ -300,7 +354,7 @@ class ProduceRun:
         batches = self._batches[start:stop]
         if len(batches) > 1 and self.batch_bytes < _COPY_BELOW * self.batches:
             return [memoryview(b"".join(batches))]
-        return batches
+        return [memoryview(batch) for batch in batches]
 
     def clear(self) -> None:
         """Forgets all batches: the buffer may change."""

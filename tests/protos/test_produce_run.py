@@ -95,16 +95,18 @@ def test_it_finds_all_that_stand_one_after_another(gap: bytes) -> None:
     assert run.records(0, 11, 77, LARGE, 1000, 6, 4, 7, 1) == expected_records(MIXED, 11, 77, 6, 4)
 
 
+@pytest.mark.parametrize("size", [4, 120, 4000])
+@pytest.mark.parametrize("times", [1, 2, 70])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 9, 70])
-def test_those_of_one_shape_are_found_as_well(count: int) -> None:
-    batches = [batch_of(b"%04d" % n * 30, time=n) for n in range(count)]
+def test_those_of_one_shape_are_found_as_well(count: int, times: int, size: int) -> None:
+    batches = [batch_of(b"%04d" % n * (size // 4), time=5 + n % times) for n in range(count)]
     run, answers, _ = find(b"".join(request(batch, n) for n, batch in enumerate(batches)))
     assert answers == answers_to(*range(count))
     assert stored(run) == b"".join(batches)
     assert run.records(0, 1, 0, LARGE, 1000, 6, 4, 7, 1) == expected_records(batches, 1, 0, 6, 4)
 
 
-@pytest.mark.parametrize("place", [0, 1, 2, 5])
+@pytest.mark.parametrize("place", [0, 1, 2, 5, 19])
 @pytest.mark.parametrize(
     "other",
     [
@@ -120,7 +122,7 @@ def test_those_of_one_shape_are_found_as_well(count: int) -> None:
     ],
 )
 def test_whatever_is_not_plain_ends_the_run(other: bytes, place: int) -> None:
-    plain = [request(batch_of(b"p" * 50), n) for n in range(6)]
+    plain = [request(batch_of(b"p" * 50), n) for n in range(20)]
     plain[place] = other
     run, answers, _ = find(b"".join(plain), max_bytes=120)
     assert run.batches == place
