@@ -161,7 +161,15 @@ class DataFolder:
         log.before_refill = self._checkpoint.write_twice
         log.before_emptying = self._checkpoint.promise
         entry = self._checkpoint.entries.get(key)
-        found = recovery.open_files_of(log, entry, self.recovered.clean, self.clock.now_ms())
+        try:
+            found = recovery.open_files_of(log, entry, self.recovered.clean, self.clock.now_ms())
+        except Exception as error:
+            log.abandon()
+            if isinstance(error, StorageError):
+                raise
+            # What nobody thought of in one log is not to keep the others from being opened.
+            logger.exception("topic %d partition %d: a bug of ours", topic_id, partition)
+            raise StorageError(f"{log.folder} cannot be read by a bug of ours: {error!r}") from error
         self.recovered.partitions += 1
         self.recovered.messages_checked += found.messages
         self.recovered.bytes_checked += found.bytes

@@ -3,6 +3,8 @@ served."""
 
 import pytest
 
+from tank_node.log import recovery
+from tank_node.log.errors import StorageError
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.record import RECORD_BYTES
 from tank_node.log.scrub import Scrubbed
@@ -363,6 +365,43 @@ def test_a_damaged_log_keeps_its_recovery_point_in_the_checkpoint() -> None:
     folder.data.write_checkpoint()
     log = folder.kill()
     assert (log.state, log.recovery_point) == (LogState.DAMAGED, 6)
+
+
+@pytest.mark.parametrize("left", [".index", ".log"])
+def test_half_of_an_empty_segment_is_nothing(left: str) -> None:
+    folder = Folder(settings=REPLICATED)
+    log = folder.log()
+    append(log, b"never synced")
+    folder.data.write_checkpoint()  # with an epoch, and nothing synced
+    for path in (LOG, INDEX):
+        folder.fault.overwrite(path, b"")
+    folder.fault.delete(INDEX if left == ".log" else LOG)
+    log = folder.kill()
+    assert (log.state, log.last, log.epochs, folder.fault.paths(left)) == (LogState.ACTIVE, 0, [], [])
+    assert append(log, b"again") == (1, 1)
+
+
+def test_what_nobody_thought_of_in_one_log_keeps_no_other_from_being_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = Folder(settings=REPLICATED)
+    six_messages(folder)
+    folder.fault.kill_process()
+
+    def fails(log: PartitionLog, *rest: object) -> object:
+        if log.partition == 0:
+            raise IndexError("a bug")
+        return check(log, *rest)  # type: ignore[arg-type]
+
+    check = recovery.open_files_of
+    monkeypatch.setattr(recovery, "open_files_of", fails)
+    folder.data = folder._open()
+    folder.data.open_found()
+    assert folder.data.claims().damaged == ((TOPIC, 0),)
+    assert folder.fault.open_files == len({path for path in folder.fault.paths() if "/1/" in path}) + 1
+    the_other_partition_is_well(folder)
+    with pytest.raises(StorageError, match="bug of ours"):
+        folder.log()
 
 
 def test_the_epoch_history_survives_a_lost_checkpoint() -> None:
