@@ -72,7 +72,11 @@ class ClusterStory:
             own |= {"lost index": partial(self._damage, index=True)}
         if Ingredient.CATCH_UP in self.among:
             for machine in self.brokers.values():
-                machine.limits = replace(machine.limits, catch_up_from_bytes=chance.choice((200, 3000)))
+                machine.limits = replace(
+                    machine.limits,
+                    catch_up_from_bytes=chance.choice((200, 3000)),
+                    catch_up_bytes_per_s=chance.choice((1000, 20_000, 64 << 20)),
+                )
         if Ingredient.FORWARDING in self.among:
             for machine in self.brokers.values():
                 machine.forwarding = chance.choice((ForwardingPolicy.AUTO, ForwardingPolicy.ALWAYS))

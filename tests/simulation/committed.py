@@ -19,6 +19,8 @@ class Committed:
     firsts: list[int] = field(default_factory=list)
     """Of the batches, rising."""
     batches: list[Batch] = field(default_factory=list)
+    epochs: list[int] = field(default_factory=list)
+    """Of each batch: the leader epoch in which it was committed, which may be later than the batch's own."""
     numbers: list[int] = field(default_factory=list)
     """Of the messages, rising."""
     payloads: dict[bytes, list[int]] = field(default_factory=dict)
@@ -64,11 +66,17 @@ class Committed:
         """The last committed number."""
         return self.batches[-1].last if self.batches else self.start - 1
 
-    def commit(self, batch: Batch, data: bytes) -> int:
-        """The next batch is committed; how many messages that are."""
+    def end_before(self, epoch: int) -> int:
+        """The last number that was committed before this leader epoch began."""
+        at = bisect_left(self.epochs, epoch)
+        return self.batches[at - 1].last if at else self.start - 1
+
+    def commit(self, batch: Batch, data: bytes, epoch: int) -> int:
+        """The next batch is committed, by the leader of this epoch; how many messages that are."""
         must(batch.first > self.end, "%s is committed again at %s", self.key, batch.first)
         self.firsts.append(batch.first)
         self.batches.append(batch)
+        self.epochs.append(max(epoch, self.epochs[-1] if self.epochs else 0))
         number, before = batch.first, len(self.numbers)
         for one in bundle.bundles(data):
             for message in bundle.decode(one, number):
@@ -98,7 +106,7 @@ class Committed:
         self.lossy_epoch = epoch
         self.waits = True
         self.before.update(self.payloads)
-        self.firsts, self.batches, self.numbers = [], [], []
+        self.firsts, self.batches, self.epochs, self.numbers = [], [], [], []
         self.payloads, self.acknowledged, self.shown = {}, {}, {}
         self.keys, self.newest = {}, {}
         self.start, self.unsynced_through = 1, 0

@@ -1,5 +1,6 @@
 """A story of controllers alone: people change and read the metadata while everything fails."""
 
+from tank_controller.raft.messages import NodeId
 from tests.simulation import faults, operators
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.faults import Faults, Machine
@@ -33,7 +34,10 @@ class ControllerStory:
             for n in range(1, chance.choice((2, 4, 6)))
         ]
         self.length_us = chance.choice((5, 10, 20)) * SECOND
-        self.disk_stays_full = chance.random() < 0.25
+        self.removes = len(self.cluster.nodes) > 2 and chance.random() < 0.3
+        """People remove controllers, and put them up again with an empty disk."""
+        self._removed: set[NodeId] = set()
+        self.disk_stays_full = chance.random() < 0.25 and not self.removes
 
     def run(self) -> None:
         """From birth to peace."""
@@ -56,6 +60,11 @@ class ControllerStory:
         self.faults.watch()
         if self.world.chance(0.1):
             operators.transfer(self.cluster)
+        if self.removes and self.faults.active and self.world.chance(0.3):
+            self._removed |= operators.remove(self.cluster, self.world.between(1, 2))
+            if self.world.chance(0.5):
+                self.world.after(self.world.between(1, 5 * MS), None, self.faults.cut_somewhere)
+        operators.bring_back(self.cluster, self._removed)
         self.world.after(SECOND, None, self._watch)
 
     def _empty(self, machine: Machine) -> bool:

@@ -35,6 +35,9 @@ class Plan:
     weights: dict[str, float] = field(default_factory=dict)
 
 
+TWO_AT_ONCE = 0.2
+"""How often two things go wrong in the same moment: what one leaves open, the other hits."""
+
 KINDS = (
     "kill",
     "power loss",
@@ -132,8 +135,9 @@ class Faults:
         self.world.after(self.world.between(1, 2 * self.plan.pause_us), None, self._next)
         if not self._kinds:
             return
-        kind = self.world.random.choices(self._kinds, self._weights)[0]
-        self._makers[kind](self.world.random.choice(self.machines))
+        for _ in range(2 if self.world.chance(TWO_AT_ONCE) else 1):
+            kind = self.world.random.choices(self._kinds, self._weights)[0]
+            self._makers[kind](self.world.random.choice(self.machines))
 
     def _end(self, machine: Machine, *, power: bool) -> None:
         if machine.life is None:
@@ -199,6 +203,11 @@ class Faults:
         self.network.cut(alone, others, one_way=one_way)
         delay = self.world.random.choice((100 * MS, SECOND, 5 * SECOND, 15 * SECOND))
         self.world.after(delay, None, self.network.heal)
+
+    def cut_somewhere(self) -> None:
+        """Some are parted from the others, unless some are."""
+        if not self.network.cuts and self.active:
+            self._cut(self.world.random.choice(self.machines), one_way=False)
 
     def _break_streams(self, machine: Machine) -> None:
         self.world.fault("broken streams", "of %s", machine.name)

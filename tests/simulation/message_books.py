@@ -84,6 +84,13 @@ class MessageBooks:
                 has = log.synced if synced else log.written
                 must(has >= end, "%s is in sync in %s with %s, committed is %s", broker_id, key, has, end)
 
+    def _check_member(self, broker_id: int, key: Key, replica: Partition) -> None:
+        """A replica that has just been opened: if it counts as in sync, it has everything."""
+        books = self.of(key)
+        if broker_id in self._members.get(key, ()) and not books.waits and not replica.log.is_impaired:
+            has, end = replica.log.written, books.end
+            must(has >= end, "%s starts as in sync in %s with %s, committed is %s", broker_id, key, has, end)
+
     def lossy(self, key: Key, epoch: int) -> None:
         """An election may have lost messages, and says so."""
         self.world.counts["lossy elections"] += 1
@@ -102,6 +109,8 @@ class MessageBooks:
         )  # fmt: skip
         if moves == seen.moves:
             return
+        if seen.moves is None:
+            self._check_member(process[0], (log.topic_id, log.partition), partition)
         seen.moves = moves
         mark, role, epoch, end, _, state = moves
         key = log.topic_id, log.partition
@@ -140,7 +149,7 @@ class MessageBooks:
         books.waits = False
         books.start = max(log.log_start, 1)
         for record, data in stored(log, books.start - 1, partition.high_water_mark):
-            books.commit(Batch.of(record), data)
+            books.commit(Batch.of(record), data, epoch)
         books.unsynced_through = books.end
         self.world.say(who, "begins %s anew, up to %s", books.key, books.end)
         return True
@@ -149,7 +158,7 @@ class MessageBooks:
         """A leader that is none any more commits what may be lost; its clients may be told of it."""
         old = Committed(books.key)
         for record, data in stored(log, max(before, log.log_start - 1), mark):
-            old.commit(Batch.of(record), data)
+            old.commit(Batch.of(record), data, 0)
         books.before.update(old.payloads)
 
     def _agrees(self, books: Committed, log: PartitionLog, mark: int) -> bool:
@@ -170,7 +179,8 @@ class MessageBooks:
         must(first == process, "%s is led in epoch %s by %s and by %s", key, epoch, first, process)
         self.world.counts["partition leaders"] += 1
         self.world.say(who, "leads %s in epoch %s, end %s", key, epoch, partition.log.written)
-        self._compare(who, "leads", key, books, partition.log, 0, books.end)
+        # A broker that was away hears of its epochs one after another: only what was before counts for each.
+        self._compare(who, "leads", key, books, partition.log, 0, books.end_before(epoch))
 
     def _take(self, who: str, key: Key, books: Committed, partition: Partition, before: int) -> None:
         """The mark has passed batches: what is new is committed now, what is known must be the same."""
@@ -186,7 +196,9 @@ class MessageBooks:
             mark,
         )
         for record, data in stored(log, books.end, mark):
-            self.world.counts["messages committed"] += books.commit(Batch.of(record), data)
+            self.world.counts["messages committed"] += books.commit(
+                Batch.of(record), data, partition.leader_epoch
+            )
         if not partition.flush_disk:
             books.unsynced_through = mark
         self.world.say(who, "commits %s up to %s", key, mark)

@@ -74,6 +74,22 @@ class MetadataBooks:
         for changed in delta.changed:
             for partition in changed.partitions:
                 self._check_partition(state, changed.topic_id, partition)
+        if delta.brokers:
+            self._check_fenced(state)
+
+    def _check_fenced(self, state: ClusterState) -> None:
+        """Who is fenced leads nothing, and counts nowhere."""
+        fenced = {broker_id for broker_id, broker in state.brokers.items() if broker.fenced}
+        for topic in state.topics.values() if fenced else ():
+            for number, partition in enumerate(topic.partitions):
+                where = f"{topic.topic_id}/{number} at entry {state.index}"
+                must(
+                    partition.leader not in fenced,
+                    "broker %s is fenced and leads %s",
+                    partition.leader,
+                    where,
+                )
+                must(not fenced & set(partition.in_sync), "a fenced broker is in sync in %s", where)
 
     def _check_partition(self, state: ClusterState, topic_id: int, partition: pb.Partition) -> None:
         key = topic_id, partition.partition

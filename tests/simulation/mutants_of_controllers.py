@@ -18,6 +18,13 @@ MUTANTS = (
         RAFT + "election.py",
         "if raft.role is not (Role.PRE_CANDIDATE if answer.pre else Role.CANDIDATE):",
         "if raft.role not in (Role.PRE_CANDIDATE, Role.CANDIDATE):",
+        also=(
+            (
+                RAFT + "election.py",
+                "if answer.pre and answer.granted and message.term != raft.term + 1:",
+                "if False:",
+            ),
+        ),
     ),
     Mutant(
         "commits entries of old terms",

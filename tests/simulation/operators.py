@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from tank_controller.outcome import Outcome
 from tank_controller.raft.errors import NotLeaderError, ProposalRefusedError
+from tank_controller.raft.membership import Change, ChangeKind
+from tank_controller.raft.messages import NodeId
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.world import MS, World
@@ -183,3 +185,38 @@ def transfer(cluster: Cluster) -> None:
 
     cluster.world.say(leader.name, "is asked to hand leadership to %s", target.ordinal)
     cluster.world.after(0, life, move)
+
+
+def remove(cluster: Cluster, count: int) -> set[NodeId]:
+    """Somebody removes so many controllers, one right after the other; which."""
+    leader = cluster.leader()
+    if leader is None or leader.life is None:
+        return set()
+    driver, life = leader.driver, leader.life
+    voters = leader.raft.configuration.voters
+    others = [node for node in voters if node != leader.own]
+    chosen = cluster.world.random.sample(others, min(count, len(others)))
+
+    def noted(result: object) -> None:
+        """Whatever it is."""
+
+    def change() -> None:
+        assert driver is not None
+        for node in chosen:
+            driver.change(Change(ChangeKind.REMOVE, node), noted)
+
+    cluster.world.fault("controller removed", "%s", [str(node) for node in chosen])
+    cluster.world.after(0, life, change)
+    return set(chosen)
+
+
+def bring_back(cluster: Cluster, removed: set[NodeId]) -> None:
+    """Who has been removed is put up again, with an empty disk, and asks to be added."""
+    leader = cluster.leader()
+    if leader is None or leader.raft.log.configuration_index > leader.raft.log.commit:
+        return
+    for node in cluster.nodes.values():
+        if node.own in removed and node.own not in leader.raft.configuration.members:
+            removed.discard(node.own)
+            node.empty()
+            node.start()
