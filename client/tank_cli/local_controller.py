@@ -9,6 +9,7 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tank_controller.broker_desk import BrokerDesk
 from tank_controller.broker_streams import Stream
@@ -28,6 +29,9 @@ from tank_controller.ticks import ALONE_TICK_MS, keep_ticking
 from tank_node.clock import Clock
 from tank_node.controllers.session import ControllerSession, Registration
 from tank_protos.generated import control_pb2 as pb
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
 
 LOG_FOLDER = "controller"
 """In the data folder: what a controller of its own has as its folder."""
@@ -130,6 +134,12 @@ class LocalController:
     def failed(self) -> str | None:
         """Why nothing can be changed any more; None while all is well."""
         return self._driver.failed
+
+    def collector(self) -> "Collector":
+        """What Prometheus' library asks of the controller."""
+        from tank_controller.metrics_collector import ControllerCollector
+
+        return ControllerCollector(self._driver, self._metadata)
 
     def _connect(self) -> None:
         if self.link.target() is not None:

@@ -2,6 +2,7 @@
 
 from logging import getLogger
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tank_cli.local_controller import LocalController
 from tank_controller.standalone import Standalone
@@ -11,6 +12,9 @@ from tank_node.controller_link import ControllerLink
 from tank_node.controllers.session import ALONE_LEVEL
 from tank_node.process import NodeProcess
 from tank_node.server import TankServer
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
 
 _log = getLogger("tank")
 
@@ -54,6 +58,11 @@ class ServeProcess(NodeProcess):
 
     async def _stop_controller(self) -> None:
         await self._controller.stop()
+
+    def _collector(self) -> "Collector":
+        from tank_cli.serve_collector import ServeCollector
+
+        return ServeCollector(super()._collector(), self._controller.collector())
 
     def _controller_problem(self) -> str | None:
         return self._controller.failed

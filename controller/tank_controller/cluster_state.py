@@ -79,6 +79,8 @@ class ClusterState:
     """By name, in the order of last use."""
     groups: dict[str, dict[int, dict[int, PositionState]]] = field(default_factory=dict)
     """Group, in the order of the last commit; topic id; partition. No group and no topic in it is empty."""
+    lossy_elections: int = 0
+    """Lossy and unclean elections so far, of partitions that are gone, too: acknowledged messages may be."""
     derived: Derived = field(default_factory=Derived)
     spread: Spread = field(default_factory=Spread, compare=False)
     """Of replicas over brokers and racks; brought up to date when somebody places."""
@@ -258,6 +260,7 @@ class ClusterState:
             stored.topics,
             stored.producers,
             stored.groups,
+            stored.lossy_elections,
         )
         derived = state.derived
         state.spread.touch(stored.brokers)
@@ -280,4 +283,5 @@ class ClusterState:
             self.topics,
             self.producers,
             self.groups,
+            self.lossy_elections,
         )

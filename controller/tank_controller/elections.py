@@ -91,6 +91,7 @@ class Elections:
         partition.leader = leader
         partition.leader_epoch += 1
         partition.lossy_elections += 1
+        self._state.lossy_elections += 1
         partition.lossy_epoch = partition.leader_epoch
 
     def best(self, members: tuple[int, ...]) -> int:

@@ -45,12 +45,20 @@ class HttpServer:
         """As Prometheus' library asks a collector."""
         from prometheus_client.core import GaugeMetricFamily
 
+        from tank_controller.metrics_collector import ControllerCollector
+
         rooms = self._house.rooms
         ready = rooms is not None and not rooms.problem
-        yield GaugeMetricFamily("tank_controller_ready", "1: it is a member and takes part.", float(ready))
-        for name, value in ({} if rooms is None else rooms.facts()).items():
-            if isinstance(value, int):
-                yield GaugeMetricFamily(f"tank_controller_{name}", _HELP[name], float(value))
+        yield GaugeMetricFamily(
+            "tank_controller_ready", "1 when /readyz says that it is a member and takes part", float(ready)
+        )
+        if rooms is not None:
+            yield from ControllerCollector(rooms.member.driver, rooms.metadata).collect()
+            yield GaugeMetricFamily(
+                "tank_controller_brokers_connected",
+                "Brokers whose streams are open here: at the leader alone",
+                float(len(rooms.desk.streams)),
+            )
 
     async def _metrics(self, request: web.Request) -> web.Response:
         from prometheus_client import CollectorRegistry, ProcessCollector
@@ -76,16 +84,3 @@ class HttpServer:
             problems = [rooms.problem] if rooms.problem else []
             body = {"ready": not problems, "problems": problems, **rooms.facts()}
         return web.json_response(body, status=200 if body["ready"] else 503)
-
-
-_HELP = {
-    "leads": "1: this controller leads.",
-    "term": "Raft's term.",
-    "commit_index": "The last entry that a majority holds.",
-    "applied_index": "The last entry that is in the state.",
-    "brokers_connected": "Streams of brokers that are open here.",
-    "brokers": "Brokers that the state knows.",
-    "topics": "Topics.",
-    "partitions": "Partitions of all topics.",
-    "refused_messages": "Raft's messages that were refused.",
-}

@@ -8,7 +8,6 @@ when the fsync has returned (`Raft.advance`).
 
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -26,6 +25,7 @@ from tank_controller.raft.messages import (
 )
 from tank_controller.raft.state import Role
 from tank_controller.raft_disk import Disk, DiskWork
+from tank_controller.raft_figures import RaftFigures
 from tank_controller.raft_replay import StorageFullError
 from tank_controller.raft_snapshot import SnapshotMaking
 from tank_controller.raft_waiting import Done, ReadDone, Result, Waiting
@@ -91,8 +91,7 @@ class RaftDriver(Generic[Result]):
         self.raft = raft
         self.failed: str | None = None
         """Why nothing is taken any more."""
-        self.refused: Counter[str] = Counter()
-        """Messages that were refused, by the type of the error."""
+        self.figures = RaftFigures()
         self.applied = 0
         """The state machine holds everything up to here, and nothing behind it."""
         self._storage = storage
@@ -138,6 +137,11 @@ class RaftDriver(Generic[Result]):
     def proposals_waiting(self) -> int:
         return len(self._waiting.proposals)
 
+    @property
+    def snapshot_index(self) -> int:
+        """The last entry in the newest snapshot; 0 before the first."""
+        return 0 if self.raft.snapshot is None else self.raft.snapshot.meta.index
+
     # --- What others ask for ---
 
     def propose(self, data: bytes, done: Done[Result]) -> None:
@@ -146,6 +150,7 @@ class RaftDriver(Generic[Result]):
             self._must_run()
             index, term = self.raft.propose(data)
         except ProposalRefusedError as error:
+            self.figures.refused_proposals[type(error).__name__] += 1
             done(error)
             return
         self._waiting.proposals[index] = term, done
@@ -157,6 +162,7 @@ class RaftDriver(Generic[Result]):
             self._must_run()
             index, term = self.raft.propose_change(change)
         except ProposalRefusedError as error:
+            self.figures.refused_proposals[type(error).__name__] += 1
             done(error)
             return
         self._waiting.proposals[index] = term, done
@@ -168,6 +174,7 @@ class RaftDriver(Generic[Result]):
             self._must_run()
             self._waiting.reads[self.raft.read()] = done
         except ProposalRefusedError as error:
+            self.figures.refused_proposals[type(error).__name__] += 1
             done(error)
             return
         self._go_on()
@@ -184,10 +191,10 @@ class RaftDriver(Generic[Result]):
         try:
             self.raft.step(message)
         except MessageRefusedError as error:
-            kind = type(error).__name__
-            self.refused[kind] += 1
-            if self.refused[kind] in (1, 10, 100) or self.refused[kind] % 1000 == 0:
-                _log.warning("refused a message (%d of this kind): %s", self.refused[kind], error)
+            refused, kind = self.figures.refused_messages, type(error).__name__
+            refused[kind] += 1
+            if refused[kind] in (1, 10, 100) or refused[kind] % 1000 == 0:
+                _log.warning("refused a message (%d of this kind): %s", refused[kind], error)
         self._go_on()
 
     def tick(self) -> None:
@@ -244,6 +251,7 @@ class RaftDriver(Generic[Result]):
 
     def _go_on(self) -> None:
         """Does what the core has ready, until the disk has to work or nothing is left."""
+        self.figures.look(self.raft)
         if self.failed is not None or self._stopped:
             return
         if self._disk.busy:
@@ -263,7 +271,7 @@ class RaftDriver(Generic[Result]):
 
     def _persist(self, ready: Ready) -> None:
         def work() -> None:
-            self._storage.persist(ready.hard_state, ready.snapshot, ready.entries)
+            self.figures.timed(lambda: self._storage.persist(ready.hard_state, ready.snapshot, ready.entries))
 
         def then(error: Exception | None) -> None:
             if error is not None:

@@ -101,7 +101,7 @@ class Rooms:
         return "it doesn't vote yet: it waits for the leader to add it"
 
     def facts(self) -> dict[str, int | str]:
-        """For /readyz and /metrics."""
+        """For /readyz."""
         raft, state = self.member.raft, self.metadata.state
         return {
             "cluster_id": raft.cluster_id,
@@ -115,7 +115,6 @@ class Rooms:
             "brokers": len(state.brokers),
             "topics": len(state.topics),
             "partitions": state.derived.partition_count,
-            "refused_messages": sum(self.member.driver.refused.values()),
         }
 
     def tick(self) -> None:

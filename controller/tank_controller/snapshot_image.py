@@ -43,6 +43,7 @@ class SnapshotImage:
         self._index = stored.index
         self._feature_level = stored.feature_level
         self._peer_key = stored.peer_key
+        self._lossy_elections = stored.lossy_elections
         self._brokers = [broker_message(stored.brokers[broker_id]) for broker_id in sorted(stored.brokers)]
         self._topics = [
             _Topic(
@@ -80,7 +81,11 @@ class SnapshotImage:
         back are one message. So large topics and groups come in parts that begin at the same places.
         """
         head = pb.Snapshot(format=SNAPSHOT_FORMAT, index=self._index, brokers=self._brokers)
-        tail = pb.Snapshot(feature_level=self._feature_level, peer_key=self._peer_key)
+        tail = pb.Snapshot(
+            feature_level=self._feature_level,
+            peer_key=self._peer_key,
+            lossy_elections=self._lossy_elections,
+        )
         parts = chain(
             [(len(self._brokers), _bytes(head))],
             self._topic_parts(),

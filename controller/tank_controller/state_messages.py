@@ -37,6 +37,7 @@ class Stored:
     topics: dict[int, TopicState] = field(default_factory=dict)
     producers: dict[str, ProducerState] = field(default_factory=dict)
     groups: dict[str, dict[int, dict[int, PositionState]]] = field(default_factory=dict)
+    lossy_elections: int = 0
 
 
 def decode(data: bytes) -> Stored:
@@ -50,7 +51,12 @@ def decode(data: bytes) -> Stored:
             f"the metadata's snapshot has format {snapshot.format}, and this version reads up to "
             f"{SNAPSHOT_FORMAT}: start the newer version that wrote it"
         )
-    stored = Stored(snapshot.index, snapshot.peer_key, snapshot.feature_level)
+    stored = Stored(
+        snapshot.index,
+        snapshot.peer_key,
+        snapshot.feature_level,
+        lossy_elections=snapshot.lossy_elections,
+    )
     ids = _Ids()
     try:
         for broker in snapshot.brokers:

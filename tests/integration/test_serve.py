@@ -282,6 +282,8 @@ def test_metrics_and_health(tmp_path: Path) -> None:
         assert status == 200
         assert "tank_produced_messages_total 2.0" in metrics
         assert "tank_ready 1.0" in metrics
+        assert "tank_controller_leads 1.0" in metrics, "its controller's are there, too"
+        assert "tank_controller_topics 1.0" in metrics
         assert "process_open_fds " in metrics
         assert get(broker.http_port, "/healthz") == (200, '{"status": "ok"}')
         ready = json.loads(get(broker.http_port, "/readyz")[1])

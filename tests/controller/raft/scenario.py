@@ -204,7 +204,9 @@ class Scenario:
             raft, log = node.raft, node.raft.log
             first = f"snapshot {log.base_index}@{log.base_term}, " if log.base_index else ""
             entries = " ".join(_entry(entry) for entry in log.entries)
-            refused = "".join(f", refused {n} {kind}" for kind, n in sorted(node.driver.refused.items()))
+            refused = "".join(
+                f", refused {n} {kind}" for kind, n in sorted(node.driver.figures.refused_messages.items())
+            )
             self.shown.append(
                 f"{ordinal} {raft.role.value}, term {raft.term}, {first}log {entries or 'empty'}, "
                 f"commit {log.commit}{refused}"

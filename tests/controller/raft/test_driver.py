@@ -268,7 +268,7 @@ def test_members_change_and_strangers_messages_are_counted(tmp_path: Path) -> No
     driven.driver.change(Change(ChangeKind.REMOVE, driven.own), answers.append)
     assert "the last voter stays" in str(answers.pop())
     driven.driver.receive(Message("elsewhere", driven.own, driven.own, 9, Heartbeat(0, 0)))
-    assert driven.driver.refused == {"WrongClusterError": 1}
+    assert driven.driver.figures.refused_messages == {"WrongClusterError": 1}
     driven.stop()
     driven.driver.propose(b"", driven.outcomes.append)
     assert "stopping" in str(driven.outcomes[0])

@@ -1,0 +1,127 @@
+"""One controller's Raft and state as Prometheus families.
+
+Partitions are counted as they change: a scrape looks at none.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from tank_controller.cluster_state import ClusterState
+from tank_controller.metadata import Metadata
+from tank_controller.outcome import Outcome
+from tank_controller.raft.state import Role
+from tank_controller.raft_driver import RaftDriver
+from tank_controller.raft_figures import LATENCY_BOUNDS_S, RaftFigures
+
+
+class ControllerCollector(Collector):
+    """For one controller. `collect` runs on its event loop's thread."""
+
+    def __init__(self, driver: RaftDriver[Outcome], metadata: Metadata) -> None:
+        self._driver = driver
+        self._metadata = metadata
+
+    def collect(self) -> Iterator[Metric]:
+        """As Prometheus' library asks."""
+        yield from self._raft()
+        yield from _figures(self._driver.figures)
+        state = self._metadata.state
+        yield from _brokers(state)
+        yield from _partitions(state)
+
+    def _raft(self) -> Iterator[Metric]:
+        driver = self._driver
+        raft = driver.raft
+        role = GaugeMetricFamily("tank_controller_role", "1 for what it does in its term", labels=["role"])
+        for each in Role:
+            role.add_metric([each.value], float(raft.role is each))
+        yield role
+        yield _gauge("leads", "1 when it leads and its state holds all that was ever committed", driver.ready)
+        yield _gauge("term", "Raft's term", raft.term)
+        yield _gauge("voters", "Controllers that vote", len(raft.configuration.voters))
+        yield _gauge("commit_index", "The last entry that a majority is known to hold", raft.log.commit)
+        yield _gauge("applied_index", "The last entry that is in the state", driver.applied)
+        yield _gauge("snapshot_index", "The last entry in the newest snapshot", driver.snapshot_index)
+        yield _gauge("waiting_proposals", "Changes that wait for a majority", driver.proposals_waiting)
+        yield _gauge("storage_full", "1 while its disk has no room", driver.full is not None)
+
+
+def _figures(figures: RaftFigures) -> Iterator[Metric]:
+    yield CounterMetricFamily(
+        "tank_controller_leader_changes", "Times that another leader was known", value=figures.leader_changes
+    )
+    yield _by_reason(
+        "refused_proposals", "Changes and reads that were not taken, by reason", figures.refused_proposals
+    )
+    yield _by_reason(
+        "refused_messages", "Messages of other controllers that were not taken", figures.refused_messages
+    )
+    buckets, count = [], 0
+    for bound, more in zip((*map(str, LATENCY_BOUNDS_S), "+Inf"), figures.persist_counts, strict=True):
+        count += more
+        buckets.append((bound, float(count)))
+    yield HistogramMetricFamily(
+        "tank_controller_fsync_latency_seconds",
+        "One write of the log, with its fsync",
+        buckets=buckets,
+        sum_value=figures.persist_s,
+    )
+
+
+def _brokers(state: ClusterState) -> Iterator[Metric]:
+    brokers = state.brokers.values()
+    yield _gauge("brokers", "Brokers that have registered and were not removed", len(brokers))
+    fenced = sum(broker.fenced for broker in brokers)
+    yield _gauge("brokers_fenced", "Brokers that may neither lead nor be in sync", fenced)
+    draining = sum(broker.draining for broker in brokers)
+    yield _gauge("brokers_draining", "Brokers that are to hold nothing any more", draining)
+    stopping = sum(broker.shutting_down for broker in brokers)
+    yield _gauge("brokers_shutting_down", "Brokers that hand over what they lead", stopping)
+
+
+def _partitions(state: ClusterState) -> Iterator[Metric]:
+    derived = state.derived
+    yield _gauge("topics", "Topics", len(state.topics))
+    yield _gauge("partitions", "Partitions of all topics", derived.partition_count)
+    yield _gauge(
+        "partitions_leaderless",
+        "Partitions that nobody leads: they wait for an eligible replica",
+        len(derived.leaderless),
+    )
+    yield _gauge(
+        "partitions_doubtful",
+        "Those of the leaderless of which an eligible replica came back without all that it had",
+        len(derived.doubtful),
+    )
+    yield _gauge(
+        "partitions_below_min_insync",
+        "Partitions that acknowledge nothing: fewer than min.insync.replicas are in sync",
+        derived.below_min_insync,
+    )
+    yield _gauge(
+        "partitions_under_replicated",
+        "Partitions of which a replica is out of sync that doesn't only just come",
+        derived.under_replicated,
+    )
+    yield _gauge("partitions_moving", "Partitions whose replicas are on their way", len(derived.moving))
+    yield CounterMetricFamily(
+        "tank_controller_lossy_elections",
+        "Lossy and unclean elections: acknowledged messages may be gone",
+        value=state.lossy_elections,
+    )
+
+
+def _gauge(name: str, about: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"tank_controller_{name}", about, value=float(value))
+
+
+def _by_reason(name: str, about: str, counts: Counter[str]) -> CounterMetricFamily:
+    family = CounterMetricFamily(f"tank_controller_{name}", about, labels=["reason"])
+    for error, count in sorted(counts.items()):
+        reason = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", error.removesuffix("Error")).lower()
+        family.add_metric([reason], count)
+    return family

@@ -1,0 +1,134 @@
+"""A controller's metrics say what its state says, and docs/operations.md says what each is."""
+
+import asyncio
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from tank_controller.http import HttpServer
+from tank_controller.metadata import Metadata
+from tank_controller.metrics_collector import ControllerCollector
+from tests.controller.cluster_for_tests import Cluster
+from tests.controller.commands_for_tests import create, delete, register
+from tests.controller.raft.test_driver import Driven
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+SECTION = PAGE[PAGE.index("## Controllers") :]
+
+
+def scraped(driven: Driven, metadata: Metadata | None = None) -> dict[str, float]:
+    """Samples, by name with labels."""
+    registry = CollectorRegistry()
+    registry.register(ControllerCollector(driven.driver, metadata or driven.machine))
+    lines = generate_latest(registry).decode().splitlines()
+    samples = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    return {name.removeprefix("tank_controller_"): float(value) for name, _, value in samples}
+
+
+def exported(folder: Path) -> dict[str, str]:
+    """Names, with the text of their HELP lines, as a scrape of a controller's process shows them."""
+    driven = Driven(folder).lead()
+    rooms = SimpleNamespace(
+        problem="",
+        member=SimpleNamespace(driver=driven.driver),
+        metadata=driven.machine,
+        desk=SimpleNamespace(streams={}),
+    )
+    http = HttpServer(SimpleNamespace(rooms=rooms))  # all that is asked of it
+    answer = asyncio.run(http._metrics(make_mocked_request("GET", "/metrics")))
+    assert isinstance(answer.body, bytes)
+    found = dict(re.findall(r"^# HELP (\S+) (.*)$", answer.body.decode(), re.MULTILINE))
+    return {name: about for name, about in found.items() if name.startswith("tank_")}
+
+
+def test_the_page_has_every_metric_and_no_other(tmp_path: Path) -> None:
+    table = SECTION[: SECTION.index("Wake somebody for")]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(exported(tmp_path))
+
+
+def test_names_have_their_unit_last_and_say_what_they_are(tmp_path: Path) -> None:
+    for name, about in exported(tmp_path).items():
+        assert about[:1].isupper() or about[:1].isdigit(), name
+        assert re.fullmatch(r"tank_controller(_[a-z]+)+", name)
+        unit = re.search(r"_(bytes|seconds|ms)", name)
+        assert unit is None or re.search(r"_(bytes|seconds)(_total)?$", name), name
+
+
+def test_alerts_are_about_metrics_that_there_are(tmp_path: Path) -> None:
+    used = set(re.findall(r"\btank_controller_\w+", SECTION[SECTION.index("Wake somebody for") :]))
+    assert len(used) > 5
+    assert used <= set(exported(tmp_path))
+
+
+def test_they_say_who_leads_and_how_far_the_log_is(tmp_path: Path) -> None:
+    driven = Driven(tmp_path, snapshot_after_bytes=600).lead()
+    driven.propose(register(), *(create(f"t{number}") for number in range(20)))
+    driven.driver.propose(b"x" * 10_000_000, driven.outcomes.append)
+    driven.run_until(lambda: driven.driver.snapshot_index)
+    seen = scraped(driven)
+    assert (seen["leads"], seen['role{role="leader"}'], seen['role{role="follower"}']) == (1, 1, 0)
+    assert (seen["term"], seen["voters"], seen["leader_changes_total"]) == (driven.driver.raft.term, 1, 1)
+    assert seen["applied_index"] == seen["commit_index"] == driven.driver.applied
+    assert 0 < seen["snapshot_index"] <= driven.driver.applied
+    assert seen['refused_proposals_total{reason="too_large"}'] == 1
+    assert seen["fsync_latency_seconds_count"] >= 2
+    assert seen["fsync_latency_seconds_sum"] > 0
+    driven.stop()
+
+
+def state_of(cluster: Cluster, driven: Driven) -> dict[str, float]:
+    metadata = Metadata()
+    metadata.state = cluster.state
+    return scraped(driven, metadata)
+
+
+@pytest.fixture
+def driven(tmp_path: Path) -> Driven:
+    return Driven(tmp_path).lead()
+
+
+def test_they_say_what_is_wrong_with_brokers_and_partitions(driven: Driven) -> None:
+    cluster = Cluster(1, 2, 3, 4)
+    t = cluster.topic(partitions=2)
+    cluster.topic("alone", factor=1)
+    seen = state_of(cluster, driven)
+    assert (seen["brokers"], seen["topics"], seen["partitions"]) == (4, 2, 3)
+    troubles = [name for name in seen if name.startswith(("partitions_", "brokers_"))]
+    assert len(troubles) >= 8
+    assert not any(seen[name] for name in troubles)
+    held = cluster.partition(t).replicas
+    (new,) = {1, 2, 3, 4} - set(held)
+    cluster.do(cluster.reassign(t, *held[:2], new))
+    assert state_of(cluster, driven)["partitions_moving"] == 1
+    cluster.do(cluster.cancel(t))
+    cluster.set_broker(4, draining=True)
+    cluster.set_broker(3, shutting_down=True)
+    cluster.fence(1)
+    seen = state_of(cluster, driven)
+    assert (seen["brokers_fenced"], seen["brokers_draining"], seen["brokers_shutting_down"]) == (1, 1, 1)
+    assert seen["partitions_under_replicated"] >= 1
+
+
+def test_lossy_elections_are_counted_for_ever(driven: Driven) -> None:
+    cluster = Cluster(1, 2, 3)
+    t = cluster.topic()
+    cluster.fence(1, 2, 3)
+    seen = state_of(cluster, driven)
+    assert (seen["partitions_leaderless"], seen["partitions_doubtful"]) == (1, 0)
+    assert (seen["partitions_below_min_insync"], seen["partitions_under_replicated"]) == (1, 1)
+    cluster.up(2, new_disk=True)
+    cluster.up(3, new_disk=True)
+    seen = state_of(cluster, driven)
+    assert (seen["partitions_leaderless"], seen["partitions_doubtful"]) == (1, 1)
+    cluster.do(cluster.lossy(t, {2: (1, 5), 3: (1, 6)}))
+    assert state_of(cluster, driven)["lossy_elections_total"] == 1
+    cluster.do(delete(t))
+    seen = state_of(cluster, driven)
+    assert seen["lossy_elections_total"] == 1
+    assert not seen["partitions_leaderless"]
