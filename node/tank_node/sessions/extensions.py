@@ -53,6 +53,7 @@ FEATURES = (
 def features(session: "TankSession", payload: memoryview) -> None:
     """What this broker knows and bounds."""
     request = FeaturesRequest.decode(payload)
+    session.knows_hosts = True
     view = session.broker.link.view
     answer = FeaturesResponse(
         request_id=request.request_id,

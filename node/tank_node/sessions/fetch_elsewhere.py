@@ -71,6 +71,16 @@ def _places(session: "TankSession", request: ConsumeRequest, topics: Topics) -> 
     return places
 
 
+def _may_wait(topics: Topics) -> bool:
+    """Whether one leader that has all of these may wait for them. Not while "the end" is no number: when that
+    leader dies, nobody would know from where on the client wants to read."""
+    for _, _, wanted in topics:
+        for one in wanted or (None,):
+            if not isinstance(one, WantedElsewhere) or one.sequence_number == END:
+                return False
+    return True
+
+
 class ForwardedFetch(Forwarded):
     """What one leader is asked for in one round."""
 
@@ -214,10 +224,9 @@ class ElsewhereFetch(Waiter):
         self._topics = topics
         self._pause = None
         self._missing = 1
-        is_all = len(places) == 1 and all(
-            isinstance(one, WantedElsewhere) for _, _, wanted in topics for one in wanted or (None,)
-        )
-        wait_ms = min(max(self._until_ms - now_ms, 0), limits.forwarded_wait_ms) if is_all else 0
+        wait_ms = 0
+        if len(places) == 1 and _may_wait(topics):
+            wait_ms = min(max(self._until_ms - now_ms, 0), limits.forwarded_wait_ms)
         deadline_ms = now_ms + wait_ms + limits.deaf_wait_ms
         for leader, wanted in places.items():
             asked = ForwardedFetch(self, wanted, wait_ms, deadline_ms)
@@ -259,27 +268,30 @@ class ElsewhereFetch(Waiter):
         if self._look() or now_ms >= self._until_ms:
             self._finish()
             return
-        self._pin()
+        pause_ms = 0 if self._pin() else self.session.limits.forwarded_pause_ms
         self._pause = pause = Pause(self)
-        pause_ms = min(self.session.limits.forwarded_pause_ms, self._until_ms - now_ms)
-        self.session.broker.wait(pause, (), pause_ms)
+        self.session.broker.wait(pause, (), min(pause_ms, self._until_ms - now_ms))
 
     def _look(self) -> bool:
         """Reads what is here; whether there is something to answer."""
         return look(self._topics, self.session.answer_bytes, redirects=self._redirects)
 
-    def _pin(self) -> None:
-        """From now on "the end" is a number, where it is known."""
+    def _pin(self) -> bool:
+        """From now on "the end" is a number, where it is known; whether any has become one."""
+        pinned = False
         for asked, (_, _, wanted) in zip(self.request.topics, self._topics, strict=True):
             for entry, one in zip(asked.partitions, wanted or (), strict=False):
                 if entry.sequence_number != END:
                     continue
                 if isinstance(one, WantedElsewhere):
-                    if one.is_shown:
-                        # A log that never held a message may begin anywhere.
-                        entry.sequence_number = one.mark + 1 if one.mark else FIRST_AVAILABLE
+                    if not one.is_shown:
+                        continue
+                    # A log that never held a message may begin anywhere.
+                    entry.sequence_number = one.mark + 1 if one.mark else FIRST_AVAILABLE
+                    pinned = True
                 elif one.partition is not None and not one.partition.unreadable:
                     entry.sequence_number = one.partition.next_number(END)
+        return pinned
 
     # --- what happens meanwhile ------------------------------------------------------------------
 

@@ -38,15 +38,15 @@ def forwards_to(session: "TankSession", version: int, topic: str, number: int) -
     leader = leader_of(session, topic, number)
     if leader is None:
         return 0
-    if policy is ForwardingPolicy.AUTO and version >= KNOWS_LEADERS and _is_of_use(session, leader):
+    if policy is ForwardingPolicy.AUTO and (session.knows_hosts or _is_of_use(session, version, leader)):
         return 0
     return leader.broker_id
 
 
-def _is_of_use(session: "TankSession", leader: BrokerView) -> bool:
-    """Whether a client can be sent to this broker: the protocol can carry its address, and the client came
-    in where this broker says it is, not through a tunnel or another address that stands before it."""
-    if ipv4_of(leader) is None:
+def _is_of_use(session: "TankSession", version: int, leader: BrokerView) -> bool:
+    """Whether a client can be sent to this broker: it knows leaders, the protocol can carry the address, and
+    the client came in where this broker says it is, not through a tunnel or another address before it."""
+    if version < KNOWS_LEADERS or ipv4_of(leader) is None:
         return False
     view = session.broker.link.view
     own = view.brokers.get(view.broker_id)

@@ -57,7 +57,7 @@ class TankSession(Session):
 
     __slots__ = (
         "answer_bytes", "asked_bytes", "broker", "bundle_bytes", "fetch_bytes", "fetches", "is_forwarder",
-        "limits", "metrics", "most", "old_document", "path", "wait_entries", "waits",
+        "knows_hosts", "limits", "metrics", "most", "old_document", "path", "wait_entries", "waits",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
@@ -72,6 +72,8 @@ class TankSession(Session):
         self.answer_bytes = consume.ANSWER_BYTES
         self.is_forwarder = False
         """Whether another broker of the cluster forwards its clients' requests here."""
+        self.knows_hosts = False
+        """Whether this client finds brokers by their names, and so the leaders: it has asked for features."""
         self.bundle_bytes = self.limits.bundle_bytes
         self.path = ProducePath()
         self.fetches: ConsumePath | None = None

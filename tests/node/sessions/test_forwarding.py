@@ -11,6 +11,7 @@ from tank_protos.error_codes import ConsumeFlag
 from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     ConsumeResponse,
+    FeaturesRequest,
     FetchedPartition,
     FetchedTopic,
 )
@@ -76,6 +77,21 @@ def test_who_is_forwarded(
     client.send(produce_request((0, b"x"), version=version))
     cell.run(400)
     assert bool(stored(cell.nodes[1], 0)) is is_forwarded
+
+
+@pytest.mark.parametrize("policy", [ForwardingPolicy.AUTO, ForwardingPolicy.ALWAYS])
+def test_a_client_that_knows_brokers_by_name_is_not_forwarded_unless_all_are(
+    cell: BrokerCell, policy: ForwardingPolicy
+) -> None:
+    cell.nodes[2].broker.forwarding.policy = policy
+    cell.nodes[2].controller.view.brokers[1].host = "broker-1.tank"
+    client = cell.nodes[2].client()
+    client.ask(FeaturesRequest(0, 1))
+    client.send(consume_request((0, 1), version=NEW))
+    cell.run(200)
+    (answer,) = fetched(client)
+    is_forwarded = policy is ForwardingPolicy.ALWAYS
+    assert flags(answer) == [ConsumeFlag.DATA if is_forwarded else ConsumeFlag.NO_LEADER]
 
 
 def test_a_client_that_knows_leaders_hears_that_there_is_none_at_once(cell: BrokerCell) -> None:
