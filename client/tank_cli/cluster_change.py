@@ -141,11 +141,15 @@ def drain(
 
 def _check_room(controllers: "Controllers", broker: int, *, undo: bool) -> None:
     """There must be enough others for every replica."""
-    load, others = _load(controllers, broker)
-    takers = [each for each in others if not (each.broker.fenced_index or each.broker.draining)]
-    if not undo and load.widest > len(takers):
+    load, found = _load(controllers, broker)
+    takers = [
+        each.broker
+        for each in found.brokers
+        if not (each.broker.fenced_index or each.broker.draining or each.broker.broker_id == broker)
+    ]
+    if load.replicas and not undo and found.widest > len(takers):
         raise CliError(
-            f"Broker {broker} holds topics of {load.widest} replicas, and without it there are "
+            f"There are topics of {found.widest} replicas, and without broker {broker} "
             f"{plural(len(takers), 'broker')} that live and stay: start another one first."
         )
 
@@ -230,18 +234,16 @@ def balance(session: Session, controllers: "Controllers", wait: bool, patience: 
 
     The controllers do so by themselves, a few seconds after a broker came; this has them look at once.
     """
-    from tank_cli.cluster_report import count_of
     from tank_cli.waiting import Left
     from tank_cli.waiting import wait as await_done
-    from tank_protos.generated import control_pb2 as pb
 
     controllers.balance()
 
     def look() -> Left:
         found = controllers.overview()
-        moving, displaced = count_of(found, pb.MOVING), count_of(found, pb.DISPLACED)
-        text = f"{plural(moving, 'partition')} moving, {displaced} with another leader than the preferred"
-        return Left(moving + displaced + (not found.balanced), text)
+        moving, displaced = plural(found.moving, "partition"), found.displaced
+        text = f"{moving} moving, {displaced} with another leader than the preferred"
+        return Left(found.moving + displaced + (not found.balanced), text)
 
     if wait:
         stuck = CliError("Loads are not even yet; the controllers go on", hint=controllers.command("status"))
@@ -296,13 +298,13 @@ def _find(controllers: "Controllers", topic: str, partition: int) -> "Row":
     return found[partition]
 
 
-def _load(controllers: "Controllers", broker: int) -> "tuple[pb.BrokerLoad, list[pb.BrokerLoad]]":
-    """The broker, and the others. CliError when there is none."""
-    loads = list(controllers.overview().brokers)
-    for load in loads:
+def _load(controllers: "Controllers", broker: int) -> "tuple[pb.BrokerLoad, pb.OverviewAnswer]":
+    """The broker, and all that was said with it. CliError when there is none."""
+    found = controllers.overview()
+    for load in found.brokers:
         if load.broker.broker_id == broker:
-            return load, [each for each in loads if each is not load]
-    known = ", ".join(str(load.broker.broker_id) for load in loads) or "none"
+            return load, found
+    known = ", ".join(str(load.broker.broker_id) for load in found.brokers) or "none"
     raise CliError(f"There is no broker {broker}, but {known}.", ExitCode.NOT_FOUND)
 
 

@@ -3,13 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tank_cli.figures import count_text, plural
+from tank_cli.figures import count_text
 from tank_cli.output import Json
 from tank_protos.generated import control_pb2 as pb
 
 LEADERLESS, UNDER, BELOW = pb.LEADERLESS, pb.UNDER_REPLICATED, pb.BELOW_MIN_INSYNC
-TROUBLES = {UNDER: "under-replicated", BELOW: "below min.insync", LEADERLESS: "leaderless"}
-"""As people read them, the worst last."""
 
 
 # --- brokers ---
@@ -342,18 +340,17 @@ def controllers(found: Mapping[str, pb.ControllersDescription | str]) -> list[Co
 # --- the whole ---
 
 
-def count_of(answer: pb.OverviewAnswer, trouble: int) -> int:
-    """How many partitions are in it."""
-    return sum(each.partitions for each in answer.troubles if each.trouble == trouble)
-
-
 def partitions_text(answer: pb.OverviewAnswer) -> str:
     """9: 6 healthy, 3 under-replicated, 1 leaderless."""
     if not answer.partitions:
         return "0"
-    said = [f"{count_text(count_of(answer, pb.NO_TROUBLE))} healthy"]
-    counts = {trouble: count_of(answer, trouble) for trouble in TROUBLES}
-    said += [f"{count_text(counts[trouble])} {TROUBLES[trouble]}" for trouble in TROUBLES if counts[trouble]]
+    said = [f"{count_text(answer.partitions - answer.under_replicated)} healthy"]
+    for count, words in (
+        (answer.under_replicated, "under-replicated"),
+        (answer.below_min_insync, "below min.insync"),
+        (answer.leaderless, "leaderless"),
+    ):
+        said += [f"{count_text(count)} {words}"] if count else []
     return f"{count_text(answer.partitions)}: {', '.join(said)}"
 
 
@@ -366,10 +363,3 @@ def brokers_text(answer: pb.OverviewAnswer) -> str:
     said += [f"{fenced} fenced"] if fenced else []
     said += [f"{draining} draining"] if draining else []
     return f"{len(brokers)}: {', '.join(said)}"
-
-
-def lossy_text(answer: pb.OverviewAnswer) -> str:
-    """2, in 1 partition."""
-    if not answer.lossy_elections:
-        return "none"
-    return f"{count_text(answer.lossy_elections)}, in {plural(count_of(answer, pb.LOSSY), 'partition')}"

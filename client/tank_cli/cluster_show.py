@@ -63,20 +63,18 @@ def status(session: Session, controllers: "Controllers") -> None:
 
 def _facts(members: "list[Controller]", found: "pb.OverviewAnswer") -> list[tuple[str, str]]:
     from tank_cli import cluster_report as report
-    from tank_protos.generated import control_pb2 as pb
 
     leader = next((each for each in members if each.state == "leads"), None)
     facts = [("cluster", next((each.said.cluster_id for each in members if each.said is not None), "?"))]
     if leader is not None and leader.said is not None:
         facts.append(("leader", f"controller {leader.ordinal} at {leader.address}, term {leader.said.term}"))
-    moving = report.count_of(found, pb.MOVING)
     return [
         *facts,
         ("brokers", report.brokers_text(found)),
         ("topics", count_text(found.topics)),
         ("partitions", report.partitions_text(found)),
-        ("lossy elections", report.lossy_text(found)),
-        ("moving", plural(moving, "partition") if moving else "none"),
+        ("lossy elections", count_text(found.lossy_elections) if found.lossy_elections else "none"),
+        ("moving", plural(found.moving, "partition") if found.moving else "none"),
         ("balance", "even" if found.balanced else "being looked at"),
     ]
 
@@ -91,15 +89,13 @@ def _warn_of_controllers(members: "list[Controller]") -> None:
 
 
 def _warn(controllers: "Controllers", found: "pb.OverviewAnswer", waiting: "list[Row]") -> None:
-    from tank_cli import cluster_report as report
-    from tank_protos.generated import control_pb2 as pb
 
     if waiting:
         first = waiting[0]
         words = controllers.command(f"elect --unclean {first.topic.topic.name} {first.partition.partition}")
         warn("Leaderless partitions take no messages: start the brokers that they wait for.")
         note(f"  If those are gone for good: {words}")
-    elif report.count_of(found, pb.BELOW_MIN_INSYNC):
+    elif found.below_min_insync:
         warn("Partitions below min.insync.replicas acknowledge nothing: start the brokers that are fenced.")
 
 
@@ -107,23 +103,24 @@ def _status_json(
     members: "list[Controller]", found: "pb.OverviewAnswer", waiting: "list[Row]", moving: "list[Row]"
 ) -> dict[str, Json]:
     from tank_cli import cluster_report as report
-    from tank_protos.generated import control_pb2 as pb
 
     fenced = fenced_of(found)
-    counts: dict[str, Json] = {
-        report.trouble_name(trouble): report.count_of(found, trouble)
-        for trouble in pb.PartitionTrouble.values()
-        if trouble != pb.NO_TROUBLE
-    }
-    unwell = found.partitions - report.count_of(found, pb.NO_TROUBLE)
     return {
         "cluster_id": next((each.said.cluster_id for each in members if each.said is not None), None),
         "leader": next((each.ordinal for each in members if each.state == "leads"), None),
-        "healthy": not unwell and all(each.said is not None for each in members),
+        "healthy": not found.under_replicated and all(each.said is not None for each in members),
         "controllers": [each.json() for each in members],
         "brokers": [report.broker_json(load) for load in found.brokers],
         "topics": found.topics,
-        "partitions": {"total": found.partitions, "healthy": found.partitions - unwell, **counts},
+        "partitions": {
+            "total": found.partitions,
+            "healthy": found.partitions - found.under_replicated,
+            "under_replicated": found.under_replicated,
+            "below_min_insync": found.below_min_insync,
+            "leaderless": found.leaderless,
+            "moving": found.moving,
+            "displaced": found.displaced,
+        },
         "lossy_elections": found.lossy_elections,
         "balanced": found.balanced,
         "waiting": [report.partition_json(row, fenced) for row in waiting],

@@ -103,7 +103,6 @@ SHAPES: dict[str, tuple[Json, ...]] = {
                 "leaderless": 1,
                 "moving": 0,
                 "displaced": 0,
-                "lossy": 0,
             },
             "lossy_elections": 0,
             "balanced": True,

@@ -97,10 +97,10 @@ class AdminService(AdminServicer):
         if rooms is None:
             return pb.OverviewAnswer(not_leader=self._not_leader())
         state = rooms.metadata.state
-        tally = overview.Tally()
-        for _ in tally.count(state):
+        displaced = overview.Displaced()
+        for _ in displaced.count(state):
             await asyncio.sleep(0)  # brokers' heartbeats come in between
-        return overview.overview(state, tally, rooms.desk.streams, balanced=rooms.desk.balanced)
+        return overview.overview(state, displaced.found, rooms.desk.streams, balanced=rooms.desk.balanced)
 
     async def Partitions(
         self, request: pb.PartitionsRequest, context: Context

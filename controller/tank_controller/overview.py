@@ -1,22 +1,20 @@
 """What an operator is shown of the state: brokers and their loads, partitions and their troubles. Pure.
 
-It looks at every partition; whoever asks on an event loop does so a portion at a time.
+What looks at many partitions is a generator, for an event loop that has other things to do in between.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tank_controller.cluster_state import ClusterState
+from tank_controller.partition_keys import partition_of, topic_of
 from tank_controller.state_messages import add_partition, broker_message, topic_message
 from tank_controller.state_parts import NOBODY, PartitionState, TopicState
 from tank_protos.generated import control_pb2 as pb
 
-PORTION = 2_000
-"""Partitions that are looked at in one go: a few milliseconds' work."""
-
-
-_UNWELL = frozenset({pb.UNDER_REPLICATED, pb.BELOW_MIN_INSYNC, pb.LEADERLESS})
+PORTION = 500
+"""Partitions that are looked at in one go: some ten milliseconds' work."""
 
 
 def troubles(topic: TopicState, partition: PartitionState) -> list[pb.PartitionTrouble]:
@@ -37,98 +35,97 @@ def troubles(topic: TopicState, partition: PartitionState) -> list[pb.PartitionT
     return found
 
 
-@dataclass(slots=True)
-class Tally:
-    """Counts over all partitions."""
-
-    troubles: Counter[pb.PartitionTrouble] = field(default_factory=Counter)
-    lossy_elections: int = 0
-    arriving: Counter[int] = field(default_factory=Counter)
-    """By broker."""
-    widest: dict[int, int] = field(default_factory=dict)
-    """By broker: the greatest replication factor of what it holds."""
-
-    def count(self, state: ClusterState) -> Iterator[None]:
-        """Counts; a step after each portion, between which the state may change."""
-        left = PORTION
-        for topic in list(state.topics.values()):
-            for partition in topic.partitions:
-                self._add(topic, partition)
-                left -= 1
-                if not left:
-                    left = PORTION
-                    yield
-
-    def _add(self, topic: TopicState, partition: PartitionState) -> None:
-        found = troubles(topic, partition)
-        self.troubles.update(found)
-        if not _UNWELL.intersection(found):
-            self.troubles[pb.NO_TROUBLE] += 1
-        self.lossy_elections += partition.lossy_elections
-        self.arriving.update(partition.adding)
-        for broker_id in partition.replicas:
-            self.widest[broker_id] = max(self.widest.get(broker_id, 0), topic.replication_factor)
-
-
 def overview(
-    state: ClusterState, tally: Tally, connected: Iterable[int], *, balanced: bool
+    state: ClusterState, displaced: int, connected: Iterable[int], *, balanced: bool
 ) -> pb.OverviewAnswer:
-    """The answer, when all was counted. `connected`: the brokers whose streams are open."""
+    """The answer. `displaced` as `Displaced` counts; `connected`: the brokers whose streams are open."""
     streams = set(connected)
+    derived = state.derived
+    arriving = Counter(each for key in derived.moving for each in state.find(key)[1].adding)
     return pb.OverviewAnswer(
         index=state.index,
         topics=len(state.topics),
-        partitions=state.partition_count,
-        troubles=[
-            pb.TroubleCount(trouble=trouble, partitions=count)
-            for trouble, count in sorted(tally.troubles.items())
-        ],
-        lossy_elections=tally.lossy_elections,
+        partitions=derived.partition_count,
+        under_replicated=derived.under_replicated,
+        below_min_insync=derived.below_min_insync,
+        leaderless=len(derived.leaderless),
+        moving=len(derived.moving),
+        displaced=displaced,
+        lossy_elections=state.lossy_elections,
         brokers=[
             pb.BrokerLoad(
                 broker=broker_message(broker),
                 connected=broker_id in streams,
                 replicas=len(state.held_by(broker_id)),
-                leads=state.derived.led[broker_id],
-                arriving=tally.arriving[broker_id],
-                widest=tally.widest.get(broker_id, 0),
+                leads=derived.led[broker_id],
+                arriving=arriving[broker_id],
             )
             for broker_id, broker in sorted(state.brokers.items())
         ],
+        widest=max((topic.replication_factor for topic in state.topics.values()), default=0),
         balanced=balanced,
     )
+
+
+class Displaced:
+    """Counts the partitions that another leads though the preferred replica could."""
+
+    def __init__(self) -> None:
+        self.found = 0
+
+    def count(self, state: ClusterState) -> Iterator[None]:
+        """A step after each portion, between which the state may change."""
+        for number, key in enumerate(list(state.derived.displaced), 1):
+            if key in state.derived.displaced:
+                _, partition = state.find(key)
+                self.found += partition.replicas[0] in partition.in_sync
+            if number % PORTION == 0:
+                yield
 
 
 def partition_parts(
     state: ClusterState, names: Sequence[str], only: pb.PartitionTrouble, limit: int
 ) -> Iterator[pb.PartitionsAnswer]:
-    """Topics by name, with their partitions: a part after each portion looked at, which may be empty."""
-    wanted = sorted(set(names)) if names else sorted(state.topic_ids)
-    part = pb.PartitionsAnswer(unknown_topics=[name for name in wanted if name not in state.topic_ids])
+    """Partitions by topic's name and number: a part after each portion looked at, which may be empty.
+
+    `names`: of these topics alone; none: of all. `only`: those in this trouble. `limit`: at most so many; 0:
+    all. Between two parts the state may change.
+    """
+    part = pb.PartitionsAnswer(unknown_topics=sorted(set(names) - state.topic_ids.keys()))
+    told: set[int] = set()
     room = limit or state.partition_count + 1
-    left = PORTION
-    for name in wanted:
-        topic = state.topic(name)
-        if topic is None:
-            continue
-        told = False
-        for number, partition in enumerate(topic.partitions):
-            if not left:
-                yield part
-                part, left = pb.PartitionsAnswer(), PORTION
-            left -= 1
-            found = troubles(topic, partition)
-            if only not in (pb.NO_TROUBLE, *found):
-                continue
-            if not told:
-                told = True
+    for looked_at, (topic, number, partition) in enumerate(_candidates(state, set(names), only), 1):
+        found = troubles(topic, partition)
+        if only in (pb.NO_TROUBLE, *found):
+            if topic.topic_id not in told:
+                told.add(topic.topic_id)
                 part.topics.append(_summary(topic))
             part.partitions.append(_report(topic, number, partition, found))
             room -= 1
             if not room:
-                yield part
-                return
+                break
+        if looked_at % PORTION == 0:
+            yield part
+            part = pb.PartitionsAnswer()
     yield part
+
+
+def _candidates(
+    state: ClusterState, names: set[str], only: pb.PartitionTrouble
+) -> Iterator[tuple[TopicState, int, PartitionState]]:
+    """Those that may be in this trouble: the state knows which nobody leads, or which are moving."""
+    if only in (pb.LEADERLESS, pb.MOVING):
+        known = state.derived.leaderless if only == pb.LEADERLESS else state.derived.moving
+        named = [(state.topics[topic_of(key)].name, key) for key in known]
+        for name, key in sorted(named):
+            if key in known and (not names or name in names):
+                topic, partition = state.find(key)
+                yield topic, partition_of(key), partition
+        return
+    for name in sorted(names or state.topic_ids):
+        if (named_so := state.topic(name)) is not None:
+            for number, partition in enumerate(named_so.partitions):
+                yield named_so, number, partition
 
 
 def _report(

@@ -8,7 +8,7 @@ from typing import Any, Self
 import grpc
 
 from tank_controller import overview
-from tank_controller.overview import Tally
+from tank_controller.overview import Displaced
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminServicer, add_AdminServicer_to_server
 from tests.controller.cluster_for_tests import Cluster
@@ -83,10 +83,12 @@ class _Admin(AdminServicer):
     def Overview(self, request: pb.OverviewRequest, context: Any) -> pb.OverviewAnswer:
         if (elsewhere := self._not_leader) is not None:
             return pb.OverviewAnswer(not_leader=elsewhere)
-        world, tally = self._world, Tally()
-        for _ in tally.count(world.cluster.state):
+        world, displaced = self._world, Displaced()
+        for _ in displaced.count(world.cluster.state):
             pass
-        return overview.overview(world.cluster.state, tally, world.connected, balanced=world.balanced)
+        return overview.overview(
+            world.cluster.state, displaced.found, world.connected, balanced=world.balanced
+        )
 
     def Partitions(self, request: pb.PartitionsRequest, context: Any) -> Iterator[pb.PartitionsAnswer]:
         if (elsewhere := self._not_leader) is not None:
