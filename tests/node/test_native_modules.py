@@ -57,6 +57,19 @@ def test_a_class_that_inherits_from_a_compiled_one_is_compiled_with_it() -> None
     assert not left_out, f"add their modules to MODULES in node/native_build.py: {left_out}"
 
 
+def test_a_class_with_slots_has_no_ordinary_base() -> None:
+    """Otherwise its module can't be imported: "mypyc classes can't have __slots__"."""
+    native = {c.name for module in MODULES for c in classes(module) if is_native(c)}
+    wrong = {
+        f"{module}: {definition.name}"
+        for module in MODULES
+        for definition in classes(module)
+        if base_names(definition) - native
+        and any("__slots__" in ast.unparse(line) for line in definition.body if isinstance(line, ast.Assign))
+    }
+    assert not wrong, f"leave out their slots, or compile what they inherit from: {wrong}"
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_constants_of_a_class_are_declared_as_such(module: str) -> None:
     """`x = 1` in the body of a native class is an attribute of every object; what reads it of the class, or

@@ -82,9 +82,8 @@ def _may_wait(topics: Topics) -> bool:
 
 
 class ForwardedFetch(Forwarded):
-    """What one leader is asked for in one round."""
-
-    __slots__ = ("_fetch", "_wanted")
+    """What one leader is asked for in one round. Without slots, which a compiled class can't have above an
+    ordinary one."""
 
     def __init__(
         self,
