@@ -19,7 +19,7 @@ from tank_node.log.append import LogState
 from tank_node.log.errors import LogDamaged, LogFailed, StorageError
 from tank_node.log.flush_work import FlushWork
 from tank_node.log.open_files import OpenFiles
-from tank_node.log.reading import stretch_from
+from tank_node.log.reading import behind_rewritten, stretch_from
 from tank_node.log.replica import ReplicaLog
 from tank_node.log.segment import Segment, Stretch
 from tank_node.log.settings import LogSettings
@@ -82,6 +82,12 @@ class PartitionLog(ReplicaLog):
                 found = self._find(number)
                 if found is None:
                     return None
+                behind = behind_rewritten(found[0], found[1], number)
+                if behind:
+                    number = behind
+                    found = self._find(number)
+                    if found is None:
+                        return None
             segment, i = found
             checked = i >= segment.inherited or scrub.is_checked(segment, i)
             if not checked:

@@ -1,4 +1,4 @@
-"""Which bytes of a segment answer a read: the records are looked at, never the batches."""
+"""Which bytes of a segment answer a read: the records are looked at, and what compaction left of a batch."""
 
 from bisect import bisect_right
 from struct import Struct
@@ -7,6 +7,8 @@ from typing import Final
 from tank_node.log.errors import LogDamaged
 from tank_node.log.record import FLAGS_AT, RECORD_BYTES, REWRITTEN, SPARSE
 from tank_node.log.segment import Segment, Stretch
+from tank_protos import bundle, varint
+from tank_protos.errors import WireError
 
 _head: Final = Struct(f"<QIII{FLAGS_AT - 20}xB").unpack_from
 """first, span, position, length, flags of a record."""
@@ -51,3 +53,22 @@ def stretch_from(segment: Segment, i: int, max_bytes: int, through: int, last: i
         raise LogDamaged(f"record {i} of {segment.index_end.file.path} points outside of its log")
     file.pin()
     return Stretch(file, position, length, first, end, flags & SPARSE != 0, stop + 1)
+
+
+def behind_rewritten(segment: Segment, i: int, number: int) -> int:
+    """Where to go on when compaction took all messages from `number` on out of batch `i`; 0: it didn't.
+
+    Whoever has read such a batch asks next for the number behind its last message: only the record knows how
+    far the batch once went. Raises StorageError.
+    """
+    record = segment.index.record(i)
+    if number <= record.first or not record.flags & REWRITTEN or not record.flags & SPARSE:
+        return 0
+    file = segment.log_end.file
+    batch = memoryview(file.files.disk.read_at(file.files.use(file), record.length, record.position))
+    try:
+        _, start = varint.read(batch, 0)
+        last = bundle.read_header(batch[start:]).last
+    except WireError:
+        return 0  # spoiled: the check before it is read says so
+    return record.last + 1 if last < number <= record.last else 0
