@@ -101,7 +101,9 @@ class TankSession(Session):
         """See `Session.receive`. Frames wait while `Limits.in_flight` requests are unanswered."""
         self.kept = at
         path = self.path
-        most = self.most if self.asked_bytes < self.limits.request_bytes else 0
+        most = self.most
+        if self.asked_bytes and self.is_full:
+            most = 0
         while end - at >= HEADER_BYTES and self.in_flight < most:
             message_id = buffer[at]
             if message_id == _PRODUCE:

@@ -221,6 +221,22 @@ def test_a_client_that_brings_more_than_flows_away_is_not_read_until_it_does(tmp
     cell.close()
 
 
+def test_a_client_with_much_under_way_elsewhere_is_not_read(tmp_path: Path) -> None:
+    cell = BrokerCell(tmp_path, 2, Limits(request_bytes=1_000), ForwardingPolicy.AUTO)
+    cell.create(flush="replicated")
+    cell.run(300)
+    client = cell.nodes[2].client()
+    for value in range(10):
+        client.send(produce_request((0, b"%d" % value * 400)))
+    assert client.session.in_flight == 3
+    for _ in range(10):
+        cell.run(200)
+        client.feed(b"")
+    assert results(client) == [(1, b"\0")] * 10
+    assert stored(cell.nodes[1], 0) == [b"%d" % value * 400 for value in range(10)]
+    cell.close()
+
+
 def test_beyond_its_bounds_nothing_is_forwarded_and_that_is_counted(tmp_path: Path) -> None:
     cell = BrokerCell(tmp_path, 2, Limits(forwarded_most_bytes=100), ForwardingPolicy.AUTO)
     cell.create(flush="replicated")
