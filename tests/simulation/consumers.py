@@ -154,7 +154,7 @@ class Keeper(Client):
             return error
         assert message_id == FetchPositionsResponse.ID
         told = FetchPositionsResponse.decode(payload)
-        if told.error == ErrorCode.NONE and key == self.target.key:
+        if told.error == ErrorCode.NONE and self.topic_known and key == self.target.key:
             self.answered += 1
             found = max((p.sequence_number for p in told.positions if p.partition == key[1]), default=0)
             must(

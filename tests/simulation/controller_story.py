@@ -5,7 +5,7 @@ from tests.simulation import faults, operators
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.faults import Faults, Machine
 from tests.simulation.network import Network, Weather
-from tests.simulation.operators import Operator
+from tests.simulation.operators import Operator, Watcher
 from tests.simulation.world import MS, SECOND, World, must
 
 HEALS_WITHIN_US = 60 * SECOND
@@ -33,6 +33,7 @@ class ControllerStory:
             Operator(self.cluster, f"o{n}", operators.any_command, chance.choice((20, 100, 400)) * MS)
             for n in range(1, chance.choice((2, 4, 6)))
         ]
+        self.watcher = Watcher(self.cluster, chance.choice((20, 100, 300)) * MS)
         self.length_us = chance.choice((5, 10, 20)) * SECOND
         self.removes = len(self.cluster.nodes) > 2 and chance.random() < 0.3
         """People remove controllers, and put them up again with an empty disk."""
@@ -46,6 +47,7 @@ class ControllerStory:
             world.after(world.between(0, 2 * SECOND), None, lambda node=node: self._start(node))  # type: ignore[misc]
         world.after(world.between(0, 3 * SECOND), None, self.faults.begin)
         world.after(SECOND, None, self._watch)
+        world.after(SECOND, None, self.watcher.act)
         for operator in self.operators:
             world.after(SECOND, None, operator.act)
         world.run_until(self.length_us)
@@ -79,6 +81,7 @@ class ControllerStory:
         world.say("STORY", "faults stop")
         self.faults.stop()
         self.network.weather = Weather()
+        self.watcher.active = False
         for operator in self.operators:
             operator.active = False
         world.after(SECOND, None, self._keep_up)

@@ -126,7 +126,7 @@ class Faults:
     def watch(self) -> None:
         """Starts what isn't running and isn't planned to be: a supervisor, as every platform has one."""
         for machine in self.machines:
-            if machine.life is None and self.active and self.world.chance(0.5):
+            if machine.life is None and (not self.active or self.world.chance(0.5)):
                 machine.start()
 
     def _next(self) -> None:
@@ -253,7 +253,7 @@ class Faults:
         self._start_again(machine)
 
     def _end_again(self, machine: Machine) -> None:
-        if machine.life is not None:
+        if machine.life is not None and self.active:
             machine.end(False)
 
     def _make_own(self, kind: str, machine: Machine) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.record import Record
+from tank_node.log.record import Record, matches
 from tank_node.partition import Partition
 from tank_node.replication.role import Role
 from tank_protos import bundle
@@ -146,6 +146,8 @@ class MessageBooks:
         log, epoch = partition.log, partition.leader_epoch
         if not books.waits or partition.role is not Role.LEADER or epoch < books.lossy_epoch:
             return False
+        if who in books.spoiled and not is_whole(log):
+            return False  # what it has is not known before it has looked at it
         books.waits = False
         books.start = max(log.log_start, 1)
         for record, data in stored(log, books.start - 1, partition.high_water_mark):
@@ -158,7 +160,8 @@ class MessageBooks:
         """A leader that is none any more commits what may be lost; its clients may be told of it."""
         old = Committed(books.key)
         for record, data in stored(log, max(before, log.log_start - 1), mark):
-            old.commit(Batch.of(record), data, 0)
+            if matches(record, data):
+                old.commit(Batch.of(record), data, 0)
         books.before.update(old.payloads)
 
     def _agrees(self, books: Committed, log: PartitionLog, mark: int) -> bool:

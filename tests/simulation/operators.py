@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from tank_controller.outcome import Outcome
 from tank_controller.raft.errors import NotLeaderError, ProposalRefusedError
@@ -14,6 +15,8 @@ from tests.simulation.world import MS, World
 
 PATIENCE_US = 700 * MS
 """Without an answer for so long, another controller is asked."""
+AGAIN_US = 60 * MS
+"""Between an answer that nobody leads and the next attempt, at most."""
 
 CommandMaker = Callable[[World, "Operator"], pb.Command]
 
@@ -113,7 +116,12 @@ class Operator:
             if isinstance(result, NotLeaderError) and result.leader is not None:
                 self._target = result.leader.ordinal
                 self._send()
-            return  # otherwise patience ends soon enough
+            else:  # soon again: whoever leads next is asked as early as can be
+                number, attempts = asked.number, asked.attempts
+                self.world.after(
+                    self.world.between(1, AGAIN_US), None, lambda: self._give_up(number, attempts)
+                )
+            return
         self._asked = None
         self.answered += 1
         books = self.cluster.metadata_books
@@ -132,6 +140,45 @@ class Operator:
             self.topic_ids.append(outcome.topic_id)
         elif kind == "delete_topic" and outcome.topic_id in self.topic_ids:
             self.topic_ids.remove(outcome.topic_id)
+
+
+class Watcher:
+    """Reads from all controllers at once, again and again: who answers last must not have seen less."""
+
+    def __init__(self, cluster: Cluster, pause_us: int) -> None:
+        self.cluster = cluster
+        self.world = cluster.world
+        self.active = True
+        self._pause_us = pause_us
+
+    def act(self) -> None:
+        """Asks everybody."""
+        if not self.active:
+            return
+        self.world.after(self.world.between(1, 2 * self._pause_us), None, self.act)
+        since = self.cluster.metadata_books.begins()
+        for node in self.cluster.nodes.values():
+            self.cluster.network.post("w", node.name, partial(self._arrive, node, since))
+
+    def _arrive(self, node: Controller, since: int) -> None:
+        if node.life is not None:
+            self.world.after(0, node.life, partial(self._serve, node, since))
+
+    def _serve(self, node: Controller, since: int) -> None:
+        driver = node.driver
+        if driver is None:
+            return
+
+        def done(error: Exception | None) -> None:
+            if error is None:
+                seen = driver.applied
+                self.cluster.network.post(node.name, "w", lambda: self._told(since, seen))
+
+        driver.read(done)
+
+    def _told(self, since: int, seen: int) -> None:
+        self.world.counts["metadata reads"] += 1
+        self.cluster.metadata_books.told_of_read(since, seen)
 
 
 def any_command(world: World, operator: Operator) -> pb.Command:
