@@ -82,9 +82,10 @@ class AdminService(AdminServicer):
         rooms = self._leading()
         if rooms is None:
             return pb.ChangeAnswer(not_leader=self._not_leader())
-        target = rooms.member.raft.configuration.member_with(request.ordinal)
-        if target is None:
-            return _refused(f"controller {request.ordinal} is no member")
+        try:
+            target = rooms.member.meant(request.ordinal, request.disk)
+        except ProposalRefusedError as error:
+            return _refused(str(error))
         done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         change = Change(ChangeKind.REMOVE, target)
         rooms.member.driver.change(change, lambda result: _set(done, result))

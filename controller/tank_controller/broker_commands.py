@@ -102,7 +102,7 @@ def _leave_in_sync_sets(
 
     def impaired(key: int, topic: TopicState) -> bool:
         unsure = not register.tail_sure and topic.may_be_unsynced(replicated_default)
-        return new_disk or unsure or key in damaged
+        return new_disk or unsure or register.all_damaged or key in damaged
 
     _leave_all(state, broker_id, impaired, outcome)
 

@@ -91,6 +91,19 @@ class Member:
             return Change(ChangeKind.PROMOTE, node)
         return Change(ChangeKind.ADD_LEARNER, node)
 
+    def meant(self, ordinal: int, disk: bytes) -> NodeId:
+        """The member of this ordinal; the disk may be left out where there is one. ChangeRefusedError."""
+        members = self.raft.configuration.members
+        found = [node for node in members if node.ordinal == ordinal and disk in (b"", node.disk)]
+        if not found:
+            raise ChangeRefusedError(f"controller {ordinal} is no member")
+        if len(found) > 1:
+            disks = " and ".join(node.disk.hex() for node in found)
+            raise ChangeRefusedError(
+                f"controller {ordinal} is there with the disks {disks}: say which one"
+            )
+        return found[0]
+
     def leads(self) -> bool:
         """Whether this controller leads, and its state is complete."""
         return self.driver.ready

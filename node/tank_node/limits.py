@@ -28,6 +28,11 @@ UNCOMMITTED_WRITES = 1024
 """Of one partition, told apart until the high-water mark passes them: it may stand still for days."""
 
 
+DAMAGED_NAMED = 50_000
+"""Damaged replicas that a registration names, some 12 bytes each: a command has at most 1 MiB. With more of them
+all replicas are said to be damaged, which is nearly true."""
+
+
 class LimitError(ValueError):
     """A limit that makes no sense, alone or beside another one; the message says what to do."""
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tank_controller.member import Member
+from tank_controller.raft.errors import ChangeRefusedError
 from tank_controller.raft.messages import NodeId
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.raft.test_driver import Driven, Nowhere
@@ -70,3 +71,17 @@ def test_who_does_not_lead_sends_to_the_leader(driven: Driven) -> None:
     raft = driven.driver.raft
     raft.become_follower(raft.term + 1, TWO)
     assert member(driven).join(NodeId(2, b"x")).not_leader.leader == "two:2"
+
+
+def test_of_an_ordinal_with_two_disks_the_one_that_is_meant_has_to_be_named(driven: Driven) -> None:
+    one = member(driven)
+    assert one.meant(1, b"") == driven.own
+    emptied = NodeId(1, b"another disk")
+    one.join(emptied)
+    driven.run_until(lambda: driven.driver.idle)
+    with pytest.raises(ChangeRefusedError, match=f"{driven.own.disk.hex()} and {emptied.disk.hex()}"):
+        one.meant(1, b"")
+    assert one.meant(1, emptied.disk) == emptied
+    assert one.meant(1, driven.own.disk) == driven.own
+    with pytest.raises(ChangeRefusedError, match="no member"):
+        one.meant(7, b"")

@@ -194,6 +194,17 @@ def test_damaged_partitions_alone_are_impaired() -> None:
     assert (cluster.partition(t, 0).leader, cluster.partition(t, 1).leader) == (2, 0)
 
 
+def test_so_many_damaged_ones_that_they_are_not_named_are_all() -> None:
+    cluster = Cluster(1, 2)
+    t = cluster.topic(partitions=2, factor=2, min__insync__replicas="2")
+    cluster.fence(2, 1)
+    registration = cluster.registration(2)
+    registration.register_broker.all_damaged = True
+    cluster.do(registration)
+    cluster.unfence(2)
+    assert [cluster.partition(t, number).impaired for number in range(2)] == [(2,), (2,)]
+
+
 def test_an_impaired_replica_that_is_in_sync_again_is_whole() -> None:
     cluster = Cluster(1, 2)
     t = both_eligible(cluster)

@@ -20,6 +20,7 @@ from tank_node.controllers.session import (
     ControllerSession,
     Registration,
 )
+from tank_node.limits import DAMAGED_NAMED
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.support.manual_clock import ManualClock
@@ -238,6 +239,18 @@ def test_it_goes_to_the_leader_that_is_named_at_once_and_else_in_turn_later_and_
     assert set(tried) == {"one:1", "two:2", "three:3"}
     assert waits == sorted(waits)
     assert MAX_BACKOFF_MS // 2 <= waits[-1] <= MAX_BACKOFF_MS
+
+
+def test_a_registration_names_so_many_damaged_replicas_as_fit_a_command() -> None:
+    def registration(count: int) -> pb.RegisterBroker:
+        damaged = [(1 << 40, number % 65_536) for number in range(count)]
+        return Registration(b"i" * 16, b"d" * 16, True, "here", 1, damaged=lambda: damaged).message(1)
+
+    most = registration(DAMAGED_NAMED)
+    assert (len(most.damaged), most.all_damaged) == (DAMAGED_NAMED, False)
+    assert most.ByteSize() < 1024 * 1024, "what a command may have"
+    more = registration(DAMAGED_NAMED + 1)
+    assert (len(more.damaged), more.all_damaged) == (0, True)
 
 
 def test_heartbeats_say_what_was_seen_but_not_before_it_serves(node: Node) -> None:

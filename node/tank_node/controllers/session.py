@@ -15,6 +15,7 @@ from tank_node.clock import Clock
 from tank_node.controller_link import ReplicaEnd
 from tank_node.controllers.pending import PENDING_MS, Pending, PendingRequests
 from tank_node.controllers.requests import Answered, Proposed, RequestingLink
+from tank_node.limits import DAMAGED_NAMED
 from tank_protos.generated import control_pb2 as pb
 
 FEATURE_LEVEL = 1
@@ -64,6 +65,9 @@ class Registration:
     def message(self, broker_id: int) -> pb.RegisterBroker:
         """The command's fields."""
         own = pb.Endpoint(name="tank", host=self.host, port=self.port)
+        damaged = self.damaged()
+        all_damaged = len(damaged) > DAMAGED_NAMED
+        named = () if all_damaged else damaged
         return pb.RegisterBroker(
             broker_id=broker_id,
             incarnation=self.incarnation,
@@ -71,7 +75,8 @@ class Registration:
             tail_sure=self.tail_sure,
             endpoints=[own, *self.endpoints],
             rack=self.rack,
-            damaged=[pb.PartitionRef(topic_id=topic, partition=number) for topic, number in self.damaged()],
+            damaged=[pb.PartitionRef(topic_id=topic, partition=number) for topic, number in named],
+            all_damaged=all_damaged,
             feature_level=self.feature_level,
             flush_replicated=self.flush_replicated,
         )

@@ -67,7 +67,7 @@ class Command(_message.Message):
     def __init__(self, now_ms: _Optional[int] = ..., register_broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducer, _Mapping]] = ..., commit_positions: _Optional[_Union[CommitPositions, _Mapping]] = ..., fence_broker: _Optional[_Union[FenceBroker, _Mapping]] = ..., unfence_broker: _Optional[_Union[UnfenceBroker, _Mapping]] = ..., set_broker: _Optional[_Union[SetBroker, _Mapping]] = ..., remove_broker: _Optional[_Union[RemoveBroker, _Mapping]] = ..., change_in_sync: _Optional[_Union[ChangeInSync, _Mapping]] = ..., report_failed: _Optional[_Union[ReportFailed, _Mapping]] = ..., elect_leader: _Optional[_Union[ElectLeader, _Mapping]] = ..., elect_lossy: _Optional[_Union[ElectLossy, _Mapping]] = ..., reassign: _Optional[_Union[Reassign, _Mapping]] = ..., finish_reassign: _Optional[_Union[FinishReassign, _Mapping]] = ..., cancel_reassign: _Optional[_Union[CancelReassign, _Mapping]] = ..., found_cluster: _Optional[_Union[FoundCluster, _Mapping]] = ...) -> None: ...
 
 class RegisterBroker(_message.Message):
-    __slots__ = ("broker_id", "incarnation", "disk_uuid", "tail_sure", "endpoints", "rack", "damaged", "feature_level", "flush_replicated")
+    __slots__ = ("broker_id", "incarnation", "disk_uuid", "tail_sure", "endpoints", "rack", "damaged", "feature_level", "flush_replicated", "all_damaged")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     DISK_UUID_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +77,7 @@ class RegisterBroker(_message.Message):
     DAMAGED_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     FLUSH_REPLICATED_FIELD_NUMBER: _ClassVar[int]
+    ALL_DAMAGED_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation: bytes
     disk_uuid: bytes
@@ -86,7 +87,8 @@ class RegisterBroker(_message.Message):
     damaged: _containers.RepeatedCompositeFieldContainer[PartitionRef]
     feature_level: int
     flush_replicated: bool
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., disk_uuid: _Optional[bytes] = ..., tail_sure: bool = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., damaged: _Optional[_Iterable[_Union[PartitionRef, _Mapping]]] = ..., feature_level: _Optional[int] = ..., flush_replicated: bool = ...) -> None: ...
+    all_damaged: bool
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., disk_uuid: _Optional[bytes] = ..., tail_sure: bool = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., damaged: _Optional[_Iterable[_Union[PartitionRef, _Mapping]]] = ..., feature_level: _Optional[int] = ..., flush_replicated: bool = ..., all_damaged: bool = ...) -> None: ...
 
 class FenceBroker(_message.Message):
     __slots__ = ("broker_id", "epoch")
@@ -931,10 +933,12 @@ class TransferLeadershipRequest(_message.Message):
     def __init__(self, ordinal: _Optional[int] = ...) -> None: ...
 
 class RemoveControllerRequest(_message.Message):
-    __slots__ = ("ordinal",)
+    __slots__ = ("ordinal", "disk")
     ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    DISK_FIELD_NUMBER: _ClassVar[int]
     ordinal: int
-    def __init__(self, ordinal: _Optional[int] = ...) -> None: ...
+    disk: bytes
+    def __init__(self, ordinal: _Optional[int] = ..., disk: _Optional[bytes] = ...) -> None: ...
 
 class OverviewRequest(_message.Message):
     __slots__ = ()
