@@ -6,7 +6,7 @@ Above the sessions: it makes theirs. All time comes from the broker's tick.
 from tank_node.broker import Broker
 from tank_node.forwarding import PURPOSE, Forwarded, Forwarding, ForwardingPolicy
 from tank_node.network.outgoing import Dialer
-from tank_node.sessions.forward import ForwardSession
+from tank_node.sessions.forward import NOT_SENT, ForwardSession
 from tank_node.sessions.peer_identity import PeerIdentity
 from tank_node.sessions.session import Session
 from tank_node.sessions.tank import TankSession
@@ -39,14 +39,17 @@ class Forwarder(Forwarding):
     def send(self, leader: int, request: Forwarded, sender: Session) -> bool:
         assert isinstance(sender, TankSession)
         limits = self._limits
+        metrics = self._broker.metrics
         session = self._session_to(leader)
         if session is None:
+            metrics.forwarded[request.message_id, NOT_SENT] += 1
             return False
         if (
             session.pending >= limits.forwarded_requests
             or self.pending_bytes + request.size_bytes > limits.forwarded_most_bytes
         ):
-            self._broker.metrics.refused["forwarding_full"] += 1
+            metrics.refused["forwarding_full"] += 1
+            metrics.forwarded[request.message_id, NOT_SENT] += 1
             return False
         session.forward(request, sender)
         return True
@@ -78,7 +81,8 @@ class Forwarder(Forwarding):
             broker.epoch,
             PURPOSE,
         )
-        session = ForwardSession(identity, self._limits, now_ms=self._now_ms, ended=self._ended)
+        metrics = self._broker.metrics
+        session = ForwardSession(identity, self._limits, metrics, now_ms=self._now_ms, ended=self._ended)
         line.session = session
         self._dialer.dial(broker.host, broker.port, session)
         return line.session  # None: it could not even be tried

@@ -30,11 +30,12 @@ class ForwardingPolicy(StrEnum):
 class Forwarded:
     """One request on its way to one leader. Whoever made it is told how it ended, once."""
 
-    __slots__ = ("deadline_ms", "frame", "size_bytes")
+    __slots__ = ("deadline_ms", "frame", "message_id", "size_bytes")
 
     def __init__(self, frame: bytearray, deadline_ms: int) -> None:
         """frame: a whole one, of client version 0x101. deadline_ms: when it has failed, monotonic."""
         self.frame = frame
+        self.message_id = frame[0]
         self.size_bytes = len(frame)
         self.deadline_ms = deadline_ms
 

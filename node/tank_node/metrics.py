@@ -47,6 +47,9 @@ class Metrics:
     or why the frame could not be read. Pings have no answer and are OK."""
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Error bytes answered, by (request kind, error name)."""
+    forwarded: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """Requests for what other brokers lead, one for each leader, by message id and what came of it: OK, an
+    answer came; "not_sent"; "not_answered", it may have been done."""
     refused: Counter[str] = field(default_factory=Counter)
     """Input that was not taken, by reason: malformed frames, bad bundles, clients over a limit."""
     closed: Counter[str] = field(default_factory=Counter)

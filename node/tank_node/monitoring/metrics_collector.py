@@ -76,6 +76,12 @@ class MetricsCollector(Collector):
         for (kind, error), count in sorted(metrics.errors.items()):
             errors.add_metric([kind, error], count)
         yield errors
+        forwarded = CounterMetricFamily(
+            "tank_forwarded", "Requests brought to brokers that lead, by outcome", labels=["kind", "outcome"]
+        )
+        for (message_id, outcome), count in sorted(metrics.forwarded.items()):
+            forwarded.add_metric([MESSAGE_NAMES[message_id], outcome], count)
+        yield forwarded
         refused = CounterMetricFamily("tank_refused", "Input not taken, by reason", labels=["reason"])
         for reason, count in sorted(metrics.refused.items()):
             refused.add_metric([reason], count)

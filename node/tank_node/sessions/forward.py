@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from tank_node.forwarding import Forwarded
 from tank_node.limits import MIB, Limits
+from tank_node.metrics import OK, Metrics
 from tank_node.sessions.peer_identity import PeerIdentity
 from tank_node.sessions.session import Session
 from tank_protos.errors import WireError
@@ -22,6 +23,9 @@ from tank_protos.generated.tank import ReplicaIdRequest
 if TYPE_CHECKING:
     from tank_node.sessions.tank import TankSession
 
+NOT_SENT: Final = "not_sent"
+NOT_ANSWERED: Final = "not_answered"
+"""Outcomes in the metrics."""
 _PRODUCE: Final = 1
 _CONSUME: Final = 2
 _PING: Final = 3
@@ -48,14 +52,15 @@ class ForwardSession(Session):
     """
 
     __slots__ = (
-        "_ended", "_held_back", "_limits", "_next_id", "_sent", "_waiting", "dialed_ms", "heard_ms",
-        "identity", "is_open", "now_ms", "pending_bytes", "used_ms", "was_open",
+        "_ended", "_held_back", "_limits", "_metrics", "_next_id", "_sent", "_waiting", "dialed_ms",
+        "heard_ms", "identity", "is_open", "now_ms", "pending_bytes", "used_ms", "was_open",
     )  # fmt: skip
 
     def __init__(
         self,
         identity: PeerIdentity,
         limits: Limits,
+        metrics: Metrics,
         *,
         now_ms: Callable[[], int],
         ended: "Callable[[ForwardSession], None]",
@@ -70,6 +75,7 @@ class ForwardSession(Session):
         """When it was dialed, anything came, and a request was last under way."""
         self.pending_bytes = 0
         self._limits = limits
+        self._metrics = metrics
         self._ended = ended
         self._waiting: deque[Forwarded] = deque()
         """Until it is open."""
@@ -105,8 +111,9 @@ class ForwardSession(Session):
         self._sent[request_id] = request
         self.send(request.take_frame(request_id))
 
-    def _over(self, request: Forwarded) -> None:
+    def _over(self, request: Forwarded, outcome: str) -> None:
         """It is pending no more."""
+        self._metrics.forwarded[request.message_id, outcome] += 1
         self.pending_bytes -= request.size_bytes
         self.used_ms = self.now_ms()
 
@@ -123,11 +130,11 @@ class ForwardSession(Session):
         if late := [request for request in self._waiting if request.deadline_ms <= now_ms]:
             self._waiting = deque(request for request in self._waiting if request.deadline_ms > now_ms)
             for request in late:
-                self._over(request)
+                self._over(request, NOT_SENT)
                 request.failed(sent=False)
         for request_id, request in [one for one in self._sent.items() if one[1].deadline_ms <= now_ms]:
             del self._sent[request_id]
-            self._over(request)
+            self._over(request, NOT_ANSWERED)
             request.failed(sent=True)
         self._let_go()
 
@@ -176,7 +183,7 @@ class ForwardSession(Session):
             return  # its time was over
         request.answered(payload)
         if self._sent.pop(request_id, None) is not None:
-            self._over(request)
+            self._over(request, OK)
         self._let_go()
 
     def close(self) -> None:
@@ -186,10 +193,11 @@ class ForwardSession(Session):
         self.is_open = False
         waiting, self._waiting = self._waiting, deque()
         sent, self._sent = self._sent, {}
-        self.pending_bytes = 0
         self._ended(self)
         for request in sent.values():
+            self._over(request, NOT_ANSWERED)
             request.failed(sent=True)
         for request in waiting:
+            self._over(request, NOT_SENT)
             request.failed(sent=False)
         self._let_go()

@@ -47,6 +47,7 @@ def test_an_old_clients_bundles_reach_their_leader_in_order_and_each_is_answered
     assert results(client) == [(request_id, b"\0") for request_id in range(50)]
     assert stored(cell.nodes[1], 0) == sent
     assert client.session.in_flight == client.session.asked_bytes == 0
+    assert cell.nodes[2].metrics.forwarded == {(1, "ok"): 50}
 
 
 def test_a_request_for_several_leaders_is_split_and_answered_in_its_order(cell: BrokerCell) -> None:
@@ -110,6 +111,7 @@ def test_what_was_sent_when_the_connection_breaks_may_be_stored_and_is_not_sent_
     cell.run(1000)
     assert results(client) == [(1, bytes([ProduceError.NOT_ACKNOWLEDGED_IN_TIME]))]
     assert stored(cell.nodes[1], 0) == [b"before"] + [b"x"] * arrives
+    assert cell.nodes[2].metrics.forwarded == {(1, "ok"): 1, (1, "not_answered"): 1}
     client.send(produce_request((0, b"after"), version=version))
     cell.run(1000)
     assert results(client) == [(1, b"\0")]
@@ -123,6 +125,7 @@ def test_what_waits_for_the_connection_when_that_fails_is_not_stored(cell: Broke
     assert not line_to(cell.nodes[2], 1).is_open
     cell.disconnect(2, 1)
     assert results(client) == [(1, b"\2")]
+    assert cell.nodes[2].metrics.forwarded == {(1, "not_sent"): 1}
     cell.connect(2, 1)
     cell.run(1000)
     assert stored(cell.nodes[1], 0) == []
