@@ -170,6 +170,47 @@ MUTANTS = (
                 "    if opening.meant_broker != view.broker_id:",
                 "    if False:",
             ),
+            (
+                COMMANDS + "broker_commands.py",
+                "        if not other.fenced:\n            message = (",
+                "        if False:\n            message = (",
+            ),
         ),
+    ),
+    Mutant(
+        "a second start calls a lost tail whole",
+        NODE + "log/data_folder.py",
+        "boot_id=self._boot_id if self.recovered.tail_sure else _UNKNOWN_BOOT",
+        "boot_id=self._boot_id",
+    ),
+    Mutant(
+        "what was acknowledged from memory is forgotten when flush becomes disk",
+        COMMANDS + "state_parts.py",
+        "return self.was_replicated or self.acknowledges_unsynced(",
+        "return self.acknowledges_unsynced(",
+    ),
+    Mutant(
+        "committed positions are sent again on another stream",
+        NODE + "controllers/pending.py",
+        'NOT_REPEATED = frozenset({"commit_positions"})',
+        "NOT_REPEATED = frozenset[str]()",
+    ),
+    Mutant(
+        "a batch whose last messages are compacted away is given again and again",
+        NODE + "log/log.py",
+        "                if behind:",
+        "                if False:",
+    ),
+    Mutant(
+        "a damaged replica is not reported",
+        NODE + "replicas/replicator.py",
+        "        self._failed[partition] = None\n",
+        "        pass\n",
+    ),
+    Mutant(
+        "a compacted batch loses a message that nothing superseded",
+        NODE + "log/compaction.py",
+        "if (newest.get(message.key, 0) <= message.sequence_number if message.key else message.value)",
+        "if (newest.get(message.key, 0) < message.sequence_number if message.key else message.value)",
     ),
 )

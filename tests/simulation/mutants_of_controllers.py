@@ -94,6 +94,12 @@ MUTANTS = (
         "    if False:\n        raise",
     ),
     Mutant(
+        "a leader whose disk is full goes on leading",
+        CONTROLLER + "raft_driver.py",
+        "        self._look_at_the_disk()\n        self._go_on()",
+        "        self._go_on()",
+    ),
+    Mutant(
         "an acknowledged write is not fsynced",
         CONTROLLER + "files.py",
         "        file.sync()\n",
