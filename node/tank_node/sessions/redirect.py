@@ -33,7 +33,7 @@ def forwards_to(session: "TankSession", version: int, topic: str, number: int) -
     """The broker that leads a partition, if a request for it from a client of this version is to be
     forwarded to it; else 0. What is marked as forwarded never is again, whoever marked it."""
     policy = session.broker.forwarding.policy
-    if policy is ForwardingPolicy.NEVER or session.is_forwarder or version == FORWARDED_VERSION:
+    if policy is ForwardingPolicy.NEVER or version == FORWARDED_VERSION:
         return 0
     leader = leader_of(session, topic, number)
     if leader is None:

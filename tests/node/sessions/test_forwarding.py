@@ -14,6 +14,7 @@ from tank_protos.generated.tank import (
     FeaturesRequest,
     FetchedPartition,
     FetchedTopic,
+    ReplicaIdRequest,
 )
 from tests.support.broker_cell import BrokerCell, CellNode
 from tests.support.forwarded import (
@@ -144,6 +145,37 @@ def test_a_connection_that_nobody_uses_is_closed(cell: BrokerCell) -> None:
     assert not forwarders(cell.nodes[1])
     lead(cell, client, 0, b"y")
     assert stored(cell.nodes[1], 0) == [b"x", b"y"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"replica_id": 3},
+        {"cluster_id": "another"},
+        {"broker_epoch": 1},
+        {"key": b"x" * 16},
+        {"meant_broker": 3},
+        {"purpose": 0},
+    ],
+    ids=str,
+)
+def test_nothing_is_sent_to_another_one_than_was_meant(
+    cell: BrokerCell, change: dict[str, int | str | bytes]
+) -> None:
+    client = cell.nodes[2].client()
+    client.send(produce_request((0, b"secret")))
+    near, far = cell.pipes[-1][2:]
+    near.send()
+    told = ReplicaIdRequest.decode(bytes(far.received[5:]))
+    told.replica_id, told.meant_broker = 1, 2
+    told.broker_epoch = cell.nodes[1].controller.broker_epoch
+    for name, value in change.items():
+        setattr(told, name, value)
+    near.received += b"".join(frame(told.ID, told.encode()))
+    near.receive()
+    assert near.closed
+    assert [error.reason for error in cell.nodes[2].refused] == ["wrong_peer"]
+    assert results(client) == [(1, b"\2")]
 
 
 @pytest.mark.parametrize("change", [{"fenced": True}, {"epoch": 999}])
