@@ -117,9 +117,12 @@ class _Fetcher:
                 offset = self._reached(fetched, begin)
                 if offset > begin:
                     deadline = self._deadline()
-                elif time.monotonic() > deadline:
-                    offset = self._nothing_came(begin, fetched)
-            if offset < end:
+                else:
+                    # Perhaps it leads no longer, and can't know: the client finds out.
+                    self.close()
+                    if time.monotonic() > deadline:
+                        offset = self._nothing_came(begin, fetched)
+            if begin < offset < end:
                 self._ask(offset)
             if not isinstance(fetched, int):
                 # One at a time: of what is decoded there is never more than a batch.

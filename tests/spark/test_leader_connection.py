@@ -16,7 +16,7 @@ from pyspark_tank.offsets import OffsetRange
 from pyspark_tank.options import parse_source_options
 from tank_client.data_operations import Want, to_store
 from tank_client.errors import OutOfBounds, ProtocolViolation, TankError
-from tank_client.model import Address, Features
+from tank_client.model import Address, Features, FetchedChunk
 from tank_client.settings import ClientSettings
 from tank_client.sync import Client
 from tank_protos.bundle import Codec, as_batch, encode
@@ -185,6 +185,36 @@ def test_a_task_reads_on_when_its_broker_was_started_again(
                     broker.kill()
                     broker.start()
     assert found == values
+
+
+def test_what_does_not_come_from_a_leader_is_asked_of_the_client(
+    new_topic: NewTopic, broker: BrokerProcess
+) -> None:
+    """A leader that is cut off from the others does not know it; the client asks them."""
+    from pyspark_tank.reader import _Fetcher
+
+    asked: list[int] = []
+
+    class Watched(Client):
+        def fetch(self, topic: str, partition: int, number: int, *rest: int) -> FetchedChunk:
+            asked.append(number)
+            return super().fetch(topic, partition, number, *rest)
+
+    topic = new_topic()
+    topic.add([b"there"])
+    given = {
+        "servers": broker.address,
+        "subscribe": topic.name,
+        "fetchTimeoutMs": "1500",
+        "failOnDataLoss": "false",
+    }
+    with Watched(broker.address) as client:
+        options = parse_source_options(given, streaming=False)
+        with closing(_Fetcher(client, options, OffsetRange(topic.name, 0, 1, 3))) as fetcher:
+            batches = fetcher.batches(JustValues())  # type: ignore[arg-type]
+            assert [batch.to_pylist() for batch in batches] == [[b"there"]]
+    assert asked[0] == 1
+    assert set(asked[1:]) == {2}
 
 
 def test_a_task_asks_for_whole_bundles(new_topic: NewTopic, broker: BrokerProcess) -> None:
