@@ -25,6 +25,10 @@ _UNABLE = (
 )
 """What a broker answers that can't do it now; another one may lead by now."""
 
+_SILENCES = 2
+"""How many times `silence_ms` a question may take, with its connection: where the one that is asked hangs, the
+next one is to be asked soon."""
+
 
 class ViewBehind(errors.TankError):
     """A broker does not know a topic that is there: it has not heard of it yet. It passes."""
@@ -135,7 +139,8 @@ class Leaders:
             self._looked(route[0])
         if seen is None or now - seen < self._pool.settings.doubt_after_ms / 1000:
             return None
-        return self.find(route[0], routes.other(routes.target(route)))
+        other = routes.other(routes.target(route))
+        return None if other == routes.target(route) else self.find(route[0], other)
 
     def find(self, topic: str, at: Address) -> asyncio.Task[None]:
         """Asks that broker who leads the topic's partitions, unless somebody is being asked."""
@@ -156,7 +161,7 @@ class Leaders:
         and then; if not, nobody waits for it any more."""
         address, routes = transport.address, self._pool.routes
         route = routes.led_by(address)
-        if route is None or route[0] in self._finding:
+        if route is None or route[0] in self._finding or len(routes.known_servers) < 2:
             return
         since = asyncio.get_running_loop().time() - self._looked_at.get(route[0], 0.0)
         if since < self._pool.settings.silence_ms / 1000:
@@ -169,14 +174,21 @@ class Leaders:
         self.find(route[0], routes.other(address)).add_done_callback(found)
 
     async def _find(self, topic: str, at: Address) -> None:
-        transport = await self._pool.at(at)
-        server = transport.server
-        if not has(server, "describe_topics"):
+        settings = self._pool.settings
+        try:
+            async with asyncio.timeout(_SILENCES * settings.silence_ms / 1000):
+                transport = await self._pool.at(at)
+                server = transport.server
+                if not has(server, "describe_topics"):
+                    self._pool.routes.leave(at)
+                    return
+                ask = topic_operations.describe_topics([topic])
+                message = await transport.ask(
+                    ask.build(server), ask.answer(server), settings.attempt_timeout_ms, ask.name
+                )
+        except TimeoutError:
             self._pool.routes.leave(at)
             return
-        ask = topic_operations.describe_topics([topic])
-        timeout_ms = self._pool.settings.attempt_timeout_ms
-        message = await transport.ask(ask.build(server), ask.answer(server), timeout_ms, ask.name)
         self.learn(*ask.read(message, server))
 
     def _found(self, topic: str, task: asyncio.Task[None]) -> None:

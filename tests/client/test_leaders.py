@@ -327,3 +327,30 @@ def test_a_leader_that_hangs_is_left_once_another_one_leads(
             await using
 
     run(scenario())
+
+
+def test_one_who_is_asked_who_leads_and_hangs_is_left() -> None:
+    def mute(moment: Moment) -> Fate:
+        return Fate.HOLD if isinstance(moment.request, tank.DescribeTopicsRequest) else Fate.SERVE
+
+    async def scenario() -> None:
+        settings = replace(QUICK, silence_ms=50, attempt_timeout_ms=1_000_000)
+        async with two_brokers(leader=2) as brokers:
+            servers = [broker.address for broker in brokers]
+            async with Client(servers, settings, random=lambda: 0.0) as client:
+                brokers[0].script = mute
+                assert await fetched(client) == b"first"
+
+    run(scenario(), 20)
+
+
+def test_a_broker_that_stands_alone_is_not_doubted() -> None:
+    async def scenario() -> None:
+        async with ScriptedBroker(topics={"t": 1}) as broker, Client(broker.address, DOUBTFUL) as client:
+            consumer = client.consumer("t", settings=POLLING)
+            assert await consumer.poll(200) is None
+            asked = [r for r in broker.requests if isinstance(r, tank.DescribeTopicsRequest)]
+            assert len(asked) == 1  # for the partitions
+            await consumer.close()
+
+    run(scenario())
