@@ -32,6 +32,8 @@ ROOMS = ("protos/tank_protos/compiled",)
 COMPILE_ARGUMENTS = ["-O2", "-g0", "-Wno-unused-function"]
 DIRECTIVES = {"language_level": 3, "binding": True, "embedsignature": False, "annotation_typing": True}
 
+TWINS_ALONE = "the twins are compiled, the node's modules are not"
+
 
 class Twin(NamedTuple):
     """A module to compile."""
@@ -135,7 +137,13 @@ def build_in_place(*, only_twins: bool) -> list[str]:
         if not only_twins and native.stale(room):
             print(f"compiling {len(native.MODULES)} modules of the node ...", flush=True)
             with tempfile.TemporaryDirectory(prefix="tank-kernel-") as scratch:
-                native.build_in_place(room, Path(scratch))
+                try:
+                    native.build_in_place(room, Path(scratch))
+                except (Exception, SystemExit) as error:  # mypy has said what it refuses, and exits
+                    raise SystemExit(
+                        f"error: {TWINS_ALONE}: mypyc or the C compiler failed "
+                        f"({type(error).__name__}: {error}). The node runs plain until `make kernel` succeeds"
+                    ) from None
             names.append(f"{len(native.MODULES)} modules of tank_node")
     return names
 
@@ -199,10 +207,8 @@ def attempt(arguments: list[str]) -> str:
             f"{done.stdout}{done.stderr}\nTANK_KERNEL_BUILD=require, and the kernel fails to build"
         )
     reason = why(done.stdout + done.stderr)
-    print(
-        f"Tank Cluster goes without its compiled kernel: {reason}. All works, in plain Python.",
-        file=sys.stderr,
-    )
+    missing = "its compiled node" if TWINS_ALONE in done.stderr else "its compiled kernel"
+    print(f"Tank Cluster goes without {missing}: {reason}. All works, in plain Python.", file=sys.stderr)
     return reason
 
 

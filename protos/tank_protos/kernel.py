@@ -4,24 +4,27 @@
     def validate(batch): ...
 
 The environment variable TANK_KERNEL decides: `auto` (the default: compiled where it is there), `pure`, or
-`compiled` (an error that says what to do where it is not there). Both have the same interface, raise the same
-errors and pass the same tests. Callers import the function from the module that defines it.
+`compiled` (an error that says what to do where it is not there). In a checkout where a twin is older than its
+source all of them stay out, with a warning. Both have the same interface, raise the same errors and pass the
+same tests. Callers import the function from the module that defines it.
 """
 
 import os
 import warnings
 from collections.abc import Callable
 from importlib import import_module
-from importlib.machinery import ExtensionFileLoader
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from tank_protos import compiled
 from tank_protos.compiled import outdated
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-ROOM: Final = "tank_protos.compiled"
+ROOM: Final = compiled.__name__
+_FOLDER: Final = Path(compiled.__file__).parent
 MODES: Final = ("auto", "pure", "compiled")
 
 MODE: Final = os.environ.get("TANK_KERNEL") or "auto"
@@ -48,25 +51,35 @@ def _load(name: str) -> Any:
         found = find_spec(name)
         if found is None or not isinstance(found.loader, ExtensionFileLoader):
             raise ImportError(f"{name} was not compiled")
-        module = import_module(name)
+        return import_module(name)
     except ImportError as error:
         if MODE == "auto":
             return None
-        raise ImportError(
-            f"TANK_KERNEL=compiled, and the compiled kernel is not there ({error}). In a checkout run "
-            "`make kernel`; else install again where a C compiler and Python's headers are, or set "
-            "TANK_KERNEL=auto"
-        ) from error
-    if outdated(Path(module.__file__ or "")):
-        warnings.warn(
-            f"{name} was compiled from an older source than the one beside it: run `make kernel`",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-    return module
+        raise _not_there(str(error)) from error
 
 
-NAME: Final = "pure" if _load(f"{ROOM}.checksum") is None else "compiled"
+def _not_there(why: str) -> ImportError:
+    return ImportError(
+        f"TANK_KERNEL=compiled, and the compiled kernel is not there ({why}). In a checkout run "
+        "`make kernel`; else install again where a C compiler and Python's headers are, or set "
+        "TANK_KERNEL=auto"
+    )
+
+
+def _chosen() -> str:
+    """All twins or none: one that is older than its source may lack a function that is new there."""
+    if MODE == "pure":
+        return "pure"
+    if old := outdated(_FOLDER, EXTENSION_SUFFIXES[0]):
+        stale = f"compiled twins are older than their sources ({', '.join(old)})"
+        if MODE == "compiled":
+            raise _not_there(stale)
+        warnings.warn(f"{stale}: the plain functions run. Run `make kernel`", RuntimeWarning, stacklevel=2)
+        return "pure"
+    return "pure" if _load(f"{ROOM}.checksum") is None else "compiled"
+
+
+NAME: Final = _chosen()
 """What runs: "compiled" or "pure"."""
 
 

@@ -4,9 +4,9 @@ import importlib.util
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -20,10 +20,15 @@ ROOT = Path(__file__).resolve().parents[2]
 built = pytest.mark.skipif(kernel.NAME == "pure", reason="no compiled kernel")
 
 
-def told(mode: str, code: str = "import tank_protos.bundle; print(tank_protos.kernel.NAME)") -> str:
+def told(
+    mode: str,
+    code: str = "import tank_protos.bundle; print(tank_protos.kernel.NAME)",
+    room: Path = ROOT / "protos",
+    warnings: str = "default",
+) -> str:
     """What a fresh process prints, or the last line of its error."""
-    environment = {**os.environ, "TANK_KERNEL": mode, "PYTHONPATH": str(ROOT / "protos")}
-    command = [sys.executable, "-c", f"import tank_protos.kernel; {code}"]
+    environment = {**os.environ, "TANK_KERNEL": mode, "PYTHONPATH": str(room)}
+    command = [sys.executable, "-W", warnings, "-c", f"import tank_protos.kernel; {code}"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return (done.stdout or done.stderr).strip().splitlines()[-1]
 
@@ -66,40 +71,54 @@ def told_validate() -> str:
     return type(bundle.validate).__name__
 
 
+SUFFIX = ".cpython-311.so"
+
+
 def test_a_twin_is_out_of_date_when_its_source_or_a_header_that_it_names_changed(tmp_path: Path) -> None:
-    module = tmp_path / "one.cpython-311.so"
+    (tmp_path / "__init__.py").touch()
     (tmp_path / "one.py").write_text("from cython.cimports.shapes import x")
     (tmp_path / "shapes.pxd").write_text('cdef extern from "deep.h": pass')
     (tmp_path / "deep.h").write_text("int x;")
     (tmp_path / "other.h").write_text("int y;")
+    (tmp_path / f"one{SUFFIX}").touch()
 
     def record() -> None:
-        made = {module.name: compiled.fingerprint(tmp_path, "one")}
+        made = {f"one{SUFFIX}": compiled.fingerprint(tmp_path, "one")}
         (tmp_path / compiled.BUILT).write_text(json.dumps(made))
-        assert not compiled.outdated(module)
+        assert compiled.outdated(tmp_path, SUFFIX) == []
 
     for name in ("one.py", "shapes.pxd", "deep.h"):
         record()
         (tmp_path / name).write_text((tmp_path / name).read_text() + "\n")
-        assert compiled.outdated(module), name
+        assert compiled.outdated(tmp_path, SUFFIX) == ["one"], name
         # Nothing is known of what another Python built.
-        assert not compiled.outdated(module.with_name("one.cpython-312.so"))
+        assert compiled.outdated(tmp_path, ".cpython-312.so") == []
     record()
     (tmp_path / "other.h").write_text("int z;")
-    assert not compiled.outdated(module)
+    assert compiled.outdated(tmp_path, SUFFIX) == []
+    (tmp_path / "new.py").touch()
+    assert compiled.outdated(tmp_path, SUFFIX) == ["new"], "it was never compiled"
+    (tmp_path / "new.py").unlink()
+    (tmp_path / f"one{SUFFIX}").unlink()
+    assert compiled.outdated(tmp_path, SUFFIX) == ["one"], "its record alone is no module"
     # Nor of what a wheel brought.
     (tmp_path / compiled.BUILT).unlink()
-    assert not compiled.outdated(module)
+    assert compiled.outdated(tmp_path, SUFFIX) == []
 
 
 @built
-def test_an_outdated_twin_is_used_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "outdated", lambda file: file.name.startswith("checksum"))
-    with pytest.warns(RuntimeWarning, match="run `make kernel`"):
-        assert kernel._load("tank_protos.compiled.checksum") is not None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        kernel._load("tank_protos.compiled.bundle_header")
+def test_all_twins_stay_out_when_one_is_older_than_its_source(tmp_path: Path) -> None:
+    """It may lack a function that its plain module names."""
+    shutil.copytree(ROOT / "protos/tank_protos", tmp_path / "tank_protos")
+    with open(tmp_path / "tank_protos/compiled/bundle_cut.py", "a") as source:
+        source.write("\n# changed\n")
+    code = "print(tank_protos.kernel.NAME, tank_protos.kernel.PAIRS)"
+    assert told("auto", code, tmp_path) == "pure []"
+    warned = told("auto", "", tmp_path, "error")
+    assert warned.endswith("(bundle_cut): the plain functions run. Run `make kernel`")
+    wanted = told("compiled", code, tmp_path)
+    assert "older than their sources (bundle_cut)" in wanted
+    assert "make kernel" in wanted
 
 
 def build_module() -> ModuleType:
@@ -117,6 +136,22 @@ def test_the_build_says_in_a_line_why_there_is_no_kernel() -> None:
     assert "crc.h:2: error: no" in why("cc ...\ncrc.h:2: error: no\nTraceback\nCompileError: Command")
     assert len(why("x" * 1000)) < 250
     assert why("")
+
+
+def test_a_build_that_mypy_refuses_says_that_the_twins_are_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    module = build_module()
+
+    def refuse(room: object, scratch: Path) -> None:
+        raise SystemExit(1)
+
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "twins", list)
+    monkeypatch.setattr(module.native, "stale", lambda room: ["node/tank_node/server.py"])
+    monkeypatch.setattr(module.native, "build_in_place", refuse)
+    with pytest.raises(SystemExit, match="the twins are compiled, the node's modules are not"):
+        module.build_in_place(only_twins=False)
 
 
 def test_the_build_takes_three_words(monkeypatch: pytest.MonkeyPatch) -> None:

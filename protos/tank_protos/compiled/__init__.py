@@ -39,10 +39,16 @@ def recorded(folder: Path) -> dict[str, Any]:
     return dict(json.loads(text))
 
 
-def outdated(file: Path) -> bool:
-    """Whether the compiled module in a checkout was built from other sources than those beside it."""
-    known = recorded(file.parent).get(file.name)
-    return known is not None and known != fingerprint(file.parent, file.name.partition(".")[0])
+def outdated(folder: Path, suffix: str) -> list[str]:
+    """The twins in a checkout that were compiled from other sources than those beside them, or not at all;
+    none where nothing was built in place for the Python whose compiled modules end with `suffix`."""
+    known = {name: made for name, made in recorded(folder).items() if name.endswith(suffix)}
+    names = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__") if known else []
+    return [
+        name
+        for name in names
+        if known.get(name + suffix) != fingerprint(folder, name) or not (folder / (name + suffix)).exists()
+    ]
 
 
 def stamps(root: Path, sources: Iterable[str]) -> dict[str, list[int]]:
