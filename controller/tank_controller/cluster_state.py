@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tank_controller import state_messages
+from tank_controller import limits, state_messages
 from tank_controller.partition_keys import KeySet, key_of, partition_of, topic_of
 from tank_controller.placement import Spread
 from tank_controller.snapshot_image import SnapshotImage
@@ -220,15 +220,17 @@ class ClusterState:
 
     def snapshot(self) -> bytes:
         """All of it, as `load` reads it."""
-        return b"".join(SnapshotImage(self._stored()).pieces())
+        return b"".join(self._pieces(SnapshotImage(self._stored()), limits.SNAPSHOT_PART))
 
-    def snapshot_pieces(self) -> Iterator[bytes]:
-        """The same of this moment, in pieces, between which the state may change. One such at a time."""
+    def snapshot_pieces(self, items: int = limits.SNAPSHOT_PART) -> Iterator[bytes]:
+        """The same of this moment, so many partitions at a time, between which the state may change. One such
+        at a time.
+        """
         self._image = image = SnapshotImage(self._stored())
-        return self._until_written(image)
+        return self._pieces(image, items)
 
-    def _until_written(self, image: SnapshotImage) -> Iterator[bytes]:
-        yield from image.pieces()
+    def _pieces(self, image: SnapshotImage, items: int) -> Iterator[bytes]:
+        yield from image.pieces(items)
         if self._image is image:
             self._image = None
 

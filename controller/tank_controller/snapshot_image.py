@@ -74,8 +74,8 @@ class SnapshotImage:
         if self._next <= key < self._end and key not in self._before:
             self._before[key] = partition.copy()
 
-    def pieces(self) -> Iterator[bytes]:
-        """The snapshot's bytes, a bounded number of partitions or positions at a time.
+    def pieces(self, items: int) -> Iterator[bytes]:
+        """The snapshot's bytes, so many partitions, or positions, or a part's more at a time.
 
         The same state gives the same bytes, joined: everything is written in one order, and messages back to
         back are one message. So large topics and groups come in parts that begin at the same places.
@@ -95,10 +95,10 @@ class SnapshotImage:
         )
         piece: list[bytes] = []
         size = 0
-        for items, part in parts:
+        for more, part in parts:
             piece.append(part)
-            size += items
-            if size >= limits.SNAPSHOT_PART:
+            size += more
+            if size >= items:
                 yield b"".join(piece)
                 piece.clear()
                 size = 0

@@ -331,7 +331,7 @@ def test_a_snapshot_made_in_pieces_is_of_its_moment_whatever_changes_meanwhile(
     for each in story[:cut]:
         each(world)
     before = world.state.snapshot()
-    pieces = world.state.snapshot_pieces()
+    pieces = world.state.snapshot_pieces(part)
     made = []
     for each in story[cut:]:
         made.append(next(pieces, b""))

@@ -38,8 +38,8 @@ class BookedMetadata(Metadata):
         return outcome
 
     def snapshot(self) -> Iterator[bytes]:
-        """As the real one."""
-        return self._noted(self.state.index, super().snapshot())
+        """As the real one, in many pieces, between which much may happen."""
+        return self._noted(self.state.index, self.state.snapshot_pieces(1))
 
     def _noted(self, index: int, pieces: Iterator[bytes]) -> Iterator[bytes]:
         made = []

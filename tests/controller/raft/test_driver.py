@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tank_controller import limits
 from tank_controller.files import OsFiles
 from tank_controller.metadata import Metadata, UnknownEntryError
 from tank_controller.outcome import Outcome
@@ -149,8 +148,8 @@ def test_snapshots_come_by_themselves_and_hold_the_same_state(tmp_path: Path) ->
 def test_while_a_large_snapshot_is_made_changes_are_decided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "SNAPSHOT_PART", 1)
     driven = Driven(tmp_path, snapshot_after_bytes=2000).lead()
+    monkeypatch.setattr(driven.machine, "snapshot", lambda: driven.machine.state.snapshot_pieces(1))
     driven.propose(register())
     topics = 0
     while not driven.storage.snapshot_due:
