@@ -26,8 +26,8 @@ _UNABLE = (
 """What a broker answers that can't do it now; another one may lead by now."""
 
 _SILENCES = 2
-"""How many times `silence_ms` a question may take, with its connection: where the one that is asked hangs, the
-next one is to be asked soon."""
+"""How many times `silence_ms` a question may take, with its connection: where the one that is asked hangs,
+the next one is to be asked soon."""
 
 
 class ViewBehind(errors.TankError):
