@@ -61,10 +61,11 @@ def test_partitions_of_several_leaders_are_put_together_in_the_order_asked(cell:
 
 
 @pytest.mark.parametrize("asked", [[0], [0, 1], [0, 2], [0, 1, 2]])
+@pytest.mark.parametrize("broker", [1, 3])
 def test_a_wait_ends_with_what_is_appended_meanwhile_wherever_that_is(
-    cell: BrokerCell, asked: list[int]
+    cell: BrokerCell, asked: list[int], broker: int
 ) -> None:
-    client, producer = cell.nodes[3].client(), cell.nodes[1].client()
+    client, producer = cell.nodes[broker].client(), cell.nodes[2].client()
     client.send(consume_request(*((number, END) for number in asked), wait_ms=60_000))
     cell.run(500)
     assert not fetched(client)
@@ -72,7 +73,7 @@ def test_a_wait_ends_with_what_is_appended_meanwhile_wherever_that_is(
     cell.run(300)
     (answer,) = fetched(client)
     assert values(answer) == {number: [b"new"] * (number == 0) for number in asked}
-    assert cell.nodes[3].metrics.waiting == client.session.in_flight == client.session.asked_bytes == 0
+    assert cell.nodes[broker].metrics.waiting == client.session.in_flight == client.session.asked_bytes == 0
 
 
 @pytest.mark.parametrize("asked", [[0], [0, 1]])
