@@ -176,7 +176,7 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
             break
         log_bytes = files.logs[base]
         segment = Segment(log.files, log.folder, base, log_bytes, files.indexes[base] // RECORD_BYTES)
-        start = segment.index.containing(point + 1) if base <= point else 0
+        start = _first_behind(segment, point)
         good, last = _good_records(segment, start, max(last, base - 1), log_bytes, found)
         if good < segment.count and (
             _good_behind(segment, good, log_bytes) or _any_good(log, files, bases[at + 1 :])
@@ -211,6 +211,23 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
         raise _Damage(f"the log ends at {last}, though messages up to {point} were stored")
     rewrite(kept)
     take_over(log, last, entry)
+
+
+def _first_behind(segment: Segment, point: int) -> int:
+    """The first record that the recovery point does not cover.
+
+    Behind it anything may lie: after a loss of power zeros, where a file grew and its bytes never came. They
+    must not lead the search astray, so only what a record of this segment can be counts as covered.
+    """
+    low, high = 0, segment.count
+    while low < high:
+        middle = (low + high) // 2
+        record = segment.index.record(middle)
+        if segment.base <= record.first and record.last <= point:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def is_rewritten(segment: Segment) -> bool:

@@ -244,3 +244,24 @@ def test_any_life_ends_where_it_once_did(
         return
     assert log.last in life.ends
     assert read_all(log) == {n: value for n, value in life.stored.items() if n <= log.last}
+
+
+@pytest.mark.parametrize("zeros", [2, 5, 40])
+def test_a_tail_of_zeros_is_cut_and_nothing_that_was_synced_is_doubted(zeros: int) -> None:
+    """A file that grew may come back with its new length and none of its new bytes."""
+    folder = Folder(settings=LogSettings(replication_factor=3))
+    log = folder.log()
+    for number in range(1, 41):
+        append(log, b"%d" % number)
+    log.flush()
+    folder.data.write_checkpoint()
+    for _ in range(zeros):
+        append(log, b"lost")
+    for suffix in (".index", ".log"):
+        [path] = folder.fault.paths(suffix)
+        file = folder.fault.names[path]
+        assert file is not None
+        folder.fault.overwrite(path, bytes(file.durable) + bytes(len(file.data) - len(file.durable)))
+    log = folder.kill()
+    assert (log.state, log.written) == (LogState.ACTIVE, 40), log.reason
+    assert list(read_all(log)) == list(range(1, 41))
