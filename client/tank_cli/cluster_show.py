@@ -89,7 +89,6 @@ def _warn_of_controllers(members: "list[Controller]") -> None:
 
 
 def _warn(controllers: "Controllers", found: "pb.OverviewAnswer", waiting: "list[Row]") -> None:
-
     if waiting:
         first = waiting[0]
         words = controllers.command(f"elect --unclean {first.topic.topic.name} {first.partition.partition}")

@@ -14,6 +14,8 @@ from tank_protos.generated.control_pb2_grpc import AdminStub
 
 ANSWER_S = 5.0
 """How long one controller may take for one answer."""
+LONG_ANSWER_S = 60.0
+"""For all partitions: a million of them take that long."""
 NOBODY_ANSWERS_S = 3.0
 """When not one controller can be reached for so long, there is none."""
 NOBODY_LEADS_S = 15.0
@@ -77,7 +79,7 @@ class Controllers:
     ) -> list[pb.PartitionsAnswer]:
         """All parts. CliError for a topic that isn't there."""
         request = pb.PartitionsRequest(topics=topics, only=only, limit=limit)
-        parts = self._ask(lambda admin: list(admin.Partitions(request, timeout=ANSWER_S * 4)))
+        parts = self._ask(lambda admin: list(admin.Partitions(request, timeout=LONG_ANSWER_S)))
         unknown = [name for part in parts for name in part.unknown_topics]
         if unknown:
             hint = self.command("topics")
@@ -130,7 +132,7 @@ class Controllers:
         began = time.monotonic()
         answered_s: float | None = None
         turn = 0
-        why = ""
+        why = lost = ""
         while True:
             address = self._leader or self.addresses[turn % len(self.addresses)]
             named = ""
@@ -138,22 +140,25 @@ class Controllers:
                 parts = call(self._stub(address))
             except grpc.RpcError as error:
                 why = f"{address}: {_reason(error)}"
+                lost = address if address == self._leader else lost
             else:
                 if parts and not parts[0].HasField("not_leader"):
                     self._leader = address
                     return parts
                 answered_s = time.monotonic()
                 named = parts[0].not_leader.leader if parts else ""
+                lost = lost if named else ""
             follows = named not in ("", address)
             self._leader = named if follows else ""
             if not follows:
                 turn += 1
-                self._give_up(began, answered_s, why)
+                self._give_up(began, answered_s, why, lost)
                 if turn % len(self.addresses) == 0:
                     time.sleep(_POLL_S)
 
-    def _give_up(self, began_s: float, answered_s: float | None, why: str) -> None:
-        """Raises when it has been tried for long enough."""
+    def _give_up(self, began_s: float, answered_s: float | None, why: str, lost: str) -> None:
+        """Raises when it has been tried for long enough. `lost`: who leads by the others' word, and can't be
+        asked."""
         waited_s = time.monotonic() - began_s
         if answered_s is None and waited_s > NOBODY_ANSWERS_S:
             addresses = ", ".join(self.addresses)
@@ -161,6 +166,12 @@ class Controllers:
                 f"No controller answers at {addresses} ({why}): are they running, and are these theirs?",
                 ExitCode.UNREACHABLE,
                 self.command("up") if self.options.startswith("--data") else None,
+            )
+        if waited_s > NOBODY_LEADS_S and lost:
+            raise CliError(
+                f"The others say that {lost} leads, and it can't be reached from here ({why}).",
+                ExitCode.UNREACHABLE,
+                self.command("status"),
             )
         if waited_s > NOBODY_LEADS_S:
             raise CliError(

@@ -24,6 +24,8 @@ class ScriptedControllers:
         """What was changed."""
         self.leads = [False, True]
         self.balanced = True
+        self.named = ""
+        """Whom those that don't lead name; empty: who leads."""
         self.ports: list[int] = []
         self._servers: list[grpc.Server] = []
 
@@ -62,7 +64,7 @@ class _Admin(AdminServicer):
         if world.leads[self._number]:
             return None
         leader = next((a for a, leads in zip(world.addresses, world.leads, strict=True) if leads), "")
-        return pb.NotLeader(leader=leader)
+        return pb.NotLeader(leader=world.named or leader)
 
     def Describe(self, request: pb.DescribeControllersRequest, context: Any) -> pb.ControllersDescription:
         world = self._world

@@ -1,0 +1,74 @@
+"""How a cluster's state is put in words."""
+
+import pytest
+
+from tank_cli import cluster_report as report
+from tank_cli.cluster_report import Row
+from tank_protos.generated import control_pb2 as pb
+
+TOPIC = pb.TopicSummary(topic=pb.Topic(topic_id=7, name="t"), min_insync=2)
+
+
+def row(partition: pb.Partition, *troubles: int) -> Row:
+    return Row(TOPIC, partition, troubles)
+
+
+@pytest.mark.parametrize(
+    ("eligible", "impaired", "fenced", "said", "waits_for"),
+    [
+        ([2, 3], [], [2, 3], "waits for broker 2 or 3", [2, 3]),
+        ([2, 3], [3], [2], "waits for broker 2", [2]),
+        ([2, 3], [3], [2, 3], "waits for broker 2", [2]),
+        ([2, 3], [2, 3], [2, 3], "waits for broker 2 and 3", [2, 3]),
+        ([2, 3], [2, 3], [1, 3], "waits for broker 3", [3]),
+        ([2, 3], [2, 3], [1], "all came back impaired, and say which has most", []),
+    ],
+)
+def test_a_leaderless_partition_waits_for_any_that_was_whole_else_for_all(
+    eligible: list[int], impaired: list[int], fenced: list[int], said: str, waits_for: list[int]
+) -> None:
+    waiting = row(pb.Partition(replicas=[1, 2, 3], eligible=eligible, impaired=impaired), pb.LEADERLESS)
+    assert report.waiting_text(waiting, fenced) == said
+    assert waiting.waits_for(fenced) == waits_for
+    assert row(waiting.partition).waits_for(fenced) == [], "one that is led waits for nobody"
+
+
+def test_a_partitions_state_says_the_worst_first() -> None:
+    partition = pb.Partition(replicas=[1, 2, 4], in_sync=[2], adding=[4], removing=[1])
+    troubles = [pb.UNDER_REPLICATED, pb.BELOW_MIN_INSYNC, pb.MOVING]
+    assert report.partition_state(row(partition, *troubles), []) == (
+        "below min.insync (1 of 2); moves to 4 off 1"
+    )
+    assert report.partition_state(row(partition, pb.UNDER_REPLICATED), []) == "under-replicated"
+    assert report.partition_state(row(partition, pb.DISPLACED), []) == "1 is to lead"
+    assert report.partition_state(row(partition, pb.LOSSY), []) == "ok"
+
+
+@pytest.mark.parametrize(
+    ("fenced", "connected", "draining", "replicas", "stopping", "state"),
+    [
+        (0, True, False, 3, False, "alive"),
+        (0, False, False, 3, False, "alive, not connected"),
+        (9, True, False, 3, False, "fenced, connected"),
+        (9, False, True, 3, False, "fenced, draining"),
+        (0, True, True, 0, True, "alive, drained, stopping"),
+    ],
+)
+def test_a_brokers_state_in_words(
+    fenced: int, connected: bool, draining: bool, replicas: int, stopping: bool, state: str
+) -> None:
+    broker = pb.Broker(broker_id=1, fenced_index=fenced, draining=draining, shutting_down=stopping)
+    load = pb.BrokerLoad(broker=broker, connected=connected, replicas=replicas)
+    assert report.broker_state(load) == state
+
+
+def test_a_controller_that_learns_or_is_down_is_told_from_one_that_follows() -> None:
+    own, other = pb.RaftNode(ordinal=1, disk=b"a"), pb.RaftNode(ordinal=2, disk=b"b")
+    members = [
+        pb.ControllerMember(node=own, votes=False, address="one:1"),
+        pb.ControllerMember(node=other, votes=True, address="two:2"),
+    ]
+    learner = pb.ControllersDescription(node=own, members=members, commit_index=5, applied_index=3)
+    found = report.controllers({"two:2": "it can't be reached", "one:1": learner})
+    assert [(each.ordinal, each.state, each.behind) for each in found] == [(1, "learns", 2), (2, "down", 0)]
+    assert found[1].row() == ["2", "two:2", "down: it can't be reached", "-", "-", "-"]
