@@ -28,9 +28,8 @@ class ForwardingPolicy(StrEnum):
 
 
 class Forwarded:
-    """One request on its way to one leader. Whoever made it is told how it ended, once."""
-
-    __slots__ = ("deadline_ms", "frame", "message_id", "size_bytes")
+    """One request on its way to one leader. Whoever made it is told how it ended, once. Without slots: a
+    compiled class inherits from it."""
 
     def __init__(self, frame: bytearray, deadline_ms: int) -> None:
         """frame: a whole one, of client version 0x101. deadline_ms: when it has failed, monotonic."""

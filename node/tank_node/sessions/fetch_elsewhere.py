@@ -82,8 +82,7 @@ def _may_wait(topics: Topics) -> bool:
 
 
 class ForwardedFetch(Forwarded):
-    """What one leader is asked for in one round. Without slots, which a compiled class can't have above an
-    ordinary one."""
+    """What one leader is asked for in one round."""
 
     def __init__(
         self,

@@ -37,8 +37,6 @@ _ANSWERS = frozenset(
 class ForwardedProduce(Forwarded):
     """The bundles of one request for one leader, in their order."""
 
-    __slots__ = ("_names", "_reply", "_tokens")
-
     def __init__(
         self, reply: "ProduceReply", names: list[str], tokens: list[int], frame: bytearray, deadline_ms: int
     ) -> None:
