@@ -49,9 +49,15 @@ def _checked(values: Any, keys: Any, timestamps_ms: Any) -> Columns:
 
 def all_bytes(values: Sequence[bytes]) -> list[bytes]:
     """The values, each of them bytes."""
-    if not set(map(type, values)) <= {bytes}:
+    if not _are_all(values, bytes):
         return [as_bytes(value) for value in values]
     return values if isinstance(values, list) else list(values)
+
+
+def _are_all(column: Sequence[object], *types: type) -> bool:
+    """Whether each is of one of the types itself. A count costs less than half of what a set of them does."""
+    found = list(map(type, column))
+    return sum(map(found.count, types)) == len(found)
 
 
 def all_keys(keys: Sequence[bytes | None] | None, messages: int) -> list[bytes | None] | None:
@@ -60,7 +66,7 @@ def all_keys(keys: Sequence[bytes | None] | None, messages: int) -> list[bytes |
         return None
     if len(keys) != messages:
         raise errors.InvalidArgument(f"{len(keys)} keys for {messages} values")
-    if not set(map(type, keys)) <= {bytes, NoneType}:
+    if not _are_all(keys, bytes, NoneType):
         keys = [None if key is None else as_bytes(key) for key in keys]
     if any(length > 255 for length in map(len, filter(None, keys))):
         raise errors.InvalidArgument("a key has at most 255 bytes")
@@ -73,7 +79,7 @@ def stamps_of(messages: int, timestamps_ms: Sequence[int] | int | None) -> list[
         return [int(time.time() * 1000)] * messages
     given = timestamps_ms if isinstance(timestamps_ms, Sequence) else [timestamps_ms]
     try:
-        stamps = list(given) if set(map(type, given)) <= {int} else [index(stamp) for stamp in given]
+        stamps = list(given) if _are_all(given, int) else [index(stamp) for stamp in given]
     except TypeError:
         raise errors.InvalidArgument("a timestamp is a whole number of milliseconds of the epoch") from None
     if stamps and not 0 <= min(stamps) <= max(stamps) < 1 << 64:
