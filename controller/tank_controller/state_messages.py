@@ -13,12 +13,17 @@ from tank_controller.state_parts import (
     ProducerState,
     TopicState,
 )
+from tank_protos import varint
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import SettingError
 
 SNAPSHOT_FORMAT = 3
 """1: of before there was replication; the same but for what came later. 3: a topic may come in parts."""
 
+_LENGTH_DELIMITED = 2
+"""Protobuf's wire type of messages and bytes."""
+_PART_BYTES = 256 * 1024
+"""Of a snapshot, read in one go."""
 _PUT_BACK = "put the data folder back from a backup"
 
 
@@ -42,43 +47,71 @@ class Stored:
 
 def decode(data: bytes) -> Stored:
     """What a snapshot holds. SnapshotError when it is none, or from a newer version."""
-    try:
-        snapshot = pb.Snapshot.FromString(data)
-    except Exception as error:  # the runtimes of protobuf raise different types
-        raise SnapshotError(f"the metadata's snapshot is none: {_PUT_BACK}") from error
-    if not 1 <= snapshot.format <= SNAPSHOT_FORMAT:
-        raise SnapshotError(
-            f"the metadata's snapshot has format {snapshot.format}, and this version reads up to "
-            f"{SNAPSHOT_FORMAT}: start the newer version that wrote it"
-        )
-    stored = Stored(
-        snapshot.index,
-        snapshot.peer_key,
-        snapshot.feature_level,
-        lossy_elections=snapshot.lossy_elections,
-    )
+    stored = Stored(0)
     ids = _Ids()
+    format_read = False
     try:
-        for broker in snapshot.brokers:
-            stored.brokers[broker.broker_id] = _broker_state(broker)
-        for topic in snapshot.topics:
-            if (begun := stored.topics.get(topic.topic_id)) is None:
-                stored.topics[topic.topic_id] = _topic_state(topic, ids)
-            else:
-                begun.partitions.extend(_partition_state(partition, ids) for partition in topic.partitions)
+        for part in _parts(data):
+            if not format_read:
+                _check_format(part.format)  # it comes first
+                format_read = True
+            _take(stored, part, ids)
     except (SettingError, IndexError) as error:
         raise SnapshotError(f"the metadata's snapshot holds what can't be: {error}; {_PUT_BACK}") from error
-    for producer in snapshot.producers:
+    return stored
+
+
+def _parts(data: bytes) -> Iterator[pb.Snapshot]:
+    """Fields back to back are a message of their own: the whole, as messages, is ten times its bytes."""
+    start = at = 0
+    try:
+        while at < len(data):
+            tag, at = varint.read(data, at)
+            if tag & 7 == _LENGTH_DELIMITED:
+                size, at = varint.read(data, at)
+                at += size
+            else:  # an integer, which has up to ten bytes
+                while data[at] >= 0x80:
+                    at += 1
+                at += 1
+            if at - start >= _PART_BYTES:
+                yield pb.Snapshot.FromString(data[start:at])
+                start = at
+        yield pb.Snapshot.FromString(data[start:])
+    except Exception as error:  # the runtimes of protobuf raise different types
+        raise SnapshotError(f"the metadata's snapshot is none: {_PUT_BACK}") from error
+
+
+def _check_format(number: int) -> None:
+    if not 1 <= number <= SNAPSHOT_FORMAT:
+        raise SnapshotError(
+            f"the metadata's snapshot has format {number}, and this version reads up to {SNAPSHOT_FORMAT}: "
+            "start the newer version that wrote it"
+        )
+
+
+def _take(stored: Stored, part: pb.Snapshot, ids: "_Ids") -> None:
+    stored.index = part.index or stored.index
+    stored.peer_key = part.peer_key or stored.peer_key
+    stored.feature_level = part.feature_level or stored.feature_level
+    stored.lossy_elections = part.lossy_elections or stored.lossy_elections
+    for broker in part.brokers:
+        stored.brokers[broker.broker_id] = _broker_state(broker)
+    for topic in part.topics:
+        if (begun := stored.topics.get(topic.topic_id)) is None:
+            stored.topics[topic.topic_id] = _topic_state(topic, ids)
+        else:
+            begun.partitions.extend(_partition_state(partition, ids) for partition in topic.partitions)
+    for producer in part.producers:
         stored.producers[producer.name] = ProducerState(
             producer.generation, producer.producer_id, tuple(producer.ended), producer.used_ms
         )
-    for group in snapshot.groups:
+    for group in part.groups:
         topics = stored.groups.setdefault(group.name, {})
         for position in group.positions:
             topics.setdefault(position.topic_id, {})[position.partition] = PositionState(
                 position.sequence_number, position.metadata, position.committed_ms
             )
-    return stored
 
 
 # --- out ---

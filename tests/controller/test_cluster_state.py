@@ -1,12 +1,13 @@
 """The replicated state machine as a whole: same entries, same bytes; applied twice is applied once."""
 
+import contextlib
 import copy
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tank_controller import commands
+from tank_controller import commands, limits, state_messages
 from tank_controller.cluster_state import ClusterState, SnapshotError
 from tank_node.cluster_view import ClusterView
 from tank_protos.generated import control_pb2 as pb
@@ -110,6 +111,28 @@ def test_bytes_that_are_no_snapshot_are_refused(data: bytes) -> None:
 def test_a_snapshot_of_a_newer_format_is_refused() -> None:
     with pytest.raises(SnapshotError, match="format 4"):
         ClusterState.load(pb.Snapshot(format=4).SerializeToString())
+
+
+def test_a_snapshot_cut_anywhere_is_refused_or_another_state() -> None:
+    state = applied(register(), *(create(f"t{number}", 3) for number in range(5)), init_producer("p"))
+    snapshot = state.snapshot()
+    for end in range(len(snapshot)):
+        with contextlib.suppress(SnapshotError):
+            assert ClusterState.load(snapshot[:end]) != state
+
+
+def test_a_large_snapshot_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SNAPSHOT_PART", 2)
+    monkeypatch.setattr(state_messages, "_PART_BYTES", 1)
+    state = applied(
+        register(),
+        create("t", 7),
+        create("u"),
+        init_producer("p"),
+        commit("g", (2, 0, 1), (2, 3, 5), (3, 0, 9)),
+    )
+    state.peer_key, state.lossy_elections = b"k" * 16, 1 << 40
+    assert ClusterState.load(state.snapshot()) == state
 
 
 def test_a_snapshot_of_before_replication_is_read_and_nothing_in_it_is_fenced() -> None:
