@@ -5,18 +5,18 @@ behind. Above the sessions: it makes theirs. All time comes from the broker's ti
 """
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from tank_node.broker import Broker
 from tank_node.controller_link import ChangeOutcome, InSyncChange
 from tank_node.limits import Limits
-from tank_node.log.log import LogState
 from tank_node.network.outgoing import Dialer
 from tank_node.partition import Partition
+from tank_node.replicas.failed import FailedReplicas
 from tank_node.replicas.leadership import Leadership, Pushers
 from tank_node.replication.place import Place
 from tank_node.replication.push import PushLine
-from tank_node.replication.role import Role
 from tank_node.sessions.peer_identity import PeerIdentity
 from tank_node.sessions.push import PushSession
 
@@ -49,7 +49,7 @@ class Replicator(Pushers):
 
     __slots__ = (
         "_asked", "_broker", "_checked_ms", "_dialer", "_failed", "_limits", "_link", "_metrics", "_peers",
-        "_reported_ms", "_ticked_ms", "_was_frozen", "_watched",
+        "_ticked_ms", "_was_frozen", "_watched",
     )  # fmt: skip
 
     def __init__(self, broker: Broker, dialer: Dialer) -> None:
@@ -62,13 +62,11 @@ class Replicator(Pushers):
         self._watched: dict[Leadership, None] = {}
         self._asked: dict[Leadership, tuple[object, int, int]] = {}
         """What was proposed, when it was last sent, and how often."""
-        self._failed: dict[Partition, None] = {}
-        """Replicas that were reported, until they are sound, gone, or closed."""
+        self._failed = FailedReplicas(broker)
         self._checked_ms = 0
         self._ticked_ms = broker.tick.monotonic_ms
         self._was_frozen = False
         """This process stood still before this beat: what its followers said meanwhile is not read yet."""
-        self._reported_ms = 0
         self._link.on_brokers(self._on_brokers)
 
     @property
@@ -105,9 +103,7 @@ class Replicator(Pushers):
         self._watched[leadership] = None
 
     def report(self, partition: Partition) -> None:
-        if partition not in self._failed:
-            self._failed[partition] = None
-            self._reported_ms = 0
+        self._failed.note(partition)
 
     # --- pushing ---------------------------------------------------------------------------------
 
@@ -115,7 +111,16 @@ class Replicator(Pushers):
         for peer in self._peers.values():
             for session in peer.sessions:
                 if session is not None and session.line.news:
-                    session.pump()
+                    self._do(session, session.pump)
+
+    def _do(self, session: PushSession, step: Callable[[], None]) -> None:
+        """One follower's turn: what goes wrong with it is not to hurt the others."""
+        try:
+            step()
+        except Exception:
+            follower = session.identity.peer
+            logger.exception("the connection to broker %d is made anew, for a bug of ours", follower)
+            self._dialer.hang_up(session)
 
     def tick(self) -> None:
         now_ms = self._broker.tick.monotonic_ms
@@ -132,14 +137,14 @@ class Replicator(Pushers):
                 elif self._is_dead(peer, session, now_ms):
                     self._dialer.hang_up(session)
                 else:
-                    session.beat()
-                    self._move(peer, session)
+                    self._do(session, session.beat)
+                    self._do(session, partial(self._move, peer, session))
             if not peer.leaderships:
                 self._let_go(peer)
         if now_ms - self._checked_ms >= self._limits.in_sync_check_ms:
             self._checked_ms = now_ms
             self._check_members(now_ms)
-            self._report_failed(now_ms)
+            self._failed.report(now_ms)
 
     def close(self) -> None:
         for peer in self._peers.values():
@@ -292,7 +297,13 @@ class Replicator(Pushers):
         changes: list[InSyncChange] = []
         asked: list[tuple[Leadership, int]] = []
         for leadership in list(self._watched):
-            change = self._change(leadership, now_ms)
+            try:
+                change = self._change(leadership, now_ms)
+            except Exception:
+                name = leadership.partition.topic_name
+                logger.exception("%s/%d: its in-sync set stays, for a bug of ours", name, leadership.number)
+                del self._watched[leadership]
+                continue
             if change is not None:
                 changes.append(change)
                 asked.append((leadership, self._asked[leadership][2]))
@@ -356,33 +367,7 @@ class Replicator(Pushers):
         broker = self._link.view.brokers.get(broker_id)
         return broker is not None and not (broker.fenced or broker.draining or broker.shutting_down)
 
-    def _report_failed(self, now_ms: int) -> None:
-        """Tells the controller of failed replicas, again and again until the view shows that it knows. They
-        stay noted until they are sound: a proposal that is under way may take one in again."""
-        if not self._failed or now_ms - self._reported_ms < self._limits.propose_again_ms:
-            return
-        self._reported_ms = now_ms
-        own = self._link.view.broker_id
-        failed: list[tuple[int, int]] = []
-        for partition in list(self._failed):
-            log, placed = partition.log, self._broker.placed(partition)
-            counts = placed is not None and placed.counts_on(own)
-            is_sound = log.state is LogState.ACTIVE and not log.is_impaired
-            if placed is None or log.state is LogState.CLOSED:
-                del self._failed[partition]
-            elif is_sound and (partition.role is not Role.NONE or not counts):
-                del self._failed[partition]  # it was filled anew, or others do what it could not
-            elif counts:
-                failed.append((log.topic_id, partition.number))
-        most = self._limits.changes_per_proposal
-        for at in range(0, len(failed), most):
-            self._link.report_failed(failed[at : at + most], _noted)
-
 
 def _leadership(place: Place) -> Leadership:
     assert isinstance(place.source, Leadership)
     return place.source
-
-
-def _noted(outcome: ChangeOutcome) -> None:
-    """The view shows what came of it."""

@@ -14,6 +14,7 @@ from tank_node.cluster_view import BrokerView
 from tank_node.limits import Limits
 from tank_node.network.loop import TickLoop
 from tank_node.network.outgoing import ServerDialer
+from tank_node.replicas.leadership import Leadership
 from tank_node.replicas.replicator import Replicator
 from tank_node.server import TankServer
 from tank_node.sessions.push import PushSession
@@ -147,6 +148,33 @@ def test_a_follower_that_says_nothing_is_dialed_again(
     assert silent[2].closed
     cell.run(500)
     assert purposes(cell, 1, 2) == [0]
+
+
+def test_what_goes_wrong_with_one_follower_or_partition_does_not_hurt_the_others(cell: BrokerCell) -> None:
+    cell.create(flush="replicated")
+    cell.create("b", flush="replicated")
+    cell.run(300)
+    (line,) = [pipe[2].session.line for pipe in cell.pipes if pipe[:2] == (1, 2)]  # type: ignore[attr-defined]
+    line.news[None] = None
+    told = Told()
+    append(cell.nodes[1], b"x", told, 0)
+    cell.step()
+    cell.step()
+    assert cell.nodes[3].log().last == 1
+    cell.run(1000)
+    assert errors(told) == [ErrorCode.NONE], "and the connection was made anew"
+    leadership = cell.nodes[1].partition().leadership
+    assert isinstance(leadership, Leadership)
+    leadership.in_sync.proposed = ((1, 101),)  # which nobody has sent
+    cell.nodes[1].broker.roles.pushers.watch(leadership)
+    other = cell.nodes[1].partition("b").leadership
+    assert isinstance(other, Leadership)
+    cell.disconnect(1, 3)
+    cell.nodes[1].broker.begin_tick()
+    cell.nodes[1].partition("b").append(memoryview(batch_of(b"x")), Told(), 1)
+    cell.nodes[1].broker.end_tick()
+    cell.run(4000)
+    assert cell.topics["b"].partitions[0].in_sync == (1, 2)
 
 
 def test_after_a_freeze_followers_are_heard_before_they_are_judged(cell: BrokerCell) -> None:
