@@ -90,6 +90,7 @@ class Broker(WaitList):
         flusher.listener = self.on_synced
         flusher.observe = metrics.fsync_latency.add
         data_folder.files.close_deleted = flusher.close_file
+        data_folder.removal.run = flusher.remove
 
     def open(self) -> None:
         """Opens the logs of all topics in the view and follows its changes from now on. Call it once,

@@ -240,7 +240,7 @@ class FaultDisk:
         if path not in self.names:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         found = []
-        for name, node in self.names.items():
+        for name, node in list(self.names.items()):
             if name != "/" and os.path.dirname(name) == path:
                 found.append(
                     Entry(os.path.basename(name), node is None, 0 if node is None else len(node.data))

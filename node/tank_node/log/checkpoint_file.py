@@ -3,7 +3,8 @@
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from tank_node.disk import Disk, read_file, replace_file
 from tank_node.log import checkpoint
@@ -18,6 +19,10 @@ logger = logging.getLogger(__name__)
 
 _NAME = "checkpoint"
 _PREVIOUS = "checkpoint.previous"
+
+
+def _as_it_is() -> None:
+    """The entries stay as the logs tell them."""
 
 
 class CheckpointFile:
@@ -38,9 +43,12 @@ class CheckpointFile:
         """A thread is writing."""
         self._serial = 0
         """Counts the contents that were made."""
-        self._written_serial = 0
+        self._written = (0, 0)
+        """Those of the previous file and of the newest."""
+        self._damaged_since: dict[tuple[int, int], int] = {}
+        """Of each partition that the newest content calls damaged: the first content that did."""
         self._lock = threading.Lock()
-        """Holds the files and `_written_serial` together."""
+        """Holds the files and `_written` together."""
 
     def read(self) -> bool:
         """Takes over the newest file that can be read; whether it is the last one that was written."""
@@ -71,20 +79,26 @@ class CheckpointFile:
         """Whether anything changed since it was written."""
         return self._changed or any(log.changed for log in self._logs.values())
 
-    def _content(self, clean: bool) -> bytes:
+    def _content(self, clean: bool, adapt: Callable[[], None] = _as_it_is) -> bytes:
+        self._serial += 1
         for key, log in self._logs.items():
             known = self.entries.get(key)
             if known is None or log.changed:
-                self.entries[key] = entry_of(log, known)
+                entry = self.entries[key] = entry_of(log, known)
                 log.changed = False
+                if entry.damaged:
+                    self._damaged_since.setdefault(key, self._serial)
+                else:
+                    self._damaged_since.pop(key, None)
+        adapt()
         packed = [entry.pack() for entry in self.entries.values()]
         self._changed = False
         return checkpoint.encode(clean, packed)
 
-    def write(self, *, clean: bool = False) -> None:
-        """Replaces the file, here and now. Raises StorageError; the old one is then still there."""
-        content = self._content(clean)
-        self._serial += 1
+    def write(self, *, clean: bool = False, adapt: Callable[[], None] = _as_it_is) -> None:
+        """Replaces the file, here and now. Raises StorageError; the old one is then still there. adapt:
+        changes the entries before they are written."""
+        content = self._content(clean, adapt)
         try:
             self._replace(content, self._serial)
         except OSError as error:
@@ -97,7 +111,6 @@ class CheckpointFile:
             return
         content = self._content(False)
         failed: list[OSError] = []
-        self._serial += 1
         serial = self._serial
         self._writing = True
 
@@ -116,31 +129,50 @@ class CheckpointFile:
         flusher.run(write, done)
 
     def lower(self, log: ReplicaLog, last: int) -> None:
-        """Before a truncation: neither of the two may promise what is about to go. Raises StorageError."""
+        """Before a truncation: neither of the two may promise what is about to go. Raises StorageError.
+
+        When a leader was lost many logs are cut in a moment. So all that may be are lowered together: for a
+        while none is promised to have more than its high-water mark.
+        """
         entry = self.entries.get((log.topic_id, log.partition))
-        if entry is not None and entry.recovery_point > last:
-            self.write_twice(log)
+        if entry is None or entry.recovery_point <= last:
+            return
+        self._write_twice(log, self._lower_to_marks)
+
+    def _lower_to_marks(self) -> None:
+        for key, log in self._logs.items():
+            entry = self.entries[key]
+            if entry.recovery_point > log.high_water_mark and not entry.damaged:
+                self.entries[key] = replace(entry, recovery_point=log.high_water_mark)
+                log.changed = True  # the next one says more again
 
     def promise(self, log: ReplicaLog, through: int) -> None:
         """Before something that only those may find who know that the log was synced up to this number.
         Raises StorageError."""
         entry = self.entries.get((log.topic_id, log.partition))
         if entry is None or entry.recovery_point < through:
-            self.write_twice(log)
+            self._write_twice(log)
 
-    def write_twice(self, log: ReplicaLog) -> None:
+    def say_damaged(self, log: ReplicaLog) -> None:
+        """Before a damaged log is dropped: a start in the middle of its refill must find it damaged. Raises
+        StorageError."""
+        since = self._damaged_since.get((log.topic_id, log.partition))
+        if since is None or min(self._written) < since:
+            self._write_twice(log)
+
+    def _write_twice(self, log: ReplicaLog, adapt: Callable[[], None] = _as_it_is) -> None:
         """Before a change of this log that a start in the middle has to know of, whichever of the two it
         reads. Raises StorageError."""
-        log.changed = True
-        self.write()
-        self.write()
+        for _ in range(2):
+            log.changed = True
+            self.write(adapt=adapt)
 
     def _replace(self, content: bytes, serial: int) -> None:
         """In any thread. An older content never replaces a newer one: it may promise what was truncated
         since."""
         path = os.path.join(self._folder, _NAME)
         with self._lock:
-            if serial > self._written_serial:
+            if serial > self._written[1]:
                 previous = os.path.join(self._folder, _PREVIOUS)
                 replace_file(self._disk, path, content, keep_previous=previous)
-                self._written_serial = serial
+                self._written = self._written[1], serial

@@ -28,6 +28,7 @@ from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.meta import Meta, MetaFile, machine_boot_id, open_meta
 from tank_node.log.open_files import OpenFiles
+from tank_node.log.removal import Removal
 from tank_node.log.settings import UNKNOWN_FACTOR, LogSettings
 
 logger = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class DataFolder:
         self._meta_file = meta_file
         self._lock = lock
         self._checkpoint = CheckpointFile(disk, path, self.logs)
+        self.removal = Removal(disk, os.path.join(path, "topics"))
         self._random = random.Random(meta_file.meta.disk_uuid)
         self._unreadable: set[tuple[int, int]] = set()
         """Logs that `open_found` could not open."""
@@ -158,7 +160,8 @@ class DataFolder:
         log = PartitionLog(self.files, self.folder_of(topic_id, partition), topic_id, partition, settings)
         log.jitter_ms = self._random.randint(0, settings.roll_jitter_ms) if settings.roll_jitter_ms else 0
         log.before_truncation = self._checkpoint.lower
-        log.before_refill = self._checkpoint.write_twice
+        log.before_refill = self._checkpoint.say_damaged
+        log.discard = lambda: self.removal.remove(log.folder, f"{topic_id}-{partition}")
         log.before_emptying = self._checkpoint.promise
         entry = self._checkpoint.entries.get(key)
         try:
@@ -218,13 +221,11 @@ class DataFolder:
             if (log := self.logs.pop(key, None)) is not None:
                 log.abandon()
             self._checkpoint.forget(key)
-        gone = os.path.join(self.path, "topics", f".deleted-{name}")
         try:
             if self.disk.exists(path):
-                self.disk.rename(path, gone)  # at once: half of it must never be found under its name
-                self.disk.remove_tree(gone)
+                self.removal.remove(path, name)
         except OSError as error:
-            logger.error("cannot delete %s: %s", gone, error.strerror)
+            logger.error("cannot delete %s: %s", path, error.strerror)
 
     def set_aside_unknown(self, known: Collection[int]) -> list[str]:
         """Renames the folders of topics that are not `known` to `.stray-…`; returns all that are set aside.
@@ -239,9 +240,9 @@ class DataFolder:
         strays = []
         for entry in self.disk.entries(topics):
             name = entry.name
-            if name.startswith(".deleted-"):
-                self.disk.remove_tree(os.path.join(topics, name))
-            elif name.startswith(_STRAY):
+            if self.removal.goes_on(name):
+                continue
+            if name.startswith(_STRAY):
                 strays.append(name)
             elif entry.is_folder and not (name.isdigit() and int(name) in known):
                 aside = next(

@@ -7,7 +7,6 @@ one `syncfs`.
 """
 
 import contextlib
-import logging
 import threading
 import time
 from collections import deque
@@ -20,8 +19,6 @@ from tank_node.disk import Disk
 from tank_node.log.flush_work import TOGETHER_FROM, FlushWork, run_together
 from tank_node.log.log import PartitionLog
 from tank_node.log.one_thread import OneThread
-
-logger = logging.getLogger(__name__)
 
 Post: TypeAlias = Callable[[Callable[[], None]], None]
 Listener: TypeAlias = Callable[[PartitionLog], None]
@@ -110,19 +107,10 @@ class Flusher:
 
         self._remove(close)
 
-    def remove_tree(self, path: str) -> None:
-        """Removes a folder that was given a name of its own for that, in a thread. At `close` what has not
-        begun is left to the next start."""
-
-        def remove() -> None:
-            if self._closed:
-                return
-            try:
-                self._disk.remove_tree(path)
-            except OSError as error:
-                logger.error("cannot delete %s: %s; the next start tries again", path, error.strerror)
-
-        self._remove(remove)
+    def remove(self, job: Callable[[], None]) -> None:
+        """Does what removes files, in the same thread. The job must not raise; at `close` what has not begun
+        is left to the next start."""
+        self._remove(lambda: None if self._closed else job())
 
     def _remove(self, job: Callable[[], None]) -> None:
         self._removal.put(job)

@@ -6,13 +6,10 @@ A log that was damaged stays it until the copy is whole: a crash in the middle f
 begins again.
 """
 
-import os
 from typing import TYPE_CHECKING
 
-from tank_node.log import swap
 from tank_node.log.errors import DiskFailed
 from tank_node.log.maintenance import drop_segments
-from tank_node.log.segment import INDEX, LOG, PRODUCERS
 
 if TYPE_CHECKING:
     from tank_node.log.replica import ReplicaLog
@@ -22,27 +19,16 @@ def begin_anew(log: "ReplicaLog", number: int, previous_epoch: int) -> None:
     """See `PartitionLog.begin_anew`."""
     log.drop_files()
     try:
-        _remove_all(log)
+        if log.disk.exists(log.folder):
+            log.discard()
+        log.disk.make_folders(log.folder)
         # Before a new name is there: what comes back after a power failure must not lie before it.
-        log.disk.sync_folder(log.folder)
-    except FileNotFoundError:
-        pass  # there never was a folder
+        for folder in log.folders:
+            log.disk.sync_folder(folder)
     except OSError as error:
         raise DiskFailed(f"cannot empty {log.folder}: {error.strerror}") from error
     log.emptied(number, previous_epoch)
     log.begin_segment(number, b"")
-
-
-def _remove_all(log: "ReplicaLog") -> None:
-    """Removes every segment, whole or not, the newest first, and what is known of producers. Raises
-    OSError."""
-    names = [entry.name for entry in log.disk.entries(log.folder)]
-    bases = {int(name[:20]) for name in names if name[:20].isdigit() and name[20:] in (LOG, INDEX)}
-    for base in sorted(bases, reverse=True):
-        swap.remove(log.disk, log.folder, base)
-    for name in names:
-        if name.endswith(PRODUCERS) and int(name[:20]) not in bases:
-            log.disk.remove(os.path.join(log.folder, name))
 
 
 def retain_from(log: "ReplicaLog", number: int) -> None:

@@ -28,6 +28,8 @@ class ReplicaLog(AppendableLog):
         folder's."""
         self.before_refill: Callable[[ReplicaLog], None] = _nobody
         """Called before a damaged log is dropped: the checkpoint must say that it was. The folder's."""
+        self.discard: Callable[[], None] = self._remove_folder
+        """Makes the log's folder, with all that is in it, go at once; raises OSError. The folder's."""
         self.before_emptying: Callable[[ReplicaLog, int], None] = _nothing
         """Called before a compaction leaves nothing of a segment: the checkpoint must promise everything up
         to this number, or recovery takes the hole for batches that a crash has lost. The folder's."""
@@ -103,6 +105,9 @@ class ReplicaLog(AppendableLog):
                 raise DiskFailed(
                     f"cannot remove a compaction from {self.folder}: {error.strerror}"
                 ) from error
+
+    def _remove_folder(self) -> None:
+        self.disk.remove_tree(self.folder)
 
     def drop_files(self) -> None:
         """Forgets all segments (not their files): they are about to be read anew."""

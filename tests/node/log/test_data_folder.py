@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -198,3 +199,37 @@ def test_space_allocated_ahead_is_given_back_when_a_segment_is_sealed(tmp_path: 
     assert status.st_size == log.size_bytes
     assert status.st_blocks * 512 <= status.st_size + 64 * 1024
     folder.data.close()
+
+
+def test_a_folder_goes_at_once_and_its_files_when_there_is_time() -> None:
+    folder = Folder()
+    waiting: list[Callable[[], None]] = []
+    folder.data.removal.run = waiting.append
+    for _ in range(3):  # moved away, back, and away again, faster than the files can go
+        append(folder.log(), b"x")
+        folder.data.delete_partition(TOPIC, 0)
+        assert folder.log().last == 0
+    left = {path.split("/")[3] for path in folder.fault.paths(".log")}
+    assert left == {f".deleted-{TOPIC}-0-{n}" for n in (1, 2, 3)}
+    for job in waiting:
+        job()
+    assert folder.fault.paths(".log") == []
+
+
+def test_what_can_not_be_removed_does_not_keep_the_node_from_starting() -> None:
+    folder = Folder()
+    append(folder.log(), b"x")
+    waiting: list[Callable[[], None]] = []
+    folder.data.removal.run = waiting.append
+    folder.data.delete_topic(TOPIC)
+    folder.data.close()
+
+    def fails(path: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    folder.data = folder._open()
+    removes, folder.fault.remove_tree = folder.fault.remove_tree, fails  # type: ignore[method-assign]
+    assert folder.data.set_aside_unknown(set()) == []
+    folder.fault.remove_tree = removes  # type: ignore[method-assign]
+    assert folder.data.set_aside_unknown(set()) == []
+    assert folder.fault.paths(".log") == []

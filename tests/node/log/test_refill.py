@@ -2,6 +2,7 @@
 start."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -191,3 +192,56 @@ def test_a_failed_replica_is_not_filled_anew_by_the_disk_that_failed_it() -> Non
     follower.fail("the disk said no")
     with pytest.raises(LogFailed):
         follower.begin_anew(1, 0)
+
+
+def test_a_large_log_is_dropped_by_one_name_and_its_files_go_later() -> None:
+    leader, theirs, follower = pair()
+    flip(theirs, FIRST_LOG)
+    follower.scrub(1 << 20)
+    waiting: list[Callable[[], None]] = []
+    theirs.data.removal.run = waiting.append
+    segments = len(follower.segments)
+    assert segments > 2
+    follower.begin_anew(1, 0)
+    assert len(theirs.fault.paths(".log")) == segments + 1, "nothing was removed yet"
+    push(leader, follower)
+    follower.flush()
+    for job in waiting:
+        job()
+    assert_copies(leader, follower)
+    assert_copies(leader, theirs.kill())
+
+
+def checkpoints(folder: Folder) -> int:
+    """How many were written."""
+    return folder.data._checkpoint._written[1]
+
+
+def test_many_logs_that_are_cut_or_dropped_in_a_moment_cost_two_checkpoints() -> None:
+    ours, theirs = Folder(settings=SMALL), Folder(settings=SMALL)
+    for partition in range(20):
+        leader, follower = ours.log(partition), theirs.log(partition)
+        for number in range(4):
+            append(leader, b"%05d" % number * 6)
+        push(leader, follower)
+        follower.high_water_mark = 2
+        follower.flush()
+        append(leader, b"new leader", epoch=2)
+    theirs.data.write_checkpoint()
+    before = checkpoints(theirs)
+    for partition in range(20):
+        theirs.log(partition).truncate_to(3)
+    assert checkpoints(theirs) == before + 2
+    theirs.data.write_checkpoint()
+    assert {entry.recovery_point for entry in theirs.data._checkpoint.entries.values()} == {3}, "as before"
+    before = checkpoints(theirs)
+    for partition in range(20):
+        theirs.log(partition).spoiled("bit rot")
+    for partition in range(20):
+        theirs.log(partition).begin_anew(1, 0)
+    assert checkpoints(theirs) == before + 2
+    theirs.fault.kill_process()
+    theirs.fault.delete("/data/checkpoint")
+    theirs.data = theirs._open()
+    theirs.data.open_found()
+    assert len(theirs.data.claims().damaged) == 20, "the previous one says it, too"
