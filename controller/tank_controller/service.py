@@ -103,6 +103,8 @@ class BrokersService(BrokersServicer):
             try:
                 async for up in requests:
                     desk.received(stream, up)
+            except Exception:  # a peer that goes ends the requests without one
+                _log.exception("a fault of this program ended a broker's stream")
             finally:
                 desk.closed(stream)
                 line.end()
