@@ -56,7 +56,7 @@ def tell(seed: int, trace: int = 0) -> Told:
     story = ControllerStory(seed) if kind_of(seed) is Kind.CONTROLLERS else ClusterStory(seed)
     world = story.world
     failure = ""
-    with _listening(world):
+    with listening(world):
         try:
             story.run()
         except Violation as violation:
@@ -79,7 +79,7 @@ def _place(error: Exception) -> str:
 
 
 @contextmanager
-def _listening(world: World) -> Iterator[None]:
+def listening(world: World) -> Iterator[None]:
     """While the story runs, what the code logs goes into its trace."""
     logger = logging.getLogger()
     handlers, logger.handlers = logger.handlers, [BugLog(world)]
