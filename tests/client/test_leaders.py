@@ -15,6 +15,7 @@ from tank_protos.bundle import as_batch, bundles, decode, encode
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import tank
 from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
+from tests.support.scripted_log import Log
 from tests.support.waiting import run
 
 QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5, request_timeout_ms=3_000, view_lag_ms=300)
@@ -291,6 +292,40 @@ def test_a_topic_that_nobody_knows_any_more_is_gone() -> None:
             producer.abort()
 
     run(scenario())
+
+
+# Partitions of several leaders
+
+
+def test_ends_and_times_are_asked_for_leader_by_leader() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[1].address, QUICK) as client:
+            brokers[0].topics["t"].append(Log())
+            for broker in brokers:
+                broker.metadata.leaders["t", 1] = (2, 1)
+            brokers[0].redirects["t", 1] = 0
+            other = ("t", 1)
+            assert await client.admin.await_ends({ROUTE: 0, other: 0}, 60_000) == {
+                ROUTE: Ends(1, 1),
+                other: Ends(0, 0),
+            }
+            waiting = asyncio.ensure_future(client.admin.await_ends({other: 0, ROUTE: 1}, 60_000))
+            await asyncio.sleep(0.01)
+            brokers[0].append(*other, as_batch(encode([b"x"], timestamps=1)))
+            brokers[1].wake()
+            assert list((await waiting).items()) == [(other, Ends(1, 1)), (ROUTE, Ends(1, 1))]
+            found = await client.admin.find_by_time("t", {1: 6, 0: 5})
+            assert list(found.items()) == [(1, FoundTime(1, 6)), (0, FoundTime(1, 5))]
+            for broker, led in zip(brokers, (0, 1), strict=True):
+                asked = [
+                    r
+                    for r in broker.requests
+                    if isinstance(r, tank.AwaitEndsRequest | tank.FindByTimeRequest)
+                ]
+                assert asked
+                assert all([entry.partition for entry in request.partitions] == [led] for request in asked)
+
+    run(scenario(), 20)
 
 
 # A broker that hangs

@@ -122,9 +122,10 @@ class ScriptedBroker:
     def append(self, topic: str, partition: int, batch: bytes) -> None:
         """Stores a batch as another producer would."""
         self.topics[topic][partition].append(batch)
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Whoever waits looks again."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -228,7 +229,7 @@ class ScriptedBroker:
                 else:
                     log.append(bytes(entry.bundle))
                     results.append(tank.ProduceResult())
-        self._wake()
+        self.wake()
         return tank.ProduceResponse(results=results)
 
     def _idempotent_produce(self, request: Any, error: int) -> Any:
@@ -253,7 +254,7 @@ class ScriptedBroker:
                     )
                 entries.append(result)
             topics.append(tank.IdempotentTopicResult(name=topic.name, partitions=entries))
-        self._wake()
+        self.wake()
         return tank.IdempotentProduceResponse(topics=topics)
 
     async def _consume(self, request: Any, error: int) -> Any:
@@ -373,7 +374,11 @@ class ScriptedBroker:
             ]
         )
 
-    def _await_ends(self, request: Any, error: int) -> Any:
+    async def _await_ends(self, request: Any, error: int) -> Any:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(request.max_wait_ms / 1000):
+                while not any(self._is_further(entry) for entry in request.partitions):
+                    await self._changed.wait()
         ends = []
         for entry in request.partitions:
             log = self._log(entry.topic, entry.partition)
@@ -384,3 +389,8 @@ class ScriptedBroker:
             else:
                 ends.append(tank.ReachedEnd(0, log.first_available if log.batches else 0, log.committed))
         return tank.AwaitEndsResponse(partitions=ends)
+
+    def _is_further(self, known: Any) -> bool:
+        log = self._log(known.topic, known.partition)
+        unknown = log is None or (known.topic, known.partition) in self.redirects
+        return unknown or known.high_water_mark in (END, *range(log.committed if log else 0))
