@@ -314,6 +314,8 @@ def test_ends_and_times_are_asked_for_leader_by_leader() -> None:
             brokers[0].append(*other, as_batch(encode([b"x"], timestamps=1)))
             brokers[1].wake()
             assert list((await waiting).items()) == [(other, Ends(1, 1)), (ROUTE, Ends(1, 1))]
+            questions = [r for r in brokers[0].requests if isinstance(r, tank.AwaitEndsRequest)]
+            assert questions[-1].max_wait_ms == 0  # the other one had news: how does it stand here?
             found = await client.admin.find_by_time("t", {1: 6, 0: 5})
             assert list(found.items()) == [(1, FoundTime(1, 6)), (0, FoundTime(1, 5))]
             for broker, led in zip(brokers, (0, 1), strict=True):
