@@ -5,6 +5,7 @@ registration, and the partitions come once the registration is in the view.
 """
 
 import uuid
+from collections.abc import Callable
 from functools import partial
 
 from tank_node.broker import Broker
@@ -57,6 +58,10 @@ class BrokerMachine:
         self.broker: Broker | None = None
         self.server: Server | None = None
         self.rack = ""
+        self.slow_until = 0
+        """Before that its fsyncs take long."""
+        self.proposes: Callable[[pb.ChangeInSync], None] = lambda change: None
+        """Told of every in-sync set that it is about to propose."""
         self.limits = Limits()
         self.forwarding = ForwardingPolicy.NEVER
         self._boot = 0
@@ -176,7 +181,7 @@ class BrokerMachine:
         assert self.life is not None
         world = self.world
         world.say(self.name, "is registered with epoch %s", link.broker_epoch)
-        flusher = SimulatedFlusher(world, self.life, self.disk)
+        flusher = SimulatedFlusher(world, self.life, self.disk, lambda: world.now < self.slow_until)
         broker = Broker(folder, link, flusher, clock, self.limits, Metrics())
         server = Server(world, self.network, self.name, self.life, broker)
         replicator = Replicator(broker, SimulatedDialer(server, self.addresses))
@@ -237,7 +242,7 @@ class BrokerMachine:
         if link.target() is None:  # another attempt was faster
             stream.close(near)
             return
-        line = NodeLine(stream, near)
+        line = NodeLine(stream, near, self.proposes)
         near.received = lambda data: link.received(line, pb.BrokerDown.FromString(_bytes(data)))
         near.broken = lambda: link.closed(line, "broken")
         life = stream.far.life
@@ -248,12 +253,15 @@ class BrokerMachine:
 class NodeLine:
     """A broker's end of its stream to a controller."""
 
-    def __init__(self, stream: Stream, end: End) -> None:
+    def __init__(self, stream: Stream, end: End, proposes: Callable[[pb.ChangeInSync], None]) -> None:
         self._stream = stream
         self._end = end
+        self._proposes = proposes
 
     def send(self, message: pb.BrokerUp) -> None:
         """`tank_node.controllers.session.Line`."""
+        if message.proposal.command.HasField("change_in_sync"):
+            self._proposes(message.proposal.command.change_in_sync)
         self._stream.send(self._end, message.SerializeToString())
 
     def end(self) -> None:

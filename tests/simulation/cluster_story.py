@@ -10,6 +10,7 @@ from tank_node.forwarding import ForwardingPolicy
 from tank_node.log.log import LogState
 from tank_protos.error_codes import ErrorCode
 from tests.simulation import faults
+from tests.simulation.adversary import Adversary
 from tests.simulation.brokers import BrokerMachine
 from tests.simulation.client_lines import ClientLine
 from tests.simulation.clients import PAUSES_US, Client, Target
@@ -81,6 +82,11 @@ class ClusterStory:
             for machine in self.brokers.values():
                 machine.forwarding = chance.choice((ForwardingPolicy.AUTO, ForwardingPolicy.ALWAYS))
         self.faults = Faults(world, self.network, machines, faults.plan(world), own)
+        if Ingredient.PROPOSALS in self.among:
+            names = [node.name for node in self.cluster.nodes.values()]
+            adversary = Adversary(world, self.network, self.faults, self.brokers, names)
+            for machine in self.brokers.values():
+                machine.proposes = partial(adversary.proposed, machine)
         self.clients: dict[str, list[Client]] = {}
         """By topic's name: those of the topic that is there."""
         self.length_us = chance.choice((8, 12, 20)) * SECOND

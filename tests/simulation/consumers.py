@@ -54,10 +54,12 @@ class Consumer(Client):
             self.line.turn_away()
             return
         [entry] = topic.partitions
-        has_end = entry.flag in (ConsumeFlag.DATA, ConsumeFlag.SPARSE, ConsumeFlag.OUT_OF_BOUNDS)
-        if has_end and not self._strayed:
+        # With messages comes the mark as this leader knows it; an answer without any shows the end.
+        has_data = entry.flag in (ConsumeFlag.DATA, ConsumeFlag.SPARSE)
+        shows_end = entry.flag == ConsumeFlag.OUT_OF_BOUNDS or (has_data and not entry.chunk_length)
+        if shows_end and not self._strayed:
             self.books.shown_end(key, entry.high_water_mark, epoch, self._ends, self.generation)
-        if entry.flag in (ConsumeFlag.DATA, ConsumeFlag.SPARSE):
+        if has_data:
             self._take_data(entry, bytes(answer.chunks))
         else:
             if entry.flag == ConsumeFlag.OUT_OF_BOUNDS:

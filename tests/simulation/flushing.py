@@ -7,6 +7,7 @@ from tank_node.log.flusher import Flusher
 from tests.simulation.disks import SimulatedDisk
 from tests.simulation.world import MS, Life, World
 
+USUAL_US = 3 * MS
 SLOWEST = 60
 """So many times as long as usual an fsync takes now and then."""
 
@@ -14,11 +15,11 @@ SLOWEST = 60
 class SimulatedFlusher(Flusher):
     """Each job is one event, some virtual time after it was asked for; several may be under way."""
 
-    def __init__(self, world: World, life: Life, disk: SimulatedDisk, usual_us: int = 3 * MS) -> None:
+    def __init__(self, world: World, life: Life, disk: SimulatedDisk, is_slow: Callable[[], bool]) -> None:
         super().__init__(disk, self._later)
         self._world = world
         self._life = life
-        self._usual_us = usual_us
+        self._is_slow = is_slow
         self._jobs: dict[int, Callable[[], None]] = {}
         """Under way, in the order in which they were asked for."""
 
@@ -27,8 +28,10 @@ class SimulatedFlusher(Flusher):
 
     def _submit(self, job: Callable[[], None]) -> None:
         self._idle -= 1
-        delay = self._world.between(self._usual_us // 4, self._usual_us)
-        if self._world.chance(0.02):
+        delay = self._world.between(USUAL_US // 4, USUAL_US)
+        if self._is_slow():
+            delay += self._world.between(100 * MS, 700 * MS)
+        elif self._world.chance(0.02):
             delay *= self._world.between(2, SLOWEST)
         self._plan(delay, job)
 

@@ -20,6 +20,7 @@ class Ingredient(Enum):
     UNCLEAN = 0.15, "people, or the topic, allow elections that lose messages"
     ROT = 0.3, "bytes of a disk change, or an index is lost, while its broker is down"
     CATCH_UP = 0.3, "a replica counts as far behind after a few bytes"
+    PROPOSALS = 0.4, "something strikes just as an in-sync set is proposed"
     FORWARDING = 0.3, "brokers forward what another one leads, of this client or of all"
     LASTING_FULL_DISK = 0.25, "the disk of the controllers' leader is full, and stays so"
 
