@@ -1,16 +1,18 @@
 """The controller's state machine at scale: 1,000 brokers, 1,000,000 partitions of three replicas.
 
-    .venv/bin/python -m benchmarks.metadata [--brokers N] [--partitions N] [--led N]
+    .venv/bin/python -m benchmarks.metadata [--brokers N] [--partitions N] [--led N] [--state FILE] [PART ...]
 
 Prints the time per command, bytes per partition in memory and in the snapshot, the time to write and to read
 a snapshot, and how long the failover of a broker takes that leads N partitions: the controller's command and
-what a broker's view does with it. No disk, no network: the state machine alone.
+what a broker's view does with it. No disk, no network: the state machine alone. Each PART alone is shorter;
+with --state the state is made once, and read by the next run.
 """
 
 import argparse
 import gc
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from tank_controller import commands
 from tank_controller.cluster_state import ClusterState
@@ -30,23 +32,45 @@ def main() -> None:
     arguments.add_argument("--brokers", type=int, default=1000)
     arguments.add_argument("--partitions", type=int, default=1_000_000)
     arguments.add_argument("--led", type=int, default=10_000)
+    arguments.add_argument("--state", type=Path, help="a file that keeps the state for the next run")
+    arguments.add_argument("parts", metavar="PART", nargs="*", help=f"{', '.join(PARTS)}, failover")
     options = arguments.parse_args()
+    wanted = options.parts or [*PARTS, "failover"]
+    if unknown := set(wanted) - {*PARTS, "failover"}:
+        arguments.error(f"no such part: {', '.join(sorted(unknown))}")
+    if chosen := [part for part in PARTS if part in wanted]:
+        state = begun(options.brokers, options.partitions, options.state)
+        for part in chosen:
+            PARTS[part](state)
+    if "failover" in wanted:
+        measure_failover(options.led)
+
+
+def begun(brokers: int, partitions: int, kept: Path | None) -> ClusterState:
+    """A cluster of this size where all is well."""
     before = resident_bytes()
-    state = cluster(options.brokers)
-    began = time.perf_counter()
-    topics = options.partitions // PARTITIONS_PER_TOPIC - 1  # there is a limit, and more topics are to come
-    for number in range(topics):
-        create(state, f"t{number}", PARTITIONS_PER_TOPIC)
-    seconds = time.perf_counter() - began
-    partitions = state.partition_count
-    show("create", f"{seconds / partitions * 1e6:.1f} µs a partition, {partitions:,} of 3 replicas")
+    if kept is not None and kept.exists():
+        snapshot = kept.read_bytes()
+        began = time.perf_counter()
+        state = ClusterState.load(snapshot)
+        show(
+            "start from a snapshot",
+            f"{time.perf_counter() - began:.1f} s, {state.partition_count:,} partitions",
+        )
+    else:
+        state = cluster(brokers)
+        began = time.perf_counter()
+        topics = partitions // PARTITIONS_PER_TOPIC - 1  # there is a limit, and more topics are to come
+        for number in range(topics):
+            create(state, f"t{number}", PARTITIONS_PER_TOPIC)
+        seconds = time.perf_counter() - began
+        count = state.partition_count
+        show("create", f"{seconds / count * 1e6:.1f} µs a partition, {count:,} of 3 replicas")
     gc.collect()
-    show("memory", f"{(resident_bytes() - before) / partitions:.0f} bytes a partition")
-    measure_commands(state)
-    measure_leader(state)
-    measure_fencing(state)
-    measure_snapshot(state)
-    measure_failover(options.led)
+    show("memory", f"{(resident_bytes() - before) / state.partition_count:.0f} bytes a partition")
+    if kept is not None and not kept.exists():
+        kept.write_bytes(state.snapshot())
+    return state
 
 
 def show(name: str, figures: str) -> None:
@@ -65,11 +89,11 @@ def apply(state: ClusterState, command: pb.Command) -> Outcome:
     return outcome
 
 
-def register(broker_id: int) -> pb.Command:
+def register(broker_id: int, process: bytes = b"1") -> pb.Command:
     return pb.Command(
         register_broker=pb.RegisterBroker(
             broker_id=broker_id,
-            incarnation=broker_id.to_bytes(16, "big"),
+            incarnation=process + broker_id.to_bytes(15, "big"),
             disk_uuid=broker_id.to_bytes(16, "big"),
             tail_sure=True,
             endpoints=[pb.Endpoint(name="tank", host=f"broker-{broker_id}", port=11011)],
@@ -202,20 +226,69 @@ def measure_failover(led: int) -> None:
 def measure_snapshot(state: ClusterState) -> None:
     """What a start costs, and where a state comes from when there is none."""
     began = time.perf_counter()
-    snapshot = state.snapshot()
-    written = time.perf_counter()
+    pieces = state.snapshot_pieces()
+    taken = [time.perf_counter() - began]
+    made = []
+    began = time.perf_counter()
+    for piece in pieces:
+        made.append(piece)
+        taken.append(time.perf_counter() - began)
+        began = time.perf_counter()
+    snapshot = b"".join(made)
+    count = state.partition_count
+    show("snapshot", f"{len(snapshot) / count:.0f} bytes a partition, {len(snapshot):,} in all")
+    show("write a snapshot", f"{sum(taken):.1f} s in {len(made):,} pieces")
+    show(
+        "a piece of it",
+        f"{sorted(taken)[len(taken) // 2] * 1e3:.1f} ms (median), {max(taken) * 1e3:.1f} at worst",
+    )
+    show("its image", f"{taken[0] * 1e3:.1f} ms")
+    began = time.perf_counter()
     again = ClusterState.load(snapshot)
     ended = time.perf_counter()
     assert again.index == state.index
-    show(
-        "snapshot", f"{len(snapshot) / state.partition_count:.0f} bytes a partition, {len(snapshot):,} in all"
-    )
-    show("write a snapshot", f"{written - began:.1f} s")
-    show("start from a snapshot", f"{ended - written:.1f} s")
+    show("start from a snapshot", f"{ended - began:.1f} s")
     began = time.perf_counter()
     apply(again, pb.Command(create_topic=pb.CreateTopic(name="next", partitions=1, replication_factor=3)))
     show("first topic after it", f"{(time.perf_counter() - began) * 1e3:.1f} ms")
 
+
+def measure_outage(state: ClusterState) -> None:
+    """All brokers lose power, and come back: each is fenced, registers, and has seen it."""
+    taken: dict[str, list[float]] = {"fence": [], "register": [], "unfence": [], "duties": []}
+
+    def timed(name: str, command: pb.Command) -> None:
+        began = time.perf_counter()
+        apply(state, command)
+        taken[name].append(time.perf_counter() - began)
+
+    for broker in list(state.brokers.values()):
+        fence = pb.FenceBroker(broker_id=broker.broker_id, epoch=broker.epoch)
+        timed("fence", pb.Command(fence_broker=fence))
+    show("leaderless then", f"{len(state.derived.leaderless):,} partitions")
+    duties = Duties()
+    for number, broker_id in enumerate(list(state.brokers)):
+        timed("register", register(broker_id, b"2"))
+        unfence = pb.UnfenceBroker(broker_id=broker_id, epoch=state.brokers[broker_id].epoch)
+        timed("unfence", pb.Command(unfence_broker=unfence))
+        if number % 100 == 0:
+            began = time.perf_counter()
+            duties.tick(state, number * 5000)
+            taken["duties"].append(time.perf_counter() - began)
+    for name, seconds in taken.items():
+        seconds.sort()
+        worst, median = seconds[-1] * 1e3, seconds[len(seconds) // 2] * 1e3
+        show(f"{name}, all away", f"{median:.1f} ms (median of {len(seconds)}), {worst:.1f} at worst")
+
+
+PARTS: dict[str, Callable[[ClusterState], None]] = {
+    "commands": measure_commands,
+    "leader": measure_leader,
+    "fencing": measure_fencing,
+    "snapshot": measure_snapshot,
+    "outage": measure_outage,
+}
+"""What is measured of one state, in this order: the last leaves it changed."""
 
 if __name__ == "__main__":
     main()

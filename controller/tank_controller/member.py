@@ -99,9 +99,7 @@ class Member:
             raise ChangeRefusedError(f"controller {ordinal} is no member")
         if len(found) > 1:
             disks = " and ".join(node.disk.hex() for node in found)
-            raise ChangeRefusedError(
-                f"controller {ordinal} is there with the disks {disks}: say which one"
-            )
+            raise ChangeRefusedError(f"controller {ordinal} is there with the disks {disks}: say which one")
         return found[0]
 
     def leads(self) -> bool:
