@@ -143,6 +143,12 @@ def test_a_leader_that_says_nothing_is_waited_for_as_long_as_the_client_says(cel
     assert not results(client)
     cell.run(700)
     assert results(client) == [(1, b"\3")]
+    for pipe in cell.pipes:
+        del pipe[3].receive
+    cell.run(300)
+    assert stored(cell.nodes[1], 0) == [b"before", b"x"]
+    assert not results(client), "the late answer is not looked at"
+    assert line_to(cell.nodes[2], 1).pending == 0
 
 
 def test_a_broker_that_does_not_lead_any_more_sends_nothing_on(cell: BrokerCell) -> None:
