@@ -97,6 +97,13 @@ class UnknownPartition(TankError):
         self.partition = partition
 
 
+class ViewBehind(TankError):
+    """A broker does not know a topic or partition that others know; it hears of it later, or not as long as it
+    is cut off."""
+
+    retriable = True
+
+
 class OutOfBounds(TankError):
     """The number asked for is not in the partition: expired, or beyond its end."""
 

@@ -30,12 +30,6 @@ _SILENCES = 2
 the next one is to be asked soon."""
 
 
-class ViewBehind(errors.TankError):
-    """A broker does not know a topic that is there: it has not heard of it yet. It passes."""
-
-    retriable = True
-
-
 class Leaders:
     """What the client knows of topics and their leaders, and how it finds out.
 
@@ -83,7 +77,7 @@ class Leaders:
         self._there.pop(topic, None)
         self._missed_at.pop(topic, None)
 
-    def lagging(self, error: errors.TankError, at: Address) -> ViewBehind | None:
+    def lagging(self, error: errors.TankError, at: Address) -> errors.ViewBehind | None:
         """What to take the error for that the broker there answers. None: for what it says. ViewBehind: the
         topic or partition was there, and there are several brokers, of which this one may have heard the
         least; another one is asked. The topic is gone when all say so for `view_lag_ms`."""
@@ -102,7 +96,7 @@ class Leaders:
             return None
         self._pool.routes.leave(at)
         self.find(error.topic, self._pool.routes.other(at))
-        return ViewBehind(f"{at} has not heard of it yet: {error}")
+        return errors.ViewBehind(f"{at} has not heard of it yet: {error}")
 
     def failed(self, route: Route, error: errors.TankError, at: Address) -> asyncio.Task[None] | None:
         """A request about that partition failed at that broker: goes where the error says, or finds out.
