@@ -297,7 +297,7 @@ class ClusterStory:
         world = self.world
         world.say("STORY", "faults stop")
         leader = self.cluster.leader()
-        if Ingredient.LASTING_FULL_DISK in self.among and leader and len(self.cluster.nodes) > 1:
+        if Ingredient.LASTING_FULL_DISK in self.among and leader and self.cluster.may_be_spared(leader):
             self.faults.fill_for_good(leader)
         self.faults.stop()
         self.network.weather = Weather()

@@ -86,7 +86,7 @@ class ControllerStory:
             operator.active = False
         world.after(SECOND, None, self._keep_up)
         leader = cluster.leader()
-        if self.disk_stays_full and leader is not None and len(cluster.nodes) > 1:
+        if self.disk_stays_full and leader is not None and cluster.may_be_spared(leader):
             self.faults.fill_for_good(leader)
             answered = self.operators[0].answered
             done = world.run_until(

@@ -108,6 +108,12 @@ class Cluster:
         leaders = [n for n in self.running() if n.driver is not None and n.raft.role is Role.LEADER]
         return max(leaders, key=lambda node: node.raft.term, default=None)
 
+    def may_be_spared(self, leader: "Controller") -> bool:
+        """Whether all the others vote, as they are now: then they decide without this one."""
+        log, own = leader.raft.log, sorted(node.own for node in self.nodes.values())
+        settled = log.configuration_index <= log.commit
+        return len(own) > 1 and settled and sorted(leader.raft.configuration.voters) == own
+
     def may_be_emptied(self, node: "Controller") -> bool:
         """Only while all disks are those that the configuration names, and hold all that is committed."""
         leader = self.leader()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.record import Record, matches
+from tank_node.log.record import REWRITTEN, Record, matches
 from tank_node.partition import Partition
 from tank_node.replication.role import Role
 from tank_protos import bundle
@@ -232,8 +232,10 @@ class MessageBooks:
                     log.written,
                 )
             elif record._replace(position=0) != batch.content:
+                mended = books.generation and record.flags & REWRITTEN  # by whom a lossy election chose
+                same = mended and (record.first, record.last) == (batch.first, batch.last)
                 must(
-                    books.compacts and self._is_compacted(books, batch, record, log),
+                    same or (books.compacts and self._is_compacted(books, batch, record, log)),
                     "%s %s %s with another batch at %s than the one that was committed",
                     who,
                     does,

@@ -204,7 +204,7 @@ MUTANTS = (
     Mutant(
         "a damaged replica is not reported",
         NODE + "replicas/replicator.py",
-        "        self._failed[partition] = None\n",
+        "        self._failed.note(partition)\n",
         "        pass\n",
     ),
     Mutant(
