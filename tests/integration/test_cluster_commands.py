@@ -40,8 +40,7 @@ def test_a_broker_is_drained_under_load_and_removed(tmp_path: Path) -> None:
         cluster.tank("cluster", "drain", "3")
         after = seen(cluster, 3)
         assert (after["draining"], after["replicas"], after["leads"], after["fenced"]) == (True, 0, 0, False)
-        for row in cluster.partitions(TOPIC):
-            assert set(row["replicas"]) == set(row["in_sync"]) == {1, 2}
+        assert {tuple(sorted(row["replicas"])) for row in cluster.partitions(TOPIC)} == {(1, 2)}
         writer.go_on(1000)
         assert "is running" in cluster.tank("cluster", "remove", "3", fails=True)
         broker(cluster, 3).stop()
@@ -49,9 +48,8 @@ def test_a_broker_is_drained_under_load_and_removed(tmp_path: Path) -> None:
         cluster.tank("cluster", "remove", "3")
         writer.go_on(1000)
         writer.end()
-        status = cluster.look("status")
-        assert [each["broker_id"] for each in status["brokers"]] == [1, 2]
-        assert status["healthy"]
+        until(lambda: bool(cluster.look("status")["healthy"]), "the others are not all in sync", 60)
+        assert [each["broker_id"] for each in cluster.look("brokers")["brokers"]] == [1, 2]
         read = cluster.tank("consume", TOPIC, "--from", "first").split()
         assert sorted(map(int, read)) == list(range(writer.written))
 
