@@ -104,9 +104,11 @@ class Admin:
         if replication_factor or validate_only:
             feature = "validating without creating" if validate_only else "replication factors at creation"
             raise errors.FeatureMissing(feature, server.version)
-        return await self._caller.call(
+        topic_id = await self._caller.call(
             topic_operations.create_topic_plainly(name, partitions, settings or {})
         )
+        self._caller.leaders.is_there(name, partitions)
+        return topic_id
 
     async def alter_topic(
         self,

@@ -1,56 +1,21 @@
-"""Following leaders: answers that can't name them, servers that die, brokers that are behind or cut off."""
+"""Following leaders: answers that can't name them, servers that die, leaders that are cut off."""
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tank_client import Client, ClientSettings, ConsumerSettings, ProducerSettings, Stored, errors
+from tank_client import Client, ConsumerSettings, ProducerSettings, Stored
 from tank_client.model import END, Ends, FoundTime
 from tank_client.settings import AtTime
-from tank_protos.bundle import as_batch, bundles, decode, encode
+from tank_protos.bundle import as_batch, encode
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import tank
 from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
 from tests.support.scripted_log import Log
+from tests.support.scripted_pair import DOUBTFUL, POLLING, QUICK, ROUTE, fetched, leads, produced, two_brokers
 from tests.support.waiting import run
-
-QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5, request_timeout_ms=3_000, view_lag_ms=300)
-DOUBTFUL = replace(QUICK, doubt_after_ms=30)
-POLLING = ConsumerSettings(max_wait_ms=20)
-ROUTE = ("t", 0)
-
-
-@asynccontextmanager
-async def two_brokers(leader: int, *, host: str = "localhost") -> AsyncIterator[list[ScriptedBroker]]:
-    """Brokers 1 and 2, known by name, with one topic and what is stored there; the one that doesn't lead it
-    can't name the other in its answers. The first message is there."""
-    async with ScriptedBroker(topics={"t": 1}) as one, ScriptedBroker(topics={"t": 1}) as two:
-        brokers = [one, two]
-        for number, broker in enumerate(brokers, 1):
-            broker.metadata.broker_id = number
-            broker.metadata.brokers = {1: (host, one.port), 2: (host, two.port)}
-        two.topics = one.topics
-        leads(brokers, leader, epoch=1)
-        one.append(*ROUTE, as_batch(encode([b"first"], timestamps=1)))
-        yield brokers
-
-
-def leads(brokers: list[ScriptedBroker], leader: int, epoch: int) -> None:
-    """All brokers know that this one leads."""
-    for number, broker in enumerate(brokers, 1):
-        broker.metadata.leaders[ROUTE] = (leader, epoch)
-        broker.redirects.pop(ROUTE, None)
-        if number != leader:
-            broker.redirects[ROUTE] = 0
-
-
-async def fetched(client: Client) -> bytes:
-    chunk = await client.fetch(*ROUTE, 1)
-    return decode(next(iter(bundles(chunk.chunk))), 1)[0].value
 
 
 async def first_of_a_consumer(client: Client, **options: object) -> list[bytes]:
@@ -69,11 +34,6 @@ async def ends_at_the_end(client: Client) -> int:
     assert consumer.position(*ROUTE) == found
     await consumer.close()
     return found
-
-
-async def produced(client: Client) -> Stored:
-    async with client.producer() as producer:
-        return await (await producer.send("t", b"second"))
 
 
 USES: list[tuple[str, Callable[[Client], Awaitable[object]], object]] = [
@@ -234,66 +194,6 @@ def test_who_waits_for_ends_leaves_a_leader_from_which_nothing_comes() -> None:
     run(scenario())
 
 
-# A view that is behind
-
-
-@pytest.mark.parametrize("use", [fetched, produced], ids=["fetch", "produce"])
-def test_a_broker_that_has_not_heard_of_a_topic_is_asked_again(
-    use: Callable[[Client], Awaitable[object]],
-) -> None:
-    async def scenario() -> None:
-        async with two_brokers(leader=2) as brokers, Client(brokers[0].address, QUICK) as client:
-            await client.admin.describe_topics(["t"])
-            unheard = brokers[1].topics.pop("t")
-            told = 0
-
-            def script(moment: Moment) -> Fate:
-                nonlocal told
-                told += not moment.carried_out
-                if told == 5:
-                    brokers[1].topics["t"] = unheard
-                return Fate.SERVE
-
-            brokers[1].script = script
-            await use(client)
-
-    run(scenario())
-
-
-def test_a_consumer_waits_for_a_broker_that_has_not_heard_of_a_partition() -> None:
-    async def scenario() -> None:
-        async with two_brokers(leader=2) as brokers, Client(brokers[0].address, QUICK) as client:
-            await client.admin.describe_topics(["t"])
-            unheard = brokers[1].topics["t"]
-            brokers[1].topics["t"] = []
-            consumer = client.consumer({"t": [0]}, start=1, settings=POLLING)
-            assert await consumer.poll(20) is None
-            brokers[1].topics["t"] = unheard
-            assert (await anext(consumer)).values == [b"first"]
-            await consumer.close()
-
-    run(scenario())
-
-
-def test_a_topic_that_nobody_knows_any_more_is_gone() -> None:
-    async def scenario() -> None:
-        async with two_brokers(leader=2) as brokers, Client(brokers[0].address, QUICK) as client:
-            producer, consumer = client.producer(), client.consumer("t", start=3, settings=POLLING)
-            await (await producer.send("t", b"a"))
-            assert await consumer.poll() is None
-            del brokers[0].topics["t"]
-            with pytest.raises(errors.UnknownTopic):
-                await (await producer.send("t", b"b"))
-            with pytest.raises(errors.UnknownTopic):
-                await anext(consumer)
-            with pytest.raises(errors.UnknownTopic):
-                await client.fetch(*ROUTE, 1)
-            await consumer.close()
-            producer.abort()
-
-    run(scenario())
-
-
 # Partitions of several leaders
 
 
@@ -328,66 +228,3 @@ def test_ends_and_times_are_asked_for_leader_by_leader() -> None:
                 assert all([entry.partition for entry in request.partitions] == [led] for request in asked)
 
     run(scenario(), 20)
-
-
-# A broker that hangs
-
-
-def frozen(moment: Moment) -> Fate:
-    return Fate.HOLD
-
-
-@pytest.mark.parametrize("use", [fetched, produced], ids=["fetch", "produce"])
-def test_a_leader_that_hangs_is_left_once_another_one_leads(
-    use: Callable[[Client], Awaitable[object]],
-) -> None:
-    settings = replace(QUICK, silence_ms=50, attempt_timeout_ms=1_000_000, request_timeout_ms=2_000_000)
-
-    async def scenario() -> None:
-        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, settings) as client:
-            await use(client)
-            asked = 0
-            enough = asyncio.Event()
-
-            def still_the_other(moment: Moment) -> Fate:
-                nonlocal asked
-                asked += isinstance(moment.request, tank.DescribeTopicsRequest) and moment.carried_out
-                if asked == 3:
-                    enough.set()
-                return Fate.SERVE
-
-            brokers[0].script, brokers[1].script = frozen, still_the_other
-            using = asyncio.ensure_future(use(client))
-            await enough.wait()
-            assert not using.done()
-            leads(brokers, 2, epoch=2)
-            await using
-
-    run(scenario())
-
-
-def test_one_who_is_asked_who_leads_and_hangs_is_left() -> None:
-    def mute(moment: Moment) -> Fate:
-        return Fate.HOLD if isinstance(moment.request, tank.DescribeTopicsRequest) else Fate.SERVE
-
-    async def scenario() -> None:
-        settings = replace(QUICK, silence_ms=50, attempt_timeout_ms=1_000_000)
-        async with two_brokers(leader=2) as brokers:
-            servers = [broker.address for broker in brokers]
-            async with Client(servers, settings, random=lambda: 0.0) as client:
-                brokers[0].script = mute
-                assert await fetched(client) == b"first"
-
-    run(scenario(), 20)
-
-
-def test_a_broker_that_stands_alone_is_not_doubted() -> None:
-    async def scenario() -> None:
-        async with ScriptedBroker(topics={"t": 1}) as broker, Client(broker.address, DOUBTFUL) as client:
-            consumer = client.consumer("t", settings=POLLING)
-            assert await consumer.poll(200) is None
-            asked = [r for r in broker.requests if isinstance(r, tank.DescribeTopicsRequest)]
-            assert len(asked) == 1  # for the partitions
-            await consumer.close()
-
-    run(scenario())

@@ -1,0 +1,157 @@
+"""Brokers that are behind with what the others know, and brokers that hang."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from tank_client import Client, errors
+from tank_protos.generated import tank
+from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
+from tests.support.scripted_pair import DOUBTFUL, POLLING, QUICK, ROUTE, fetched, leads, produced, two_brokers
+from tests.support.waiting import run
+
+# A view that is behind
+
+
+@pytest.mark.parametrize("use", [fetched, produced], ids=["fetch", "produce"])
+def test_a_broker_that_has_not_heard_of_a_topic_is_asked_again(
+    use: Callable[[Client], Awaitable[object]],
+) -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=2) as brokers, Client(brokers[0].address, QUICK) as client:
+            await client.admin.describe_topics(["t"])
+            unheard = brokers[1].topics.pop("t")
+            told = 0
+
+            def script(moment: Moment) -> Fate:
+                nonlocal told
+                told += not moment.carried_out
+                if told == 5:
+                    brokers[1].topics["t"] = unheard
+                return Fate.SERVE
+
+            brokers[1].script = script
+            await use(client)
+
+    run(scenario())
+
+
+def test_a_topic_that_was_just_created_is_known_before_all_brokers_know_it() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, QUICK) as client:
+            await client.admin.describe_topics(["t"])
+            brokers[1].topics = dict(brokers[0].topics)
+            told = 0
+
+            def script(moment: Moment) -> Fate:
+                nonlocal told
+                told += not moment.carried_out
+                if told == 5:
+                    brokers[1].topics = brokers[0].topics
+                return Fate.SERVE
+
+            brokers[1].script = script
+            await client.admin.create_topic("new")
+            client._caller.pool.routes.learn(("new", 0), client._caller.pool.routes.known_servers[1])
+            assert not (await client.fetch("new", 0, 0)).chunk
+
+    run(scenario(), 20)
+
+
+def test_a_consumer_waits_for_a_broker_that_has_not_heard_of_a_partition() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=2) as brokers, Client(brokers[0].address, QUICK) as client:
+            await client.admin.describe_topics(["t"])
+            unheard = brokers[1].topics["t"]
+            brokers[1].topics["t"] = []
+            consumer = client.consumer({"t": [0]}, start=1, settings=POLLING)
+            assert await consumer.poll(20) is None
+            brokers[1].topics["t"] = unheard
+            assert (await anext(consumer)).values == [b"first"]
+            await consumer.close()
+
+    run(scenario())
+
+
+def test_a_topic_that_nobody_knows_any_more_is_gone() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=2) as brokers, Client(brokers[0].address, QUICK) as client:
+            producer, consumer = client.producer(), client.consumer("t", start=3, settings=POLLING)
+            await (await producer.send("t", b"a"))
+            assert await consumer.poll() is None
+            del brokers[0].topics["t"]
+            with pytest.raises(errors.UnknownTopic):
+                await (await producer.send("t", b"b"))
+            with pytest.raises(errors.UnknownTopic):
+                await anext(consumer)
+            with pytest.raises(errors.UnknownTopic):
+                await client.fetch(*ROUTE, 1)
+            await consumer.close()
+            producer.abort()
+
+    run(scenario())
+
+
+# A broker that hangs
+
+
+def frozen(moment: Moment) -> Fate:
+    return Fate.HOLD
+
+
+@pytest.mark.parametrize("use", [fetched, produced], ids=["fetch", "produce"])
+def test_a_leader_that_hangs_is_left_once_another_one_leads(
+    use: Callable[[Client], Awaitable[object]],
+) -> None:
+    settings = replace(QUICK, silence_ms=50, attempt_timeout_ms=1_000_000, request_timeout_ms=2_000_000)
+
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, settings) as client:
+            await use(client)
+            asked = 0
+            enough = asyncio.Event()
+
+            def still_the_other(moment: Moment) -> Fate:
+                nonlocal asked
+                asked += isinstance(moment.request, tank.DescribeTopicsRequest) and moment.carried_out
+                if asked == 3:
+                    enough.set()
+                return Fate.SERVE
+
+            brokers[0].script, brokers[1].script = frozen, still_the_other
+            using = asyncio.ensure_future(use(client))
+            await enough.wait()
+            assert not using.done()
+            leads(brokers, 2, epoch=2)
+            await using
+
+    run(scenario())
+
+
+def test_one_who_is_asked_who_leads_and_hangs_is_left() -> None:
+    def mute(moment: Moment) -> Fate:
+        return Fate.HOLD if isinstance(moment.request, tank.DescribeTopicsRequest) else Fate.SERVE
+
+    async def scenario() -> None:
+        settings = replace(QUICK, silence_ms=50, attempt_timeout_ms=1_000_000)
+        async with two_brokers(leader=2) as brokers:
+            servers = [broker.address for broker in brokers]
+            async with Client(servers, settings, random=lambda: 0.0) as client:
+                brokers[0].script = mute
+                assert await fetched(client) == b"first"
+
+    run(scenario(), 20)
+
+
+def test_a_broker_that_stands_alone_is_not_doubted() -> None:
+    async def scenario() -> None:
+        async with ScriptedBroker(topics={"t": 1}) as broker, Client(broker.address, DOUBTFUL) as client:
+            consumer = client.consumer("t", settings=POLLING)
+            assert await consumer.poll(200) is None
+            asked = [r for r in broker.requests if isinstance(r, tank.DescribeTopicsRequest)]
+            assert len(asked) == 1  # for the partitions
+            await consumer.close()
+
+    run(scenario())
