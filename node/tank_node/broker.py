@@ -253,9 +253,10 @@ class Broker(WaitList):
         for topic_id, number in asked:
             partition = self.partition_by_id(topic_id, number)
             if partition is not None and partition.log.state in (LogState.ACTIVE, LogState.DAMAGED):
-                log = partition.log
-                epoch = epoch_at(log.epochs, log.written)
-                found.append(ReplicaEnd(topic_id, number, epoch, log.written, log.is_impaired))
+                log, end = partition.log, partition.log.written
+                if log.state is LogState.DAMAGED:  # the records behind this were checked by nobody
+                    end = min(end, log.recovery_point)
+                found.append(ReplicaEnd(topic_id, number, epoch_at(log.epochs, end), end, log.is_impaired))
         return found
 
     def _on_failure(self, partition: Partition, error: StorageError) -> None:

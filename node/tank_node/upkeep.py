@@ -51,6 +51,8 @@ class Upkeep:
             log.maintain(tick.now_ms, partition.high_water_mark, self._broker.flusher, retain=retain)
         except StorageError as error:
             partition.note_error(error)
+        if log.refilling and partition.role is Role.LEADER:  # nobody has more for it
+            log.refilling, log.changed = False, True
         if log.state is not LogState.ACTIVE:  # also what a compaction found, or what is still in its set
             self._failed(partition)
         elif state is not LogState.ACTIVE:

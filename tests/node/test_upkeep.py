@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tank_node.controller_link import ReplicaEnd
 from tank_node.limits import UNCOMMITTED_WRITES
 from tank_node.log.log import LogState
 from tank_node.partition import Partition
@@ -182,6 +183,21 @@ def test_a_log_that_can_not_be_opened_after_the_registration_is_reported(cell: B
     assert node.controller.failed == [], "the view shows that it is known"
 
 
+def test_of_a_damaged_log_only_what_was_checked_counts_in_a_lossy_election(cell: BrokerCell) -> None:
+    cell.create()
+    cell.run(200)
+    append(cell.nodes[1], b"x", Told(), 0)
+    cell.run(300)
+    node = cell.nodes[2]
+    ask = node.controller.ends
+    assert ask is not None
+    assert ask([(10, 0)]) == [ReplicaEnd(10, 0, 1, 1, damaged=False)]
+    node.log().spoiled("bit rot")
+    node.log().written = 2**40  # a flipped bit in a record behind what was promised
+    assert ask([(10, 0)]) == [ReplicaEnd(10, 0, 1, 1, damaged=True)]
+    node.log().written = 1
+
+
 def test_a_lone_leader_serves_all_that_is_left_as_soon_as_it_is_mended(tmp_path: Path) -> None:
     cell = BrokerCell(tmp_path, 1)
     cell.create()
@@ -199,8 +215,11 @@ def test_a_lone_leader_serves_all_that_is_left_as_soon_as_it_is_mended(tmp_path:
     node = cell.start(1)
     assert state_of(node) is LogState.DAMAGED, "nobody had said that it is the only one"
     assert node.partition().high_water_mark == 0
+    assert node.data_folder.claims().damaged == ((10, 0),)
     node.broker.maintain()
     node.broker.maintain()
     assert state_of(node) is LogState.ACTIVE
     assert node.partition().high_water_mark == 3
+    node.broker.maintain()
+    assert node.data_folder.claims().damaged == (), "nobody has more of it"
     cell.close()

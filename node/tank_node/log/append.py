@@ -72,8 +72,8 @@ class AppendableLog:
         self.recovery_point = 0
         """Of a damaged log: what the checkpoint promised."""
         self.refilling = False
-        """It was damaged, was dropped, and is being copied from its leader. The checkpoint says damaged until
-        that is through: after a crash the copy begins again."""
+        """It was damaged and dropped, or may lack anything, and is being copied from its leader. The
+        checkpoint says damaged until that is through: after a crash the copy begins again."""
         self.log_start = 0
         """Nothing below is served, though a segment may still hold it."""
         self.high_water_mark = 0

@@ -34,6 +34,8 @@ class CheckpointFile:
         """Of all partitions, also of those that this process never opened."""
         self.clean = False
         """What was read had been written at an orderly stop."""
+        self.is_lost = False
+        """Neither of the two could be read: what was damaged, or how far a log went, nobody knows."""
         self._disk = disk
         self._folder = folder
         self._logs = logs
@@ -64,6 +66,7 @@ class CheckpointFile:
             self._take_over(found)
             return name == _NAME
         self._take_over(Checkpoint(False, {}))
+        self.is_lost = True
         return False
 
     def _take_over(self, found: Checkpoint) -> None:

@@ -115,6 +115,8 @@ class DataFolder:
     def _take_over(self, boot_id: str) -> None:
         """Reads the checkpoint, and says on disk that the folder is in use."""
         newest = self._checkpoint.read()
+        if self._checkpoint.is_lost and not self.disk.entries(os.path.join(self.path, "topics")):
+            self._begin_checkpoint()
         held = self._found_boot_id = self.meta.boot_id
         clean = self._checkpoint.clean and newest and not held
         self.recovered.clean = clean
@@ -129,6 +131,14 @@ class DataFolder:
             if not held:
                 raise
             logger.error("cannot write %s: %s", self._meta_file.path, error.strerror)
+
+    def _begin_checkpoint(self) -> None:
+        """A folder that holds nothing: from now on there is one, so a later start knows when it was lost."""
+        self._checkpoint.is_lost = False
+        try:
+            self._checkpoint.write()
+        except StorageError as error:  # a full disk: reading must be possible
+            logger.error("%s", error)
 
     def told(self) -> None:
         """The registration with this folder's claims is committed: from now on this run of the machine
@@ -195,7 +205,9 @@ class DataFolder:
                 keys |= {(int(topic.name), int(one.name)) for one in inner if one.name.isdigit()}
         for key in sorted(keys):
             try:
-                self.open_log(*key, LogSettings(replication_factor=UNKNOWN_FACTOR))
+                log = self.open_log(*key, LogSettings(replication_factor=UNKNOWN_FACTOR))
+                # Without any checkpoint it may be shorter than it was, or half of a refill, and look whole.
+                log.refilling = log.refilling or self._checkpoint.is_lost
             except StorageError as error:
                 logger.error("topic %d partition %d cannot be opened: %s", *key, error)
                 self._unreadable.add(key)

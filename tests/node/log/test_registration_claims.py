@@ -112,6 +112,36 @@ def test_what_is_damaged_is_said_before_anybody_asks_for_it(lost: str) -> None:
     assert folder.data.open_log(TOPIC, 1, REPLICATED).state is LogState.ACTIVE
 
 
+@pytest.mark.parametrize("how", ["gone", "spoiled"])
+def test_without_any_checkpoint_no_log_is_called_whole(how: str) -> None:
+    folder = used()
+    folder.fault.kill_process()
+    for name in ("checkpoint", "checkpoint.previous"):
+        path = f"{DATA}/{name}"
+        if how == "gone":
+            folder.fault.delete(path)
+        else:
+            folder.fault.overwrite(path, b"spoiled")
+    claims = claims_of(folder)
+    assert claims.damaged == ((TOPIC, 0), (TOPIC, 1))
+    log = folder.log()
+    assert log.state is LogState.ACTIVE, "what is left of it is good, and its leader adds the rest"
+    log.refilled_through(log.last + 1)
+    assert (TOPIC, 0) in folder.data.claims().damaged
+    log.refilled_through(log.last)
+    assert folder.data.claims().damaged == ((TOPIC, 1),)
+    folder.data.write_checkpoint()
+    folder.fault.kill_process()
+    assert claims_of(folder).damaged == ((TOPIC, 1),)
+
+
+def test_a_broker_that_is_killed_before_its_first_checkpoint_has_lost_none() -> None:
+    folder = Folder(settings=REPLICATED)
+    append(folder.log(), b"x")
+    folder.fault.kill_process()
+    assert claims_of(folder).damaged == ()
+
+
 def test_nothing_is_mended_while_nobody_knows_how_many_replicas_there_are() -> None:
     folder = used()
     folder.fault.kill_process()
