@@ -148,7 +148,8 @@ def test_a_leader_that_says_nothing_is_waited_for_as_long_as_the_client_says(cel
     cell.run(300)
     assert stored(cell.nodes[1], 0) == [b"before", b"x"]
     assert not results(client), "the late answer is not looked at"
-    assert line_to(cell.nodes[2], 1).pending == 0
+    assert line_to(cell.nodes[2], 1).pending == client.session.asked_bytes == 0
+    assert cell.nodes[2].metrics.forwarded == {(1, "ok"): 1, (1, "not_answered"): 1}
 
 
 def test_a_broker_that_does_not_lead_any_more_sends_nothing_on(cell: BrokerCell) -> None:
