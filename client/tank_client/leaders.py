@@ -69,8 +69,9 @@ class Leaders:
         if len(self._there) >= self.MAX_TOPICS and topic not in self._there:
             self._there.clear()
             self._missed_at.clear()
-        self._there[topic] = max(partitions, self._there.get(topic, 0))
-        self._missed_at.pop(topic, None)
+        if partitions >= self._there.get(topic, 0):  # who tells of fewer may be the one that is behind
+            self._there[topic] = partitions
+            self._missed_at.pop(topic, None)
 
     def is_gone(self, topic: str) -> None:
         """There is no such topic any more."""

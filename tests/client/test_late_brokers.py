@@ -9,6 +9,7 @@ import pytest
 from tank_client import Client, errors
 from tank_protos.generated import tank
 from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
+from tests.support.scripted_log import Log
 from tests.support.scripted_pair import DOUBTFUL, POLLING, QUICK, ROUTE, fetched, leads, produced, two_brokers
 from tests.support.waiting import run
 
@@ -73,6 +74,21 @@ def test_a_consumer_waits_for_a_broker_that_has_not_heard_of_a_partition() -> No
             await consumer.close()
 
     run(scenario())
+
+
+def test_a_partition_that_nobody_knows_any_more_is_gone() -> None:
+    """The topic was made anew, with fewer."""
+
+    async def scenario() -> None:
+        async with two_brokers(leader=2) as brokers, Client(brokers[0].address, QUICK) as client:
+            brokers[0].topics["t"].append(Log())
+            await client.admin.describe_topics(["t"])
+            brokers[0].topics["t"].pop()
+            with pytest.raises(errors.UnknownPartition):
+                await client.fetch("t", 1, 1)
+            assert await fetched(client) == b"first"
+
+    run(scenario(), 20)
 
 
 def test_a_topic_that_nobody_knows_any_more_is_gone() -> None:
