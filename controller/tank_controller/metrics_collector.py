@@ -48,6 +48,7 @@ class ControllerCollector(Collector):
         yield _gauge("snapshot_index", "The last entry in the newest snapshot", driver.snapshot_index)
         yield _gauge("waiting_proposals", "Changes that wait for a majority", driver.proposals_waiting)
         yield _gauge("storage_full", "1 while its disk has no room", driver.full is not None)
+        yield _gauge("storage_hangs", "1 while its disk doesn't come to the end of a write", driver.hangs)
 
 
 def _figures(figures: RaftFigures) -> Iterator[Metric]:

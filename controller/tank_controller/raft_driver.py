@@ -124,6 +124,11 @@ class RaftDriver(Generic[Result]):
         return self._disk.full
 
     @property
+    def hangs(self) -> bool:
+        """Its disk has been at one thing for so long that nobody should wait for it."""
+        return self._disk.busy_ticks >= self.raft.settings.election_ticks * HANGING_ELECTIONS
+
+    @property
     def idle(self) -> bool:
         """Everything in the log is applied: what the state says now, it says of the next entry, too."""
         return self.applied == self.raft.log.last_index
@@ -211,8 +216,9 @@ class RaftDriver(Generic[Result]):
 
     def _look_at_the_disk(self) -> None:
         """A leader whose disk is full, or hangs, decides nothing: others have to, failover waits for it."""
-        patience = self.raft.settings.election_ticks * (1 if self.full else HANGING_ELECTIONS)
-        if self._disk.busy_ticks < patience:
+        if not self.hangs and (
+            self.full is None or self._disk.busy_ticks < self.raft.settings.election_ticks
+        ):
             return
         if self.raft.role is not Role.LEADER:
             self._waiting.give_up_proposals("this controller doesn't lead any more")

@@ -58,6 +58,8 @@ def test_a_leader_whose_disk_does_nothing_any_more_hands_leadership_over(full: b
     pass_time(world, 2 * HANGS_TICKS)
     heir = leader_of(world).ordinal
     assert heir != 1
+    assert sick.driver is not None
+    assert sick.driver.hangs
     assert len(world.outcomes) == 1, "whoever waits there is told to ask the next leader"
     assert "OutcomeUnknownError" in world.outcomes[0]
     world.propose(heir, b"b")
@@ -68,6 +70,7 @@ def test_a_leader_whose_disk_does_nothing_any_more_hands_leadership_over(full: b
     assert sick.machine is not None
     assert sick.machine.commands[-1] == b"b", "with a disk it follows again"
     assert leader_of(world).ordinal == heir
+    assert not sick.driver.hangs
 
 
 def test_an_heir_whose_disk_is_no_better_is_tried_once() -> None:
