@@ -126,7 +126,8 @@ class RaftDriver(Generic[Result]):
     @property
     def hangs(self) -> bool:
         """Its disk has been at one thing for so long that nobody should wait for it."""
-        return self._disk.busy_ticks >= self.raft.settings.election_ticks * HANGING_ELECTIONS
+        patience = self.raft.settings.election_ticks * HANGING_ELECTIONS
+        return self.full is None and self._disk.busy_ticks >= patience
 
     @property
     def idle(self) -> bool:
@@ -216,9 +217,8 @@ class RaftDriver(Generic[Result]):
 
     def _look_at_the_disk(self) -> None:
         """A leader whose disk is full, or hangs, decides nothing: others have to, failover waits for it."""
-        if not self.hangs and (
-            self.full is None or self._disk.busy_ticks < self.raft.settings.election_ticks
-        ):
+        no_room = self.full is not None and self._disk.busy_ticks >= self.raft.settings.election_ticks
+        if not no_room and not self.hangs:
             return
         if self.raft.role is not Role.LEADER:
             self._waiting.give_up_proposals("this controller doesn't lead any more")

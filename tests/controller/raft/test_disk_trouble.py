@@ -59,7 +59,7 @@ def test_a_leader_whose_disk_does_nothing_any_more_hands_leadership_over(full: b
     heir = leader_of(world).ordinal
     assert heir != 1
     assert sick.driver is not None
-    assert sick.driver.hangs
+    assert (sick.driver.full is not None, sick.driver.hangs) == (full, not full)
     assert len(world.outcomes) == 1, "whoever waits there is told to ask the next leader"
     assert "OutcomeUnknownError" in world.outcomes[0]
     world.propose(heir, b"b")
@@ -70,7 +70,7 @@ def test_a_leader_whose_disk_does_nothing_any_more_hands_leadership_over(full: b
     assert sick.machine is not None
     assert sick.machine.commands[-1] == b"b", "with a disk it follows again"
     assert leader_of(world).ordinal == heir
-    assert not sick.driver.hangs
+    assert (sick.driver.full, sick.driver.hangs) == (None, False)
 
 
 def test_an_heir_whose_disk_is_no_better_is_tried_once() -> None:
