@@ -59,7 +59,7 @@ def test_a_failed_fsync_ends_writes_to_that_partition_alone(node: BenchNode, dis
 
 
 @pytest.mark.plain_node
-def test_who_waits_hears_at_once_when_an_fsync_cannot_even_begin(
+def test_who_waits_hears_of_an_fsync_that_cannot_even_begin(
     node: BenchNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(work: FlushWork) -> None:
@@ -68,6 +68,8 @@ def test_who_waits_hears_at_once_when_an_fsync_cannot_even_begin(
     client = node.client()
     monkeypatch.setattr(FlushWork, "pin", fails)
     idempotent(client, 0, b"never safe", topic="durable")
+    assert not client.taken(), "it is told when the tick is over"
+    node.sync()
     assert outcome(client)[0] == ErrorCode.NOT_ACKNOWLEDGED_IN_TIME
 
 
