@@ -8,7 +8,7 @@ from tank_node.log.errors import DiskFailed, DiskFull, LogDiverged
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome
 from tank_node.log.pushed import Pushed, last_of
-from tank_node.log.record import RECORD_BYTES
+from tank_node.log.record import RECORD_BYTES, REWRITTEN, read_record, sealed
 from tank_node.log.settings import LogSettings
 from tank_protos.record_run import BadRecord
 from tests.support.fault_disk import PowerLoss
@@ -83,6 +83,16 @@ def test_the_same_number_and_epoch_with_other_bytes_is_not_what_it_has() -> None
     append(follower, b"that")
     push(leader, follower, start=5, keep=5)
     assert_copies(leader, follower)
+
+
+def test_the_same_number_in_another_epoch_is_another_batch_though_compaction_has_changed_its_bytes() -> None:
+    ours, theirs = pair()
+    leader, follower = filled(ours.log(), 1, epoch=2), filled(theirs.log(), 1, epoch=1)
+    pushed = stretch_of(leader, 1)
+    record = read_record(pushed.records, 0)
+    compacted = sealed(pushed.batches, record._replace(flags=record.flags | REWRITTEN))
+    follower.append_stretch(pushed._replace(records=compacted.pack()), 0)
+    assert [record.leader_epoch for record in records_of(follower)] == [2]
 
 
 def test_an_empty_stretch_and_one_that_ends_before_cut_nothing() -> None:

@@ -1,5 +1,6 @@
 """The follower's end of a peer connection: who is let in, what is answered, and what ends."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -236,6 +237,19 @@ def test_a_topic_made_again_under_its_name_takes_nothing_of_the_old_one(node: Be
     assert the_answer(line.send(push_of(3, all_of(fresh, topic_id=20)))).error == PushError.NONE
     new = node.broker.topics["a"].partitions[0].log
     assert (new.folder != old.folder, new.last, old.state) == (True, 2, LogState.CLOSED)
+
+
+def test_a_push_goes_into_the_partition_of_its_topics_id_and_of_no_other(node: BenchNode) -> None:
+    place(node, "b", 20)
+    line, theirs = opened(node), leader_log()
+    assert the_answer(line.send(push_of(1, all_of(theirs, topic_id=20)))).matched == 3
+    a, b = (node.broker.topics[name].partitions[0].log for name in ("a", "b"))
+    assert (a.last, b.last) == (0, 3)
+    # The view has the topic that was made again already, and the log here is still the old one's.
+    view = node.controller.view
+    view._by_id[30] = dataclasses.replace(view._by_id[20], topic_id=30)
+    told = the_answer(line.send(push_of(2, all_of(theirs, topic_id=30))))
+    assert told.error == PushError.UNKNOWN_PARTITION
 
 
 def test_what_is_damaged_waits_until_it_is_out_of_sync_and_is_filled_anew(node: BenchNode) -> None:
