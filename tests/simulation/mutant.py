@@ -15,7 +15,7 @@ class Mutant:
     new: str
     kind: Kind = Kind.CONTROLLERS
     """The stories that it should show in."""
-    seeds: int = 100
+    seeds: int = 200
     """Within so many it must be caught."""
     also: tuple[tuple[str, str, str], ...] = ()
     """(file, old, new) of a second guard, where the code has two that each suffice."""

@@ -9,7 +9,7 @@ NODE = "node/tank_node/"
 
 def Mutant(name: str, file: str, old: str, new: str, also: tuple[tuple[str, str, str], ...] = ()) -> _Mutant:
     """One that shows in stories of whole clusters."""
-    return _Mutant(name, file, old, new, Kind.CLUSTER, 60, also)
+    return _Mutant(name, file, old, new, Kind.CLUSTER, 200, also)
 
 
 MUTANTS = (
