@@ -105,24 +105,6 @@ def test_a_chunk_ends_before_a_hole_unless_the_batch_behind_it_has_its_numbers()
     assert [bool(flag) for flag in flags] == [False, True, False, True, False]
 
 
-def test_a_consumer_that_goes_on_behind_the_last_message_of_a_batch_finds_the_next_one() -> None:
-    folder = Folder(settings=LogSettings(segment_bytes=2000, compact=True, min_cleanable_ratio=0.0))
-    log = folder.log()
-    put(log, [(None, b"one"), (b"k", b"old"), (b"k", b"older")])  # keeps 1
-    put(log, [(None, b"four"), (b"k", b"old")])  # keeps 4
-    put(log, [(b"k", b"new")])
-    log.roll()
-    compacted(folder)
-    for again in (folder.log, folder.reopen):
-        log = again()
-        read, number = [], 1
-        while (chunk := read_chunk(log, number, 1)) is not None:
-            assert max(chunk.messages()) >= number, "it would ask the same again and again"
-            read += sorted(chunk.messages())
-            number = read[-1] + 1  # as clients do: they know nothing of what is gone
-        assert read == [1, 4, 6]
-
-
 def test_compressed_and_sparse_batches_are_compacted_too() -> None:
     folder = Folder(settings=SETTINGS)
     log = folder.log()
