@@ -16,8 +16,8 @@ from tank_node.disk import Buffer, Entry, Space
 SECTOR_BYTES = 512
 
 
-class PowerLoss(Exception):
-    """The machine stops here. Not an OSError: nothing may catch it."""
+class PowerLoss(BaseException):
+    """The machine stops here. Not an Exception: nothing may catch it."""
 
 
 class _File:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tank_node.log import swap
 from tank_node.log.errors import DiskFailed
 from tank_node.log.record import RECORD_BYTES, SPARSE, Record, matches
-from tank_node.log.recovery import READ_BYTES, FolderScan, batches, is_rewritten, rewrite, scan
+from tank_node.log.recovery import READ_BYTES, FolderScan, batches, rewrite, scan
 from tank_node.log.rewrite import SegmentWriter
 from tank_node.log.segment import INDEX, LOG, Segment
 from tank_protos import bundle, varint
@@ -91,7 +91,7 @@ def _note_gap(log: PartitionLog, base: int, last: int, promised: int, mended: Me
     if not log.segments or base - 1 <= last:
         return
     before = log.segments[-1]
-    sure = base - 1 > promised or (before.count and not is_rewritten(before))
+    sure = base - 1 > promised or (before.count and not before.is_rewritten)
     if sure and (not mended.lost or mended.lost[-1][1] < base - 1):
         mended.lost.append((last + 1, base - 1))
         mended.broken_at = mended.broken_at or last + 1

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from tank_node.log import swap
 from tank_node.log.checkpoint import Entry
 from tank_node.log.errors import DiskFailed
-from tank_node.log.record import RECORD_BYTES, REWRITTEN, Record, matches
+from tank_node.log.record import RECORD_BYTES, Record, matches
 from tank_node.log.segment import INDEX, LOG, Appender, Segment
 from tank_node.log.truncation import drop_snapshots
 
@@ -93,6 +93,8 @@ def open_files_of(log: PartitionLog, entry: Entry | None, clean: bool, now_ms: i
     if clean and not entry.damaged and _matches(files, entry):
         _believe(log, files, entry)
         return found
+    # A first batch behind a gap may have set it and been truncated since: what came then would be hidden.
+    log.log_start = min(log.log_start, entry.recovery_point + 1)
     try:
         if entry.damaged:
             _take_damaged(log, files)
@@ -168,7 +170,7 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
                 raise _Damage(_missing(log, base, files))
             _remove_rest(log, files, bases[at:], found)
             break
-        if log.segments and base - 1 > max(last, point) and not is_rewritten(log.segments[-1]):
+        if log.segments and base - 1 > max(last, point) and not log.segments[-1].is_rewritten:
             # The name says where the log ended when it was given: what was before it never reached the disk.
             if last < point or _any_good(log, files, bases[at:]):
                 raise _Damage(f"the messages {last + 1} to {base - 1} are missing, and good ones follow")
@@ -228,11 +230,6 @@ def _first_behind(segment: Segment, point: int) -> int:
         else:
             high = middle
     return low
-
-
-def is_rewritten(segment: Segment) -> bool:
-    """Whether it was compacted or mended: it may end before the next one's name says."""
-    return bool(segment.count and segment.index.record(segment.count - 1).flags & REWRITTEN)
 
 
 def _missing(log: PartitionLog, base: int, files: FolderScan) -> str:

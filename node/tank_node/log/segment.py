@@ -10,7 +10,7 @@ from tank_node.disk import Buffer
 from tank_node.log.errors import DiskFailed, DiskFull, LogDamaged, StorageError
 from tank_node.log.index import Index
 from tank_node.log.open_files import OpenFile, OpenFiles
-from tank_node.log.record import RECORD_BYTES
+from tank_node.log.record import RECORD_BYTES, REWRITTEN
 
 LOG: Final = ".log"
 INDEX: Final = ".index"
@@ -232,6 +232,11 @@ class Segment:
     def last(self) -> int:
         """Its last number; base - 1 while it is empty."""
         return self.index.record(self.index.count - 1).last if self.index.count else self.base - 1
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether it was compacted or mended: it may end before the next one's name says."""
+        return bool(self.index.count and self.index.record(self.index.count - 1).flags & REWRITTEN)
 
     def check_end(self) -> None:
         """Raises LogDamaged when the log has bytes behind the last record: an index that ends early would

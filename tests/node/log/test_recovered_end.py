@@ -130,6 +130,17 @@ def test_what_compaction_has_emptied_is_not_missed() -> None:
     assert (after.state, read_all(after)) == (LogState.ACTIVE, before)
 
 
+def test_where_a_log_began_before_it_was_cut_hides_nothing() -> None:
+    folder = Folder(settings=REPLICATED)
+    log = folder.log()
+    append_sparse(log, [50], b"never synced")
+    folder.data.write_checkpoint()
+    log.truncate_to(0)
+    append(log, b"a", epoch=2)
+    log = folder.kill()
+    assert (log.first_available, read_all(log)) == (1, {1: b"a"})
+
+
 # --- any life, any crash ---------------------------------------------------------------------------
 
 
