@@ -29,8 +29,8 @@ UNCOMMITTED_WRITES = 1024
 
 
 DAMAGED_NAMED = 50_000
-"""Damaged replicas that a registration names, some 12 bytes each: a command has at most 1 MiB. With more of them
-all replicas are said to be damaged, which is nearly true."""
+"""Damaged replicas that a registration names, some 12 bytes each: a command has at most 1 MiB. With more of
+them all replicas are said to be damaged, which is nearly true."""
 
 
 class LimitError(ValueError):
