@@ -151,16 +151,11 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
     """Takes over the segments and checks those behind the recovery point. Raises _Damage."""
     point = entry.recovery_point
     bases = files.bases
+    if not bases and point:
+        raise _Damage(f"the folder {log.folder} is empty, though messages up to {point} were stored")
     if not bases:
-        if point:
-            raise _Damage(f"the folder {log.folder} is empty, though messages up to {point} were stored")
         return
-    # Segments wholly below the recovery point are believed; the last one that may hold it is looked into.
-    first_checked = max((i for i, base in enumerate(bases) if base <= point), default=0)
-    for base in bases[:first_checked]:
-        if base not in files.logs or base not in files.indexes:
-            raise _Damage(_missing(log, base, files))
-        _add_segment(log, base, files.logs[base], files.indexes[base] // RECORD_BYTES)
+    first_checked = _take_covered(log, files, point)
     last = log.segments[-1].last if log.segments else 0
     kept: list[tuple[Segment, int]] = []
     for at in range(first_checked, len(bases)):
@@ -194,8 +189,7 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
         kept.append((segment, start))
         log.segments.append(segment)
         log.size_bytes += end
-        whole = good == segment.count and end == log_bytes and files.indexes[base] % RECORD_BYTES == 0
-        if not whole:
+        if good < segment.count or end < log_bytes or files.indexes[base] % RECORD_BYTES:
             is_end = at == len(bases) - 1 or not _any_good(log, files, bases[at + 1 :])
             if last < point or not is_end:
                 segment.index.cut(good)
@@ -213,6 +207,18 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
         raise _Damage(f"the log ends at {last}, though messages up to {point} were stored")
     rewrite(kept)
     take_over(log, last, entry)
+
+
+def _take_covered(log: PartitionLog, files: FolderScan, point: int) -> int:
+    """Takes over the segments wholly below the recovery point, which are believed. Returns how many: the next
+    one, which may hold it, is looked into. Raises _Damage."""
+    bases = files.bases
+    covered = max((i for i, base in enumerate(bases) if base <= point), default=0)
+    for base in bases[:covered]:
+        if base not in files.logs or base not in files.indexes:
+            raise _Damage(_missing(log, base, files))
+        _add_segment(log, base, files.logs[base], files.indexes[base] // RECORD_BYTES)
+    return covered
 
 
 def _first_behind(segment: Segment, point: int) -> int:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
 from tests.support.fault_disk import PowerLoss
-from tests.support.logs import FOLDER, Folder, append, append_sparse, read_all
+from tests.support.logs import DATA, FOLDER, Folder, append, append_sparse, read_all
 from tests.support.replicas import push, stretch_of
 
 REPLICATED = LogSettings(segment_bytes=100, replication_factor=3)
@@ -276,3 +276,29 @@ def test_a_tail_of_zeros_is_cut_and_nothing_that_was_synced_is_doubted(zeros: in
     log = folder.kill()
     assert (log.state, log.written) == (LogState.ACTIVE, 40), log.reason
     assert list(read_all(log)) == list(range(1, 41))
+
+
+@pytest.mark.parametrize("left", [".index", ".log"])
+def test_half_of_an_empty_segment_is_nothing(left: str) -> None:
+    log_file, index_file = (f"{FOLDER}/{1:020d}{suffix}" for suffix in (".log", ".index"))
+    folder = Folder(settings=REPLICATED)
+    log = folder.log()
+    append(log, b"never synced")
+    folder.data.write_checkpoint()  # with an epoch, and nothing synced
+    for path in (log_file, index_file):
+        folder.fault.overwrite(path, b"")
+    folder.fault.delete(index_file if left == ".log" else log_file)
+    log = folder.kill()
+    assert (log.state, log.last, log.epochs, folder.fault.paths(left)) == (LogState.ACTIVE, 0, [], [])
+    assert append(log, b"again") == (1, 1)
+
+
+def test_the_epoch_history_survives_a_lost_checkpoint() -> None:
+    folder = Folder(settings=LogSettings(segment_bytes=100))
+    log = folder.log()
+    for n in range(20):
+        append(log, b"%d" % n * 5, epoch=n // 4)
+    history = list(log.epochs)
+    folder.fault.delete(f"{DATA}/checkpoint") if folder.fault.exists(f"{DATA}/checkpoint") else None
+    assert folder.kill().epochs == history == [(0, 1), (1, 5), (2, 9), (3, 13), (4, 17)]
+    assert folder.reopen().epochs == history

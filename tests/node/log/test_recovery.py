@@ -367,20 +367,6 @@ def test_a_damaged_log_keeps_its_recovery_point_in_the_checkpoint() -> None:
     assert (log.state, log.recovery_point) == (LogState.DAMAGED, 6)
 
 
-@pytest.mark.parametrize("left", [".index", ".log"])
-def test_half_of_an_empty_segment_is_nothing(left: str) -> None:
-    folder = Folder(settings=REPLICATED)
-    log = folder.log()
-    append(log, b"never synced")
-    folder.data.write_checkpoint()  # with an epoch, and nothing synced
-    for path in (LOG, INDEX):
-        folder.fault.overwrite(path, b"")
-    folder.fault.delete(INDEX if left == ".log" else LOG)
-    log = folder.kill()
-    assert (log.state, log.last, log.epochs, folder.fault.paths(left)) == (LogState.ACTIVE, 0, [], [])
-    assert append(log, b"again") == (1, 1)
-
-
 def test_what_nobody_thought_of_in_one_log_keeps_no_other_from_being_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -402,17 +388,6 @@ def test_what_nobody_thought_of_in_one_log_keeps_no_other_from_being_opened(
     the_other_partition_is_well(folder)
     with pytest.raises(StorageError, match="bug of ours"):
         folder.log()
-
-
-def test_the_epoch_history_survives_a_lost_checkpoint() -> None:
-    folder = Folder(settings=LogSettings(segment_bytes=100))
-    log = folder.log()
-    for n in range(20):
-        append(log, b"%d" % n * 5, epoch=n // 4)
-    history = list(log.epochs)
-    folder.fault.delete(f"{DATA}/checkpoint") if folder.fault.exists(f"{DATA}/checkpoint") else None
-    assert folder.kill().epochs == history == [(0, 1), (1, 5), (2, 9), (3, 13), (4, 17)]
-    assert folder.reopen().epochs == history
 
 
 def test_topic_folder_is_where_the_documents_say() -> None:
