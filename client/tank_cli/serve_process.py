@@ -33,9 +33,7 @@ class ServeProcess(NodeProcess):
             folder, meta.cluster_id, meta.broker_id, registration, self.clock, self._post
         )
         topics = folder / "topics"
-        # The logs' checkpoint is never written before there is metadata, and knows of topics without files.
-        was_used = any(topics.iterdir()) or (folder / "checkpoint").exists()
-        _tell_of(controller.open(may_be_new=not was_used))
+        _tell_of(controller.open(may_be_new=not self.data_folder.was_used))
         await controller.lead()
         # A crash may have come between the word that a topic is deleted and its files' end.
         for path in topics.iterdir():

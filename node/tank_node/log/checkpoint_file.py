@@ -36,6 +36,9 @@ class CheckpointFile:
         """What was read had been written at an orderly stop."""
         self.is_lost = False
         """Neither of the two could be read: what was damaged, or how far a log went, nobody knows."""
+        self.was_used = False
+        """What was found is more than a first start's: partitions, an orderly stop, or a file that can't be
+        read."""
         self._disk = disk
         self._folder = folder
         self._logs = logs
@@ -62,6 +65,7 @@ class CheckpointFile:
                 continue
             except (OSError, ValueError) as error:
                 logger.error("%s cannot be used (%s): recovery reads more instead", path, error)
+                self.was_used = True
                 continue
             self._take_over(found)
             return name == _NAME
@@ -71,6 +75,7 @@ class CheckpointFile:
 
     def _take_over(self, found: Checkpoint) -> None:
         self.clean, self.entries = found.clean, found.entries
+        self.was_used = self.was_used or found.clean or bool(found.entries)
 
     def forget(self, key: tuple[int, int]) -> None:
         """This partition is here no more."""

@@ -112,6 +112,12 @@ class DataFolder:
     def meta(self) -> Meta:
         return self._meta_file.meta
 
+    @property
+    def was_used(self) -> bool:
+        """Whether there were ever logs here, or an orderly stop: a folder that is new, or whose first start
+        was cut short, has neither."""
+        return self._checkpoint.was_used or bool(self.disk.entries(os.path.join(self.path, "topics")))
+
     def _take_over(self, boot_id: str) -> None:
         """Reads the checkpoint, and says on disk that the folder is in use."""
         newest = self._checkpoint.read()

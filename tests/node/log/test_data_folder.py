@@ -144,6 +144,29 @@ def test_the_checkpoint_comes_back_as_it_was_and_every_spoiled_one_is_refused() 
             decode(bytes(spoiled))
 
 
+def test_a_folder_whose_first_start_was_cut_short_was_never_used() -> None:
+    folder = Folder()
+    assert not folder.data.was_used
+    folder.fault.kill_process()
+    folder.data = folder._open()
+    assert not folder.data.was_used, "the checkpoint of its first start tells of nothing"
+    folder.log()
+    folder.data.write_checkpoint()
+    folder.fault.kill_process()
+    assert folder._open().was_used, "it told of a log, though that has no file"
+
+
+def test_a_folder_that_was_stopped_in_order_or_whose_checkpoint_is_spoiled_was_used(tmp_path: Path) -> None:
+    def opened(name: str) -> DataFolder:
+        return DataFolder.open(str(tmp_path / name), OsDisk(), SystemClock())
+
+    opened("stopped").close()
+    assert opened("stopped").was_used
+    opened("spoiled").abandon()
+    (tmp_path / "spoiled/checkpoint").write_bytes(b"?")
+    assert opened("spoiled").was_used
+
+
 def test_an_old_open_of_the_same_partition_gives_the_same_log() -> None:
     folder = Folder()
     assert folder.log() is folder.log()
