@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if node_kernel.NAME == "compiled":
         for item in items:
             if "plain_node" in item.keywords:
-                item.add_marker(pytest.mark.skip(reason="patches the node's code; `make test-pure` runs it"))
+                item.add_marker(pytest.mark.skip(reason="patches or inherits from the node's code; `make test-pure` runs it"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

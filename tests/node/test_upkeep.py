@@ -120,6 +120,7 @@ class Counting(Waiter):
             self.node.broker.forget(waiter)
 
 
+@pytest.mark.plain_node
 @pytest.mark.parametrize("what", ["advanced", "settled", "lost"])
 def test_a_wait_that_another_one_ends_is_not_told_again(node: BenchNode, what: str) -> None:
     node.controller.add("a", 1, flush="replicated")
@@ -140,6 +141,7 @@ def test_a_wait_that_another_one_ends_is_not_told_again(node: BenchNode, what: s
     assert [waiter.told for waiter in waiters] == [1, 0]
 
 
+@pytest.mark.plain_node
 def test_a_bug_of_the_pushers_does_not_hurt_the_tick(node: BenchNode) -> None:
     class Broken(Pushers):
         def push(self) -> None:

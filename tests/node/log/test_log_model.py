@@ -148,7 +148,7 @@ class LogAgainstModel(RuleBasedStateMachine):
         wanted = {n: value for n, (_, value) in self.stored.items() if n >= number}
         if chunk is None:
             assert not any(
-                first <= through and last >= number for first, last in self.batches if self._held(first, last)
+                first <= through and self._held(max(first, number), last) for first, last in self.batches
             )
             return
         read = {n: value for n, value in chunk.messages().items() if n >= number}
