@@ -21,6 +21,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # It was said once, to whoever runs the tests; what they start would say it to tests that look at stderr.
 os.environ.setdefault("PYTHONWARNINGS", f"ignore:{node_kernel.STALE}:RuntimeWarning")
 
+FOR_THE_PLAIN_NODE = "patches or inherits from the node's code; `make test-pure` runs it"
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """See tests.support.examples."""
@@ -32,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if node_kernel.NAME == "compiled":
         for item in items:
             if "plain_node" in item.keywords:
-                item.add_marker(pytest.mark.skip(reason="patches or inherits from the node's code; `make test-pure` runs it"))
+                item.add_marker(pytest.mark.skip(reason=FOR_THE_PLAIN_NODE))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
