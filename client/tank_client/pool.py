@@ -21,7 +21,7 @@ class Pool:
         self._open: dict[Address, Transport] = {}
         self._connecting: dict[Address, asyncio.Task[Transport]] = {}
         self._negotiations: dict[Address, Negotiation] = {}
-        # Brokers of ours by id: where each was reached last.
+        # Brokers of ours by id: where each was reached last. Invariant: no two at one address.
         self._reached: dict[int, Address] = {}
         self._closed = False
         # Told, several times a second, of connections on which an answer is late.
@@ -96,6 +96,8 @@ class Pool:
             self._open[address] = transport
             self.routes.answered(address)
             if transport.server.broker_id != NO_BROKER:
+                # Who was reached there before is somewhere else: behind a Service, whoever is next answers.
+                self._reached = {broker: at for broker, at in self._reached.items() if at != address}
                 self._reached[transport.server.broker_id] = address
             return transport
 
