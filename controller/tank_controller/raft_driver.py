@@ -273,7 +273,7 @@ class RaftDriver(Generic[Result]):
             self._waiting.give_up_proposals("this controller doesn't lead any more")
         self._make_a_snapshot()
         if not self._disk.busy and self._when_stopped is not None:
-            self._close()
+            self._close(self.raft.log.commit)
 
     def _persist(self, ready: Ready) -> None:
         def work() -> None:
@@ -361,10 +361,10 @@ class RaftDriver(Generic[Result]):
     def _stop_without_room(self) -> None:
         """The Ready is not kept, and nobody was told of it: a start goes on from before it."""
         self._disk.forget_what_waits_for_room()
-        self._close()
+        self._close(0)  # what is committed may be in that Ready, in the place of what the disk has
 
-    def _close(self) -> None:
-        commit = self.raft.log.commit
+    def _close(self, commit: int) -> None:
+        """`commit`: the disk has what is committed up to there. Less than was written before is passed over."""
 
         def then(error: Exception | None) -> None:
             if error is not None:

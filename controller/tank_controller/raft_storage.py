@@ -305,6 +305,7 @@ class RaftStorage:
 
     def close(self, commit: int = 0) -> None:
         """Ends in good order: then damage of the last frame is told from a torn write, too."""
+        assert commit <= self._last[0], "what is committed here is on the disk"
         hard = HardState(self._hard.term, self._hard.vote, max(commit, self._hard.commit))
         if self._file is None or self.failed is not None:
             return
