@@ -22,8 +22,8 @@ LIBRARY = kernel.LIBRARY + EXTENSION_SUFFIXES[0]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """In the place of the compiled modules: a library, made of one source that was changed since."""
     monkeypatch.setattr(kernel, "FOLDER", tmp_path)
-    known = stamps(ROOT, ["node/tank_node/replicas/acks.py"])
-    known["node/tank_node/replicas/acks.py"][0] += 1
+    known = stamps(ROOT, ["node/tank_node/metrics.py"])
+    known["node/tank_node/metrics.py"][0] += 1
     (tmp_path / LIBRARY).write_bytes(b"")
     (tmp_path / BUILT).write_text(json.dumps({LIBRARY: known}))
     return tmp_path
@@ -44,7 +44,7 @@ def test_a_source_is_changed_when_its_content_is(tmp_path: Path) -> None:
 
 def test_stale_modules_are_not_used_and_it_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(twins, "MODE", "auto")
-    with pytest.warns(RuntimeWarning, match=r"sources \(node/tank_node/replicas/acks.py\).*make kernel"):
+    with pytest.warns(RuntimeWarning, match=r"sources \(node/tank_node/metrics.py\).*make kernel"):
         assert kernel._chosen() == "pure"
     monkeypatch.setattr(twins, "MODE", "compiled")
     with pytest.raises(ImportError, match=r"older than their sources.*run `make kernel`"):
@@ -78,16 +78,18 @@ def test_the_environment_chooses_and_a_library_that_does_not_load_is_left_out(tm
     library.write_bytes(b"no library")
     (library.parent / BUILT).unlink(missing_ok=True)
 
+    program = "from tank_node import kernel, metrics; print(kernel.NAME, metrics.__file__)"
+
     def told(mode: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-c", "from tank_node import acks, kernel; print(kernel.NAME, acks.__file__)"],
+            [sys.executable, "-c", program],
             env=os.environ | {"TANK_KERNEL": mode, "PYTHONPATH": f"{tmp_path}:{ROOT / 'protos'}"},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         return (done.stdout or done.stderr).strip().splitlines()[-1]
 
-    assert told("pure") == f"pure {tmp_path}/tank_node/replicas/acks.py"
-    assert told("auto") == f"pure {tmp_path}/tank_node/replicas/acks.py"
+    assert told("pure") == f"pure {tmp_path}/tank_node/metrics.py"
+    assert told("auto") == f"pure {tmp_path}/tank_node/metrics.py"
     if twins.NAME == "compiled":
         assert "the node's compiled modules can't be loaded" in told("compiled")
 
