@@ -364,7 +364,7 @@ class RaftDriver(Generic[Result]):
         self._close(0)  # what is committed may be in that Ready, in the place of what the disk has
 
     def _close(self, commit: int) -> None:
-        """`commit`: the disk has what is committed up to there. Less than was written before is passed over."""
+        """`commit`: the disk has what is committed up to there. Less than was written counts for nothing."""
 
         def then(error: Exception | None) -> None:
             if error is not None:
