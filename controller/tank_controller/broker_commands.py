@@ -73,6 +73,7 @@ def register_broker(state: ClusterState, command: pb.Command, outcome: Outcome) 
         flush_replicated=register.flush_replicated,
     )
     state.brokers[broker.broker_id] = broker
+    _remember_its_default(state, before)
     _tell(state, broker, outcome)
     _raise_feature_level(state)
     if before is None:
@@ -97,14 +98,22 @@ def _leave_in_sync_sets(
     broker_id = register.broker_id
     new_disk = before.disk_uuid != register.disk_uuid
     damaged = {key_of(ref.topic_id, ref.partition) for ref in register.damaged}
-    # The tail was left by the process before, with its default; a changed one doesn't make it surer.
-    replicated_default = before.flush_replicated or register.flush_replicated
+    # Whoever led then has said when this one's memory was enough, by the default of its own process.
+    replicated_default = state.some_default_replicated
 
     def impaired(key: int, topic: TopicState) -> bool:
         unsure = not register.tail_sure and topic.may_be_unsynced(replicated_default)
         return new_disk or unsure or register.all_damaged or key in damaged
 
     _leave_all(state, broker_id, impaired, outcome)
+
+
+def _remember_its_default(state: ClusterState, gone: BrokerState | None) -> None:
+    """The last process whose default was `replicated` is gone: what it acknowledged is no surer for that."""
+    if gone is None or not gone.flush_replicated or state.some_default_replicated:
+        return
+    for topic in state.topics.values():
+        topic.was_replicated |= topic.acknowledges_unsynced(True)
 
 
 def _end_epochs_led_by(state: ClusterState, broker_id: int, outcome: Outcome) -> None:
@@ -230,7 +239,8 @@ def check_remove_broker(state: ClusterState, command: pb.Command) -> None:
 def remove_broker(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
     """Forgets a broker."""
     broker_id = command.remove_broker.broker_id
-    if state.brokers.pop(broker_id, None) is not None:
+    if (removed := state.brokers.pop(broker_id, None)) is not None:
+        _remember_its_default(state, removed)
         state.spread.touch((broker_id,))
         outcome.delta.removed_brokers.append(broker_id)
         _raise_feature_level(state)

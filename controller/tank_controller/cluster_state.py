@@ -107,6 +107,11 @@ class ClusterState:
         """Of all positions' notes."""
         return self.derived.metadata_bytes
 
+    @property
+    def some_default_replicated(self) -> bool:
+        """Whether topics that don't say may be led by a broker that acknowledges what is in memory alone."""
+        return any(broker.flush_replicated for broker in self.brokers.values())
+
     def topic(self, name: str) -> TopicState | None:
         """The topic of this name."""
         topic_id = self.derived.topic_ids.get(name)

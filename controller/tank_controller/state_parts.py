@@ -28,7 +28,8 @@ class BrokerState:
     shutting_down: bool = False
     feature_level: int = 0
     flush_replicated: bool = False
-    """How this process flushes topics that don't say; the next one's unsure tail is judged by it."""
+    """How this process flushes topics that don't say. Others follow it: every broker's unsure tail is judged
+    by it."""
 
     @property
     def fenced(self) -> bool:
@@ -117,7 +118,8 @@ class TopicState:
     """What somebody set; sorted by key. Replaced by `set` alone."""
     partitions: list[PartitionState]
     was_replicated: bool = False
-    """Messages were acknowledged that were in memory alone, before its `flush` became another. For ever."""
+    """Messages were acknowledged that were in memory alone, before its `flush` became another, or the default
+    of the last broker that did so. For ever."""
     policy: TopicSettings = field(init=False)
     """Derived, as is the next."""
     min_insync: int = field(init=False)

@@ -73,7 +73,7 @@ def alter_topic(state: ClusterState, command: pb.Command, outcome: Outcome) -> N
     if settings == topic.settings and not added:
         return
     # A tail that is unsynced now stays so until it is written, and no log says when that was everywhere.
-    some_default = any(broker.flush_replicated for broker in state.brokers.values())
+    some_default = state.some_default_replicated
     unsynced = topic.acknowledges_unsynced(some_default)
     state.set_settings(topic, settings)
     topic.was_replicated |= unsynced and not topic.acknowledges_unsynced(some_default)

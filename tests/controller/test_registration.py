@@ -137,7 +137,7 @@ def test_an_unsure_tail_counts_where_acknowledged_messages_may_have_been_in_memo
 
 
 @pytest.mark.parametrize(("before", "after"), [(True, False), (False, True), (True, True)])
-def test_a_topic_that_says_nothing_is_flushed_as_either_process_of_the_broker_would(
+def test_a_topic_that_says_nothing_is_unsure_everywhere_as_soon_as_one_broker_acknowledges_from_memory(
     before: bool, after: bool
 ) -> None:
     cluster = Cluster(1)
@@ -146,7 +146,32 @@ def test_a_topic_that_says_nothing_is_flushed_as_either_process_of_the_broker_wo
     cluster.up(2, sure=False, flush_replicated=after)
     assert cluster.partition(t).impaired == (2,)
     cluster.up(1, sure=False)
-    assert cluster.partition(t).leader == 1, "its default is flush=disk"
+    assert cluster.partition(t).leader == 0, "its own default is flush=disk, but it followed the other"
+    assert cluster.partition(t).impaired == (1, 2)
+
+
+def test_what_was_acknowledged_from_memory_stays_so_when_the_broker_has_another_default() -> None:
+    cluster = Cluster(2)
+    cluster.up(1, flush_replicated=True)
+    t = both_eligible(cluster)
+    cluster.up(1, flush_replicated=False)
+    cluster.up(2, sure=False)
+    assert cluster.partition(t).impaired == (2,)
+    later = cluster.topic("later", factor=2)
+    assert not cluster.state.topics[later].was_replicated, "nobody acknowledges from memory any more"
+
+
+def test_what_was_acknowledged_from_memory_stays_so_when_the_broker_is_removed() -> None:
+    cluster = Cluster(1, 2)
+    t = cluster.topic(factor=2, min__insync__replicas="2")
+    explicit = cluster.topic("d", factor=2, min__insync__replicas="2", flush="disk")
+    cluster.up(3, flush_replicated=True)
+    cluster.fence(3)
+    cluster.do(pb.Command(remove_broker=pb.RemoveBroker(broker_id=3)))
+    cluster.fence(2, 1)
+    cluster.up(2, sure=False)
+    assert cluster.partition(t).impaired == (2,)
+    assert cluster.partition(explicit).impaired == (), "it was always on disk"
 
 
 @pytest.mark.parametrize("unset", [False, True])
