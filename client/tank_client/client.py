@@ -122,6 +122,7 @@ class Client:
             raise InvalidArgument(f"max_bytes must be 1 to {MAX_FETCH_BYTES}")
         want = Want(topic, partition, number, max_bytes)
         chunk = await self._caller.call(fetch(want, max_wait_ms, self.settings.client_id))
+        self._caller.leaders.delivered((topic, partition))
         if not chunk.chunk:
             self._caller.leaders.doubt((topic, partition))
         return chunk

@@ -98,8 +98,8 @@ class UnknownPartition(TankError):
 
 
 class ViewBehind(TankError):
-    """A broker does not know a topic or partition that others know: it hears of it later, or not as long as
-    it is cut off."""
+    """A broker does not know a topic, a partition or messages that others know: it hears of them later, or
+    not as long as it is cut off."""
 
     retriable = True
 

@@ -239,6 +239,7 @@ class Fetcher:
         result = answer.result
         try:
             if isinstance(result, FetchedChunk):
+                self._caller.leaders.delivered((track.topic, track.partition))
                 batch = track.take(result)
                 if batch is not None:
                     track.heard_ms = self._now_ms()
@@ -246,7 +247,11 @@ class Fetcher:
                     self._buffered += batch.size_bytes
                     self._news.set()
             elif isinstance(result, errors.OutOfBounds):
-                track.out_of_bounds(result, self._settings.out_of_bounds)
+                behind = self._caller.leaders.lagging(result, address)
+                if behind is None:
+                    track.out_of_bounds(result, self._settings.out_of_bounds)
+                else:
+                    self._failed(track, behind, address)
             else:
                 self._failed(track, result, address)
         except errors.TankError as error:

@@ -47,6 +47,8 @@ class Leaders:
         # Since when brokers say that they don't know such a topic, or not all its partitions. Only of those
         # in `_there`.
         self._missed_at: dict[str, float] = {}
+        # Since when leaders say that they end below the number asked for; bounded by MAX_TOPICS.
+        self._short_at: dict[Route, float] = {}
         # When a topic's leaders were told last, or asked for; of the topics in `_there` and a few others.
         self._looked_at: dict[str, float] = {}
 
@@ -82,6 +84,8 @@ class Leaders:
         """What to take the error for that the broker there answers. None: for what it says. ViewBehind: the
         topic or partition was there, and there are several brokers, of which this one may have heard the
         least; another one is asked. The topic is gone when all say so for `view_lag_ms`."""
+        if isinstance(error, errors.OutOfBounds):
+            return self._ends_too_soon(error, at)
         if isinstance(error, errors.UnknownTopic):
             known = error.topic in self._there
         elif isinstance(error, errors.UnknownPartition):
@@ -98,6 +102,31 @@ class Leaders:
         self._pool.routes.leave(at)
         self.find(error.topic, self._pool.routes.other(at))
         return errors.ViewBehind(f"{at} has not heard of it yet: {error}")
+
+    def delivered(self, route: Route) -> None:
+        """That partition's leader had what it was asked for."""
+        self._short_at.pop(route, None)
+
+    def _ends_too_soon(self, error: errors.OutOfBounds, at: Address) -> errors.ViewBehind | None:
+        """As `lagging`, of a number above the leader's end: one that is cut off from the others has less than
+        they have, and a reader that believes it goes back. What it says counts when nobody names another
+        leader for `view_lag_ms`."""
+        routes = self._pool.routes
+        # A client that has just come knows nobody else yet: it is asking.
+        alone = len(routes.known_servers) < 2 and error.topic not in self._finding
+        if error.number <= error.high_water_mark + 1 or alone:
+            return None
+        route, now = (error.topic, error.partition), asyncio.get_running_loop().time()
+        lag_s = self._pool.settings.view_lag_ms / 1000
+        if len(self._short_at) >= self.MAX_TOPICS and route not in self._short_at:
+            self._short_at.clear()
+        if now - self._short_at.setdefault(route, now) > 2 * lag_s:
+            self._short_at[route] = now  # that was another time
+        if now - self._short_at[route] >= lag_s:
+            del self._short_at[route]
+            return None
+        self.find(error.topic, routes.other(at))
+        return errors.ViewBehind(f"{at} may be behind: {error}")
 
     def failed(self, route: Route, error: errors.TankError, at: Address) -> asyncio.Task[None] | None:
         """A request about that partition failed at that broker: goes where the error says, or finds out.

@@ -38,8 +38,8 @@ class ClientSettings:
     """How long a reader that gets nothing new believes that its broker still leads: one that is cut off from
     the others can't know. Then another broker is asked, and again after the same time."""
     view_lag_ms: int = 5_000
-    """How long a broker may not know a topic that is there: it hears of changes after the others. Only where
-    there are several brokers."""
+    """How long a broker may not know a topic that is there, or end below what was read: it hears of changes
+    after the others, or never while it is cut off. Only where there are several brokers."""
 
     def __post_init__(self) -> None:
         _check_least(

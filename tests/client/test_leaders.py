@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tank_client import Client, ConsumerSettings, ProducerSettings, Stored
+from tank_client import Client, ConsumerSettings, OutOfBounds, OutOfBoundsPolicy, ProducerSettings, Stored
 from tank_client.model import END, Ends, FoundTime
 from tank_client.settings import AtTime
 from tank_protos.bundle import as_batch, encode
@@ -190,6 +190,47 @@ def test_who_waits_for_ends_leaves_a_leader_from_which_nothing_comes() -> None:
             cut_off(brokers)
             brokers[1].append(*ROUTE, as_batch(encode([b"second"], timestamps=1)))
             assert (await client.admin.await_ends({ROUTE: 1}, 60_000)) == {ROUTE: Ends(1, 2)}
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest", "error"])
+def test_a_reader_does_not_go_back_at_a_leader_that_is_cut_off(policy: str) -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, DOUBTFUL) as client:
+            settings = ConsumerSettings(max_wait_ms=60_000, out_of_bounds=OutOfBoundsPolicy(policy))
+            consumer = client.consumer("t", settings=settings)
+            assert (await anext(consumer)).values == [b"first"]
+            cut_off(brokers)
+            brokers[1].append(*ROUTE, as_batch(encode([b"second", b"third"], timestamps=1)))
+            assert (await anext(consumer)).values == [b"second", b"third"]
+            assert await consumer.poll(50) is None
+            brokers[1].cut_all()  # now the old leader is asked for the number 4, and ends at 1
+            brokers[1].append(*ROUTE, as_batch(encode([b"fourth"], timestamps=1)))
+            assert (await anext(consumer)).values == [b"fourth"]
+            await consumer.close()
+
+    run(scenario())
+
+
+def test_a_fresh_client_that_asks_a_leader_that_is_cut_off_is_not_told_that_messages_are_lost() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers:
+            cut_off(brokers)
+            brokers[1].append(*ROUTE, as_batch(encode([b"second", b"third"], timestamps=1)))
+            async with Client(brokers[0].address, QUICK) as client:
+                assert (await client.fetch(*ROUTE, 3)).high_water_mark == 3
+
+    run(scenario())
+
+
+def test_a_number_above_every_end_is_out_of_bounds() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, QUICK) as client:
+            for _ in range(2):
+                with pytest.raises(OutOfBounds):
+                    await client.fetch(*ROUTE, 9)
+            assert await first_of_a_consumer(client, start=9) == [b"first"]
 
     run(scenario())
 
