@@ -46,6 +46,8 @@ ASK_EVERY_S = 0.2
 """How often an empty controller asks the others who they are, and one that is no voter to be added."""
 HAND_OVER_TRIES = 20
 """Ticks that a leader which stops waits for the next one."""
+CLOSE_S = 10.0
+"""How long a controller that stops waits for what its disk is at; not at all when that has hung for long."""
 SERVICES = ("tank.control.Controllers", "tank.control.Brokers", "tank.control.Admin")
 
 _log = logging.getLogger("tank.controller")
@@ -74,7 +76,7 @@ class ControllerProcess:
         """What the health service says of the brokers' service: only the leader serves."""
 
     async def run(self, announce: Callable[[str], None]) -> None:
-        """Starts, says so, and stops in order at SIGTERM or SIGINT.
+        """Starts, says so, and stops in order at SIGTERM or SIGINT, at once at a second one.
 
         Raises what keeps it from starting or going on: RaftStorageError, SnapshotError, UnknownEntryError,
         ListenError.
@@ -82,7 +84,7 @@ class ControllerProcess:
         config = self.config
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
+            loop.add_signal_handler(number, self._on_signal, number)
         config.data.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(config.data / "lock")
         self._storage = RaftStorage(config.data)
@@ -147,11 +149,23 @@ class ControllerProcess:
                     return
                 await asyncio.sleep(TICK_MS / 1000)
 
+    def _on_signal(self, number: signal.Signals) -> None:
+        if self._stopping.is_set():
+            _log.warning("told to stop a second time: stopping at once, the next start recovers")
+            os._exit(128 + number)
+        self._stopping.set()
+
     async def _close(self) -> None:
-        if self.rooms is not None:
-            stopped = asyncio.Event()
-            self.rooms.member.driver.stop(stopped.set)
-            await stopped.wait()
+        if self.rooms is None:
+            return
+        driver = self.rooms.member.driver
+        stopped = asyncio.Event()
+        driver.stop(stopped.set)
+        try:
+            await asyncio.wait_for(stopped.wait(), 0 if driver.hangs else CLOSE_S)
+        except TimeoutError:
+            _log.error("stops without its disk, which has not finished a write for too long: check it")
+            os._exit(1)  # nothing that somebody was told of is lost; a thread in an fsync can't be ended
 
     # --- birth ---
 

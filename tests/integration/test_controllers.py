@@ -1,7 +1,9 @@
 """Controllers as processes, by their gRPC: who leads, what people may ask, who is told to go elsewhere."""
 
 import json
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from tank_cli import cluster_folder, cluster_processes
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub, BrokersStub
 from tests.support.cluster import LocalCluster, Process, running_cluster
+from tests.support.ports import free_port
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -109,3 +112,32 @@ def test_two_controllers_on_one_folder_are_refused(cluster: LocalCluster) -> Non
     second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert second.returncode == 1
     assert "another process uses" in second.stderr
+
+
+ON_A_DISK_THAT_HANGS = """
+import sys, time
+from tank_controller import __main__, files, process
+files._OsAppendFile.sync = lambda file: time.sleep(3600)
+process.CLOSE_S = float(sys.argv.pop(1))
+__main__.main()
+"""
+
+
+@pytest.mark.parametrize(("close_s", "signals", "code"), [(3600.0, 2, 143), (0.1, 1, 1)])
+def test_a_controller_whose_disk_hangs_stops_when_told_again_and_when_it_has_waited_for_long(
+    tmp_path: Path, close_s: float, signals: int, code: int
+) -> None:
+    options = ["--id=1", f"--cluster=1=127.0.0.1:{free_port()}", f"--data={tmp_path / 'c'}"]
+    command = [sys.executable, "-c", ON_A_DISK_THAT_HANGS, str(close_s), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as controller:
+        assert controller.stdout is not None
+        assert controller.stderr is not None
+        try:
+            assert "listening" in controller.stdout.readline()
+            controller.send_signal(signal.SIGTERM)
+            for line in controller.stderr:
+                if signals == 2 and line.rstrip().endswith("stopping"):
+                    controller.send_signal(signal.SIGTERM)
+            assert controller.wait(60) == code
+        finally:
+            controller.kill()
