@@ -182,6 +182,10 @@ class Limits:
     """The longest wait of one forwarded consume: it outlives a client that goes. Then it is forwarded
     again."""
 
+    forwarded_answer_ms: int = 8_000
+    """What a leader may take for a forwarded consume beyond its wait. Answers to many clients stand in one
+    line; one that comes too late is thrown away, and asked for again behind the others."""
+
     forwarded_pause_ms: int = 100
     """How long a consume that finds nothing at several brokers, or no leader, waits before it asks again."""
 

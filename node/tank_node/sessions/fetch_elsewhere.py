@@ -210,7 +210,7 @@ class ElsewhereFetch(Waiter):
             return
         session.asked_bytes += session.limits.forwarded_fetch_cost_bytes
         # Who answers at the last moment is still heard.
-        wait_ms = self._until_ms - session.broker.tick.monotonic_ms + session.limits.deaf_wait_ms
+        wait_ms = self._until_ms - session.broker.tick.monotonic_ms + session.limits.forwarded_answer_ms
         session.begin_wait(self, here, wait_ms)
         self._round(topics, places)
 
@@ -225,7 +225,7 @@ class ElsewhereFetch(Waiter):
         wait_ms = 0
         if len(places) == 1 and _may_wait(topics):
             wait_ms = min(max(self._until_ms - now_ms, 0), limits.forwarded_wait_ms)
-        deadline_ms = now_ms + wait_ms + limits.deaf_wait_ms
+        deadline_ms = now_ms + wait_ms + limits.forwarded_answer_ms
         for leader, wanted in places.items():
             asked = ForwardedFetch(self, wanted, wait_ms, deadline_ms)
             self._missing += 1

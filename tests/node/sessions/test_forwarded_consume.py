@@ -7,6 +7,7 @@ import pytest
 
 from tank_node.forwarding import ForwardingPolicy
 from tank_node.limits import Limits
+from tank_node.sessions.forward import ForwardSession
 from tank_protos import bundle
 from tank_protos.error_codes import ConsumeFlag
 from tank_protos.generated.tank import (
@@ -15,7 +16,7 @@ from tank_protos.generated.tank import (
     ProduceWithBaseSeqNumRequest,
 )
 from tests.node.sessions.test_produce import batch_of
-from tests.support.broker_cell import BrokerCell
+from tests.support.broker_cell import BrokerCell, PipeEnd
 from tests.support.forwarded import (
     OLD,
     consume_request,
@@ -35,6 +36,13 @@ def cell(tmp_path: Path) -> Iterator[BrokerCell]:
     cell = three_leaders(tmp_path)
     yield cell
     cell.close()
+
+
+def answering_lines(cell: BrokerCell, broker: int) -> list[PipeEnd]:
+    """This broker's ends of its connections to leaders."""
+    return [
+        near for own, _, near, _ in cell.pipes if own == broker and isinstance(near.session, ForwardSession)
+    ]
 
 
 def test_an_old_consumer_reads_all_from_a_broker_that_leads_nothing_of_it(cell: BrokerCell) -> None:
@@ -147,6 +155,34 @@ def test_an_old_consumer_of_what_nobody_leads_gets_nothing_at_its_end(cell: Brok
         (answer,) = fetched(client)
         (told,) = answer.topics[0].partitions
         assert (told.flag, told.high_water_mark, told.chunk_length) == (0, 0, 0)
+
+
+def test_answers_that_stand_in_a_line_for_seconds_are_waited_for(cell: BrokerCell) -> None:
+    client = cell.nodes[3].client()
+    for number in (0, 1):
+        lead(cell, client, number, b"of-%d" % number)
+    answers = answering_lines(cell, 3)
+    for near in answers:
+        near.receive = lambda: None  # type: ignore[method-assign]
+    client.send(consume_request((0, 1), (1, 1), wait_ms=0))
+    cell.run(7_500)
+    assert not fetched(client)
+    for near in answers:
+        del near.receive
+    cell.run(100)
+    (answer,) = fetched(client)
+    assert values(answer) == {0: [b"of-0"], 1: [b"of-1"]}
+
+
+def test_a_leader_that_says_nothing_is_waited_for_no_longer(cell: BrokerCell) -> None:
+    client = cell.nodes[3].client()
+    lead(cell, client, 0, b"x")
+    for near in answering_lines(cell, 3):
+        near.receive = lambda: None  # type: ignore[method-assign]
+    client.send(consume_request((0, 1), wait_ms=0))
+    cell.run(9_000)
+    (answer,) = fetched(client)
+    assert values(answer) == {0: []}
 
 
 def test_a_boundary_error_and_unknown_partitions_are_relayed(cell: BrokerCell) -> None:
