@@ -122,6 +122,8 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         client, wait_ms = self._client(), self._options.latest_offset_wait_ms
         try:
             ends = ends_of(client, self._subscribed(client, begin), begin, wait_ms)
+            if self._is_doubtful(begin, latest(ends)):
+                ends = ends_of(client, self._subscribed(client, begin))
         except (UnknownPartition, UnknownTopic):  # perhaps deleted while it waited: this tells
             ends = ends_of(client, self._subscribed(client, begin))
         if not ends:
@@ -137,6 +139,9 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         assert self._target is not None
         if not self._target_checked:
             self._check_gone(begin, self._target)
+            if self._is_doubtful(begin, self._target):
+                ends = ends_of(self._client(), self._target)
+                self._target = self._reported = _greater(self._target, latest(ends))
             self._check_ends(begin, self._target)
             self._target_checked = True
         return self._target
@@ -167,6 +172,25 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
                 self._options.fail_on_data_loss,
                 f"the query has read {', '.join(gone)}: deleted, or not subscribed to any more",
             )
+
+    def _is_doubtful(self, begin: Offsets, reached: Offsets) -> bool:
+        """Whether some partition ends before what was read: its leader may be cut off from the other brokers.
+        The client was made to look for another one.
+        """
+        from tank_client.errors import OutOfBounds
+
+        short = [
+            (topic, number, offset)
+            for topic, numbers in begin.items()
+            for number, offset in numbers.items()
+            if reached.get(topic, {}).get(number, offset) < offset
+        ]
+        for topic, number, offset in short:
+            try:
+                self._client().fetch(topic, number, offset)
+            except OutOfBounds:
+                break  # so it is: that took its time, and is enough
+        return bool(short)
 
     def _check_ends(self, begin: Offsets, reached: Offsets) -> None:
         for topic, numbers in begin.items():

@@ -1,7 +1,6 @@
 """Following leaders: answers that can't name them, servers that die, leaders that are cut off."""
 
 import asyncio
-import copy
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -10,11 +9,19 @@ from tank_client import Client, ConsumerSettings, OutOfBounds, OutOfBoundsPolicy
 from tank_client.model import END, Ends, FoundTime
 from tank_client.settings import AtTime
 from tank_protos.bundle import as_batch, encode
-from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import tank
-from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
 from tests.support.scripted_log import Log
-from tests.support.scripted_pair import DOUBTFUL, POLLING, QUICK, ROUTE, fetched, leads, produced, two_brokers
+from tests.support.scripted_pair import (
+    DOUBTFUL,
+    POLLING,
+    QUICK,
+    ROUTE,
+    cut_off,
+    fetched,
+    leads,
+    produced,
+    two_brokers,
+)
 from tests.support.waiting import run
 
 
@@ -125,21 +132,6 @@ def test_a_consumer_outlives_the_only_server_that_was_named() -> None:
 
 
 # A leader that is cut off
-
-
-def cannot(moment: Moment) -> Fate | int:
-    """A leader that nobody follows any more."""
-    produce = isinstance(moment.request, tank.IdempotentProduceRequest)
-    return ErrorCode.NOT_ACKNOWLEDGED_IN_TIME if produce and not moment.carried_out else Fate.SERVE
-
-
-def cut_off(brokers: list[ScriptedBroker]) -> None:
-    """Broker 2 leads now, and broker 1 does not know."""
-    brokers[0].topics = copy.deepcopy(brokers[0].topics)
-    leads(brokers, 2, epoch=2)
-    del brokers[0].redirects[ROUTE]
-    brokers[0].metadata.leaders[ROUTE] = (1, 1)
-    brokers[0].script = cannot
 
 
 @pytest.mark.parametrize("idempotent", [True, None])

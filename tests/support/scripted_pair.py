@@ -1,12 +1,15 @@
 """Two scripted brokers of one cluster, and what tests do with them."""
 
+import copy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from tank_client import Client, ClientSettings, ConsumerSettings, Stored
 from tank_protos.bundle import as_batch, bundles, decode, encode
-from tests.support.scripted_broker import ScriptedBroker
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import tank
+from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
 
 QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5, request_timeout_ms=3_000, view_lag_ms=300)
 DOUBTFUL = replace(QUICK, doubt_after_ms=30)
@@ -36,6 +39,21 @@ def leads(brokers: list[ScriptedBroker], leader: int, epoch: int) -> None:
         broker.redirects.pop(ROUTE, None)
         if number != leader:
             broker.redirects[ROUTE] = 0
+
+
+def cannot(moment: Moment) -> Fate | int:
+    """A leader that nobody follows any more."""
+    produce = isinstance(moment.request, tank.IdempotentProduceRequest)
+    return ErrorCode.NOT_ACKNOWLEDGED_IN_TIME if produce and not moment.carried_out else Fate.SERVE
+
+
+def cut_off(brokers: list[ScriptedBroker]) -> None:
+    """Broker 2 leads now, and broker 1 does not know."""
+    brokers[0].topics = copy.deepcopy(brokers[0].topics)
+    leads(brokers, 2, epoch=2)
+    del brokers[0].redirects[ROUTE]
+    brokers[0].metadata.leaders[ROUTE] = (1, 1)
+    brokers[0].script = cannot
 
 
 async def fetched(client: Client) -> bytes:
