@@ -49,6 +49,8 @@ class Progress:
     stored: int = 0
     seen: int = 0
     failures: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    """Errors of clients that no fault explains."""
 
 
 class LoadProcess:
@@ -180,7 +182,7 @@ class Run:
     def _verdict(self, client: Client, load: LoadProcess) -> list[str]:
         history = read(sorted(load.folder.glob("*.jsonl")))
         log = read_all(client)
-        found = violations(history, log)
+        found = load.progress.broken + violations(history, log) + self._copies(client, log)
         fates = Counter(sent.fate for sent in history.sent.values())
         self.tell(
             f"{fates[Fate.STORED]:,} values acknowledged, {fates[Fate.UNKNOWN]:,} unknown, "
@@ -193,6 +195,29 @@ class Run:
             worst, middle = max(self.heal_s), sorted(self.heal_s)[len(self.heal_s) // 2]
             self.tell(f"  whole again: median {middle:.1f} s, at most {worst:.1f} s")
         return found
+
+    def _copies(self, client: Client, log: Log) -> list[str]:
+        """Each broker is stopped in turn, so that others lead: what can be read must be the same."""
+        found = []
+        for member in self.members.brokers:
+            member.stop()
+            until(lambda: self._leaders(client), "a partition has no leader", HEAL_S)
+            for place, messages in read_all(client).items():
+                if messages != log[place]:
+                    found.append(f"without {member.name} {place[0]}/{place[1]} holds something else")
+            member.start()
+            until(member.is_ready, f"{member.name} is not ready again", HEAL_S)
+            self._await_in_sync(client)
+        return found
+
+    def _leaders(self, client: Client) -> bool:
+        """Whether every partition has a leader whose process runs."""
+        running = {member.number for member in self.members.brokers if member.runs}
+        try:
+            described = client.admin.describe_topics(list(TOPICS))
+        except TankError:
+            return False
+        return all(p.leader in running for topic in described for p in topic.partitions)
 
 
 def read_all(client: Client) -> Log:

@@ -24,6 +24,7 @@ def violations(history: History, log: Log) -> list[str]:
         _out_of_order,
         _seen_but_gone,
         _seen_badly,
+        _missed,
     ):
         told = list(kind(history, log))
         found += told[:MOST_OF_A_KIND]
@@ -100,6 +101,14 @@ def _seen_badly(history: History, log: Log) -> Iterator[str]:
             for (before, _), (number, _) in pairwise(messages):
                 if number != before + 1:
                     yield f"{consumer} saw {_name(place)} {number} after {before}"
+
+
+def _missed(history: History, log: Log) -> Iterator[str]:
+    for consumer, topic in history.through.items():
+        for place, messages in log.items():
+            seen = history.seen.get(consumer, {}).get(place, [(0, "")])
+            if place[0] == topic and seen[-1][0] != messages[-1][0]:
+                yield f"MISSED: {consumer} saw {_name(place)} up to {seen[-1][0]} of {messages[-1][0]}"
 
 
 def _name(place: Place) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tank_client import Client, ConsumerSettings, ProducerSettings, TankError
+from tank_client import Client, ConsumerSettings, DeliveryTimedOut, ProducerSettings, TankError
 from tank_client.model import parse_servers
 from tank_client.producer import BundleDelivery, Producer
 from tests.chaos.raw_writers import SERVERS_VERSION, RawWriter
@@ -27,6 +27,8 @@ IDEMPOTENT = ("disk", "memory")
 OLD_CLIENT, OLD_RATE = 0, 5.0
 SETTLE_S = 150.0
 """Longer than a delivery may take."""
+END_OF_LOG = 6
+"""So many polls of half a second that bring nothing, when nobody writes any more: a reader has read all."""
 
 
 @dataclass(slots=True)
@@ -41,6 +43,19 @@ class Load:
     stored: int = 0
     seen: int = 0
     failures: list[str] = field(default_factory=list)
+    """What passes: somebody was not reached in time."""
+    broken: list[str] = field(default_factory=list)
+    """What must not be: errors that no fault of the cluster explains."""
+
+    written: asyncio.Event = field(default_factory=asyncio.Event)
+    """Nobody writes any more, and all answers are there."""
+
+    def note(self, name: str, error: TankError | TimeoutError) -> bool:
+        """An error that a client raised; whether a fault of the cluster explains it: it took too long, or
+        may go well another time."""
+        passing = isinstance(error, TimeoutError | DeliveryTimedOut) or error.retriable
+        (self.failures if passing else self.broken).append(f"{name}: {type(error).__name__}: {error}")
+        return passing
 
     def recorder(self, name: str) -> Recorder:
         return Recorder(self.folder / f"{name}.jsonl")
@@ -82,7 +97,7 @@ async def _write_until_failure(
                     await producer.send(topic, content(value), partition=partition) for value in values
                 ]
         except (TankError, TimeoutError) as error:
-            load.failures.append(f"{name}: {error}")
+            load.note(name, error)
             break
         waiting.add(asyncio.create_task(_settle(load, name, recorder, values, deliveries)))
         done = {task for task in waiting if task.done()}
@@ -101,7 +116,7 @@ async def _settle(
         async with asyncio.timeout(SETTLE_S):
             stored = [await delivery for delivery in deliveries]
     except (TankError, TimeoutError) as error:
-        load.failures.append(f"{name}: {error}")
+        load.note(name, error)
         recorder.told(Fate.UNKNOWN, values)
         return False
     alone = (
@@ -118,15 +133,16 @@ async def read(load: Load, name: str, topic: str) -> None:
     try:
         async with Client(load.servers) as client:
             consumer = client.consumer(topic, settings=ConsumerSettings(out_of_bounds="error"))  # type: ignore[arg-type]
-            while not load.stopping.is_set():
+            empty = 0
+            while empty < END_OF_LOG:
                 try:
                     batch = await consumer.poll(500)
                 except TankError as error:
-                    load.failures.append(f"{name}: {error}")
-                    if not error.retriable:
+                    if not load.note(name, error):
                         return
                     await asyncio.sleep(0.5)
                     continue
+                empty = empty + 1 if batch is None and load.written.is_set() else 0
                 if batch is not None:
                     messages = list(batch.messages())
                     recorder.seen(
@@ -136,6 +152,7 @@ async def read(load: Load, name: str, topic: str) -> None:
                         [name_of(bytes(message.value or b"")) for message in messages],
                     )
                     load.seen += len(messages)
+            recorder.read_all(name, topic)
     finally:
         recorder.close()
 
@@ -160,26 +177,35 @@ async def run(load: Load, old: bool) -> None:
     threads = raw_writers(load, old)
     for thread in threads:
         thread.start()
-    tasks = [asyncio.create_task(write(load, topic, n)) for topic in IDEMPOTENT for n in range(2)]
-    tasks += [asyncio.create_task(read(load, f"{topic}-reader", topic)) for topic in TOPICS]
+    writers = [asyncio.create_task(write(load, topic, n)) for topic in IDEMPOTENT for n in range(2)]
+    readers = [asyncio.create_task(read(load, f"{topic}-reader", topic)) for topic in TOPICS]
     told = asyncio.create_task(_tell(load, lambda: load.stored + sum(t.stored for t in threads)))
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     load.stopping.set()
     for thread in threads:
         thread.stopping.set()
-    await asyncio.gather(*tasks)
+    await asyncio.gather(*writers)
     for thread in threads:
         await asyncio.to_thread(thread.join)
         thread.recorder.close()
+        if thread.failure is not None:
+            load.broken.append(f"{thread.name} ended: {thread.failure}")
+    load.written.set()
+    async with asyncio.timeout(SETTLE_S):
+        await asyncio.gather(*readers)
     told.cancel()
-    if broken := [thread for thread in threads if thread.failure is not None]:
-        raise SystemExit(f"{broken[0].name} ended: {broken[0].failure}")
+    _say(load, load.stored)
 
 
 async def _tell(load: Load, stored: Callable[[], int]) -> None:
     while True:
-        print(json.dumps({"stored": stored(), "seen": load.seen, "failures": load.failures[-5:]}), flush=True)
+        _say(load, stored())
         await asyncio.sleep(1)
+
+
+def _say(load: Load, stored: int) -> None:
+    told = {"stored": stored, "seen": load.seen, "failures": load.failures[-5:], "broken": load.broken}
+    print(json.dumps(told), flush=True)
 
 
 def main() -> None:

@@ -47,6 +47,8 @@ class History:
     """By value."""
     seen: dict[str, dict[Place, list[tuple[int, str]]]] = field(default_factory=dict)
     """By consumer: (number, value) of each partition, in the order they were handed out."""
+    through: dict[str, str] = field(default_factory=dict)
+    """Consumers that followed a topic until nothing more came, and the topic."""
 
     def stored(self) -> int:
         """How many values were acknowledged."""
@@ -70,6 +72,10 @@ class Recorder:
     def seen(self, consumer: str, place: Place, numbers: list[int], values: list[str]) -> None:
         """What a consumer handed out."""
         self._write(["seen", consumer, *place, numbers, values])
+
+    def read_all(self, consumer: str, topic: str) -> None:
+        """It has followed the topic until nothing more came."""
+        self._write(["through", consumer, topic])
 
     def close(self) -> None:
         self._file.close()
@@ -101,6 +107,8 @@ def _take(history: History, line: list[object]) -> None:
         case ["seen", str(consumer), str(topic), int(partition), list(numbers), list(values)]:
             seen = history.seen.setdefault(consumer, {}).setdefault((topic, partition), [])
             seen.extend(zip(numbers, values, strict=True))
+        case ["through", str(consumer), str(topic)]:
+            history.through[consumer] = topic
         case _:
             raise ValueError(f"no line of a history: {line}")
 

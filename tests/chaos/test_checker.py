@@ -68,6 +68,13 @@ def test_a_consumer_that_goes_back_or_skips_is_told(tmp_path: Path) -> None:
     assert violations(seen, {PLACE: GOOD}) == ["c saw t/0 3 after 3", "c saw t/0 5 after 3"]
 
 
+def test_a_consumer_that_read_to_the_end_and_missed_some_is_told(tmp_path: Path) -> None:
+    seen = history(tmp_path)
+    seen.through["c"] = "t"
+    assert violations(seen, {PLACE: GOOD}) == ["MISSED: c saw t/0 up to 3 of 6"]
+    assert violations(seen, {PLACE: GOOD[:3]}) == []
+
+
 def test_an_empty_log_has_lost_everything(tmp_path: Path) -> None:
     found = violations(history(tmp_path), {})
     assert [line for line in found if line.startswith("LOST")] == [
