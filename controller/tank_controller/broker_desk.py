@@ -275,6 +275,9 @@ class BrokerDesk:
             self._answer(stream, proposal, self._proposals.judge(proposal.command))
         elif stream.waiting >= MAX_WAITING_PROPOSALS:
             self._answer(stream, proposal, _no(ErrorCode.OVERLOADED, "too much waits: ask again"))
+        elif kind == "commit_positions" and self._is_fenced(stream.broker_id):
+            # Silent for so long, it has told its client, which may have committed later ones elsewhere.
+            self._answer(stream, proposal, _no(ErrorCode.TIMED_OUT, "the line was silent: ask again"))
         else:
             stream.waiting += 1
 
@@ -286,6 +289,10 @@ class BrokerDesk:
                     self._answer(stream, proposal, outcome)
 
             self._proposals.propose(proposal.command, done)
+
+    def _is_fenced(self, broker_id: int) -> bool:
+        broker = self._metadata.state.brokers.get(broker_id)
+        return broker is None or broker.fenced
 
     def _answer(self, stream: Stream, proposal: pb.BrokerProposal, outcome: Outcome) -> None:
         stream.send(pb.BrokerDown(outcome=outcome.as_message(proposal.request_id)))
