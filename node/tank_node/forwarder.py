@@ -102,6 +102,8 @@ class Forwarder(Forwarding):
         now_ms = self._now_ms()
         if not session.is_open:
             return now_ms - session.dialed_ms >= self._limits.peer_silence_ms
+        if session.silent_ms >= self._limits.peer_silence_ms:
+            return True  # who was held back for it would wait in vain
         return now_ms - session.heard_ms >= self._limits.forwarded_silence_ms
 
     def _ended(self, session: ForwardSession) -> None:

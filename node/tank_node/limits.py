@@ -157,7 +157,8 @@ class Limits:
     are answered as if nobody led. Long polls are most of them."""
 
     forwarded_bytes: int = 16 * MIB
-    """The same in bytes; above it clients that forward more to that broker are not read."""
+    """The same in bytes; above it clients that forward more to that broker are not read. What nobody waits for
+    any more counts, too, until it is answered: it may still lie here unsent."""
 
     forwarded_most_bytes: int = 128 * MIB
     """Of all brokers together; above it nothing is forwarded. Each client may be a request over the former
@@ -200,7 +201,8 @@ class Limits:
 
     peer_silence_ms: int = 6_000
     """A push that is not answered for so long: the connection is made anew. Longer than the lag that takes a
-    member out: a slow disk must not cost connections too."""
+    member out: a slow disk must not cost connections too. And one for forwarding on which an answer is so late,
+    and nothing came."""
 
     redial_ms: int = 100
     """The first pause before a follower is dialed again; it doubles."""

@@ -33,9 +33,11 @@ def three_leaders(folder: Path) -> BrokerCell:
     return cell
 
 
-def produce_request(*bundles: tuple[int, bytes], version: int = OLD, request_id: int = 1) -> ProduceRequest:
+def produce_request(
+    *bundles: tuple[int, bytes], version: int = OLD, request_id: int = 1, ack_timeout_ms: int = 0
+) -> ProduceRequest:
     entries = [ProducePartition(number, memoryview(batch_of(value))) for number, value in bundles]
-    return ProduceRequest(version, request_id, "me", 0, 0, [ProduceTopic("a", entries)])
+    return ProduceRequest(version, request_id, "me", 0, ack_timeout_ms, [ProduceTopic("a", entries)])
 
 
 def results(client: BenchClient) -> list[tuple[int, bytes]]:

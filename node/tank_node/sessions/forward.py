@@ -48,12 +48,13 @@ class UnexpectedAnswer(WireError):
 class ForwardSession(Session):
     """One outgoing connection to a broker that leads.
 
-    Invariant: `pending_bytes` is what the requests in `_waiting` and `_sent` take together.
+    Invariant: `pending_bytes` is what the requests in `_waiting`, `_sent` and `_late` take together.
     """
 
     __slots__ = (
-        "_ended", "_held_back", "_limits", "_metrics", "_next_id", "_sent", "_waiting", "dialed_ms",
-        "heard_ms", "identity", "is_open", "now_ms", "pending_bytes", "used_ms", "was_open",
+        "_ended", "_held_back", "_late", "_late_since_ms", "_limits", "_metrics", "_next_id", "_sent",
+        "_waiting", "dialed_ms", "heard_ms", "identity", "is_open", "now_ms", "pending_bytes", "used_ms",
+        "was_open",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +82,11 @@ class ForwardSession(Session):
         """Until it is open."""
         self._sent: dict[int, Forwarded] = {}
         """By request id, and in their order."""
+        self._late: dict[int, int] = {}
+        """The same of those whose time was over, and how many bytes: they may still lie unsent in this
+        connection, and count until the answer comes or the connection ends."""
+        self._late_since_ms = 0
+        """When the first of those became late."""
         self._next_id = 1
         self._held_back: list[TankSession] = []
         """Clients that are not read until less is pending."""
@@ -91,7 +97,12 @@ class ForwardSession(Session):
     @property
     def pending(self) -> int:
         """How many requests are not answered."""
-        return len(self._waiting) + len(self._sent)
+        return len(self._waiting) + len(self._sent) + len(self._late)
+
+    @property
+    def silent_ms(self) -> int:
+        """For how long answers are overdue and nothing at all was heard; 0: none are."""
+        return self.now_ms() - max(self.heard_ms, self._late_since_ms) if self._late else 0
 
     def forward(self, request: Forwarded, sender: "TankSession") -> None:
         """Sends it when all before it are. A sender that brings more than flows away is held back."""
@@ -133,8 +144,10 @@ class ForwardSession(Session):
                 self._over(request, NOT_SENT)
                 request.failed(sent=False)
         for request_id, request in [one for one in self._sent.items() if one[1].deadline_ms <= now_ms]:
-            del self._sent[request_id]
-            self._over(request, NOT_ANSWERED)
+            if not self._late:
+                self._late_since_ms = now_ms
+            self._late[request_id] = self._sent.pop(request_id).size_bytes
+            self._metrics.forwarded[request.message_id, NOT_ANSWERED] += 1
             request.failed(sent=True)
         self._let_go()
 
@@ -179,8 +192,10 @@ class ForwardSession(Session):
     def _answer(self, message_id: int, payload: memoryview) -> None:
         request_id = _read_one(payload)[0] if message_id == _PRODUCE else _read_two(payload)[1]
         request = self._sent.get(request_id)
-        if request is None:
-            return  # its time was over
+        if request is None:  # its time was over
+            self.pending_bytes -= self._late.pop(request_id, 0)
+            self._let_go()
+            return
         request.answered(payload)
         if self._sent.pop(request_id, None) is not None:
             self._over(request, OK)
@@ -193,6 +208,8 @@ class ForwardSession(Session):
         self.is_open = False
         waiting, self._waiting = self._waiting, deque()
         sent, self._sent = self._sent, {}
+        self.pending_bytes -= sum(self._late.values())
+        self._late.clear()
         self._ended(self)
         for request in sent.values():
             self._over(request, NOT_ANSWERED)

@@ -7,6 +7,7 @@ import pytest
 
 from tank_node.forwarding import ForwardingPolicy
 from tank_node.limits import Limits
+from tank_node.sessions.forward import ForwardSession
 from tank_protos.error_codes import ConsumeFlag
 from tank_protos.errors import WireError
 from tank_protos.framing import frame
@@ -253,6 +254,64 @@ def test_a_client_that_brings_more_than_flows_away_is_not_read_until_it_does(tmp
     assert client.session.most
     assert results(client) == [(1, b"\0")] * 5
     assert stored(cell.nodes[1], 0) == [b"%d" % value * 600 for value in range(5)]
+    cell.close()
+
+
+def unsent_bytes(line: ForwardSession) -> int:
+    return sum(len(part) for part in line.out if isinstance(part, bytes))
+
+
+def test_what_a_silent_leader_was_to_get_is_bounded_though_nobody_waits_for_it_any_more(
+    tmp_path: Path,
+) -> None:
+    limits = Limits(forwarded_bytes=1_000)
+    cell = BrokerCell(tmp_path, 2, limits, ForwardingPolicy.AUTO)
+    cell.create(flush="replicated")
+    cell.run(300)
+    client = cell.nodes[2].client()
+    lead(cell, client, 0, b"x")
+    line = line_to(cell.nodes[2], 1)
+    (near,) = [pipe[2] for pipe in cell.pipes if pipe[2].session is line]
+    near.send = lambda: None  # type: ignore[method-assign]
+    most = 0
+    for value in range(60):
+        client.send(produce_request((0, b"%d" % value * 300), ack_timeout_ms=500))
+        cell.run(200)
+        most = max(most, unsent_bytes(line))
+        if line.closed:
+            break
+    assert limits.forwarded_bytes <= most <= 2 * limits.forwarded_bytes
+    assert 6_000 <= 200 * value <= 9_000, "then the connection is made anew"
+    assert {told for _, told in results(client)} == {b"\3"}
+    cell.run(400)
+    client.feed(b"")
+    cell.run(600)
+    assert results(client)[-1][1] == b"\0", "what it held back is forwarded now"
+    assert not line.pending
+    assert not line.pending_bytes
+    cell.close()
+
+
+def test_an_answer_that_comes_late_frees_what_its_request_took(tmp_path: Path) -> None:
+    cell = BrokerCell(tmp_path, 2, Limits(forwarded_bytes=100), ForwardingPolicy.AUTO)
+    cell.create(flush="replicated")
+    cell.run(300)
+    client = cell.nodes[2].client()
+    lead(cell, client, 0, b"x")
+    line = line_to(cell.nodes[2], 1)
+    (near,) = [pipe[2] for pipe in cell.pipes if pipe[2].session is line]
+    near.receive = lambda: None  # type: ignore[method-assign]
+    client.send(produce_request((0, b"y" * 100), ack_timeout_ms=500))
+    cell.run(2_000)
+    assert results(client) == [(1, b"\3")]
+    assert line.pending_bytes > 100
+    assert client.session.is_full
+    del near.receive
+    cell.run(100)
+    assert not line.closed
+    assert line.pending == line.pending_bytes == 0
+    assert not client.session.is_full
+    assert not results(client), "it was answered once"
     cell.close()
 
 
