@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from tank_controller import queries
+from tank_controller import limits, queries
 from tank_controller.broker_streams import MAX_WAITING_PROPOSALS, DeltaHistory, Line, Stream
 from tank_controller.leading import Ask, Care, Leading, Liveness
 from tank_controller.metadata import Metadata
@@ -75,6 +75,8 @@ class BrokerDesk:
         self._history = DeltaHistory(metadata.state.index)
         self._leading: Leading | None = None
         self._last_tick_ms = clock.monotonic_ms()
+        self._judged = True
+        """Whether the last tick looked at who is silent."""
         metadata.on_delta = self._on_delta
         metadata.on_restored = self._on_restored
 
@@ -83,14 +85,16 @@ class BrokerDesk:
     def tick(self) -> None:
         """Time passes: notices leadership, fences who is silent, does the leader's duties."""
         now_ms = self._clock.monotonic_ms()
-        stalled = now_ms - self._last_tick_ms > STALLED_MS
+        late_ms = now_ms - self._last_tick_ms
         self._last_tick_ms = now_ms
         leading = self._look(now_ms)
         if leading is None:
             return
-        if stalled:
+        if late_ms > STALLED_MS:
             leading.sessions.lead(now_ms)
-        if leading.is_busy():
+        # A broker whose stream broke meanwhile may have registered again: that is read before the next tick.
+        self._judged = late_ms <= limits.BROKEN_STREAM_GRACE_MS or not self._judged
+        if not self._judged or leading.is_busy():
             return
         self._found_cluster(leading)
         for command in leading.sessions.tick(self._metadata.state, now_ms):
@@ -164,7 +168,7 @@ class BrokerDesk:
             return
         kind = up.WhichOneof("message")
         if kind == "register":
-            self._register(stream, up.register)
+            self._register(leading, stream, up.register)
         elif stream.epoch == 0:
             return  # before its registration is committed nothing that it says counts
         elif kind == "heartbeat":
@@ -186,8 +190,17 @@ class BrokerDesk:
         if self.streams.get(stream.broker_id) is not stream:
             return
         del self.streams[stream.broker_id]
-        if was_open and self._leading is not None and stream.epoch:
-            self._leading.sessions.broken(stream.broker_id, stream.epoch, self._clock.monotonic_ms())
+        if was_open:
+            self._broken(stream)
+
+    def _broken(self, stream: Stream) -> None:
+        if self._leading is not None and (epoch := self._epoch_of(stream)):
+            self._leading.sessions.broken(stream.broker_id, epoch, self._clock.monotonic_ms())
+
+    def _epoch_of(self, stream: Stream) -> int:
+        """Of the process at the other end; 0: the state doesn't know it (any more)."""
+        broker = self._metadata.state.brokers.get(stream.broker_id)
+        return broker.epoch if broker is not None and broker.incarnation == stream.incarnation else 0
 
     def opened(self, line: Line) -> Stream:
         """A new stream; give it to `received` and `closed`."""
@@ -201,7 +214,7 @@ class BrokerDesk:
     def _send_away(self, stream: Stream) -> None:
         stream.end(pb.BrokerDown(not_leader=self.not_leader()))
 
-    def _register(self, stream: Stream, register: pb.BrokerRegister) -> None:
+    def _register(self, leading: Leading, stream: Stream, register: pb.BrokerRegister) -> None:
         wanted = register.broker
         if register.cluster_id not in ("", self._cluster_id):
             message = (
@@ -217,6 +230,8 @@ class BrokerDesk:
             before.end()  # what waits unread in it was sent before: the broker sends it again
         stream.broker_id, stream.incarnation = wanted.broker_id, wanted.incarnation
         self.streams[wanted.broker_id] = stream
+        if epoch := self._epoch_of(stream):  # it lives, though the entry that says so is yet to be committed
+            leading.sessions.connected(stream.broker_id, epoch, self._clock.monotonic_ms())
         command = pb.Command(now_ms=self._clock.now_ms(), register_broker=wanted)
         self._proposals.propose(
             command, lambda outcome: self._registered(stream, register.view_index, outcome)
@@ -263,6 +278,7 @@ class BrokerDesk:
         refused = pb.RegisterRefused(error=why.error, message=why.message, passing=passing)
         if self.streams.get(stream.broker_id) is stream:
             del self.streams[stream.broker_id]
+            self._broken(stream)
         stream.end(pb.BrokerDown(refused=refused))
 
     # --- proposals and questions ---

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tank_controller.limits import BROKEN_STREAM_GRACE_MS
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import create
@@ -41,3 +42,27 @@ def test_positions_that_come_by_an_old_socket_do_not_overtake_those_of_another_b
     office.until(lambda: not office.state.brokers[1].fenced)
     cut_off.propose(commit(topic_id, 30), 4)
     assert cut_off.outcome(4).error == 0
+
+
+def test_a_broker_whose_stream_broke_while_the_leader_was_held_up_is_heard_before_it_is_judged(
+    office: Office,
+) -> None:
+    before = office.broker(1)
+    office.desk.closed(before.stream)
+    office.clock.pass_ms(BROKEN_STREAM_GRACE_MS + 100)
+    office.desk.tick()
+    again = office.stream(1, view_index=before.line.index)  # it was in the socket all the time
+    office.until(lambda: again.line.all("registered"))
+    office.pass_ms(200)
+    assert not office.state.brokers[1].fenced
+
+
+def test_a_leader_that_is_held_up_again_and_again_judges_all_the_same(office: Office) -> None:
+    broker = office.broker(1)
+    office.desk.closed(broker.stream)
+
+    def fenced_by_late_ticks() -> bool:
+        office.clock.pass_ms(BROKEN_STREAM_GRACE_MS)
+        return office.state.brokers[1].fenced
+
+    office.until(fenced_by_late_ticks)

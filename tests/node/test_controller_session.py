@@ -241,6 +241,26 @@ def test_it_goes_to_the_leader_that_is_named_at_once_and_else_in_turn_later_and_
     assert MAX_BACKOFF_MS // 2 <= waits[-1] <= MAX_BACKOFF_MS
 
 
+def test_after_a_broken_stream_it_goes_to_the_leader_that_the_next_controller_names_at_once(
+    node: Node,
+) -> None:
+    line = node.register()
+    node.session.closed(line, "it broke")
+    node.connect()
+    node.hear(not_leader=pb.NotLeader(leader="three:3"))
+    assert node.session.target() == "three:3"
+
+
+def test_controllers_that_name_each_other_are_not_asked_without_end(node: Node) -> None:
+    node.connect()
+    hops = 0
+    while node.session.target() is not None:
+        node.connect()
+        node.hear(not_leader=pb.NotLeader(leader=f"other:{hops % 2}"))
+        hops += 1
+        assert hops < 10
+
+
 def test_a_registration_names_so_many_damaged_replicas_as_fit_a_command() -> None:
     def registration(count: int) -> pb.RegisterBroker:
         damaged = [(1 << 40, number % 65_536) for number in range(count)]

@@ -26,6 +26,9 @@ HEARTBEATS = 6
 """In one session timeout: some may be late."""
 FIRST_TIMEOUT_MS = 3000
 """How long a controller may be silent before it has said how long it waits itself."""
+NAMED_AT_ONCE = 3
+"""So many failures in a row are no reason to wait before a leader that was named: a broken stream, another
+controller, one that has just fallen. Those behind are of controllers that name each other."""
 BACKOFF_MS = 50
 MAX_BACKOFF_MS = 1000
 
@@ -211,7 +214,7 @@ class ControllerSession(RequestingLink):
         self._failures += 1
         self._leader = leader if leader != tried else ""
         wait_ms = 0
-        if not self._leader or self._failures > 1:
+        if not self._leader or self._failures > NAMED_AT_ONCE:
             wait_ms = min(BACKOFF_MS << min(self._failures, 6), MAX_BACKOFF_MS)
             wait_ms = wait_ms // 2 + self._random(wait_ms // 2 + 1)
         if not self._leader:
