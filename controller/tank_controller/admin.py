@@ -86,6 +86,8 @@ class AdminService(AdminServicer):
             target = rooms.member.meant(request.ordinal, request.disk)
         except ProposalRefusedError as error:
             return _refused(str(error))
+        if target == rooms.member.raft.own:  # it would see that it is no member, and ask to be added again
+            return _refused("this controller leads: hand leadership over first (TransferLeadership)")
         done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         change = Change(ChangeKind.REMOVE, target)
         rooms.member.driver.change(change, lambda result: _set(done, result))

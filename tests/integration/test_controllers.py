@@ -106,6 +106,19 @@ def test_a_controller_that_was_removed_is_told_so(cluster: LocalCluster) -> None
     assert removed.number not in [member.node.ordinal for member in description.members]
 
 
+def test_the_controller_that_leads_is_not_removed_but_hands_leadership_over_first(
+    cluster: LocalCluster,
+) -> None:
+    leader = cluster.leader()
+    with channel(leader) as line:
+        remove = pb.RemoveControllerRequest(ordinal=leader.number)
+        refused = AdminStub(line).RemoveController(remove, timeout=WAIT_S).outcome
+        assert refused.error
+        assert "TransferLeadership" in refused.message
+        description = AdminStub(line).Describe(pb.DescribeControllersRequest(), timeout=WAIT_S)
+    assert leader.number in [member.node.ordinal for member in description.members]
+
+
 def test_two_controllers_on_one_folder_are_refused(cluster: LocalCluster) -> None:
     folder = cluster_folder.load_existing(cluster.data)
     command = cluster_processes.command_of(folder, folder.controllers[0])
