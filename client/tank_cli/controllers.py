@@ -20,6 +20,8 @@ NOBODY_ANSWERS_S = 3.0
 """When not one controller can be reached for so long, there is none."""
 NOBODY_LEADS_S = 15.0
 """When they answer, and none leads: an election takes a second or two."""
+MAX_HOPS = 3
+"""From one named leader to the next without a pause: during an election controllers may name each other."""
 UNSURE_TRIES = 3
 """Of a command that a leader took with it when it fell: another knows nothing of it, or has it."""
 _POLL_S = 0.1
@@ -131,7 +133,7 @@ class Controllers:
         """Asks whoever leads, where the others say that it is, until there is an answer."""
         began = time.monotonic()
         answered_s: float | None = None
-        turn = 0
+        turn = hops = 0
         why = lost = ""
         while True:
             address = self._leader or self.addresses[turn % len(self.addresses)]
@@ -148,7 +150,8 @@ class Controllers:
                 answered_s = time.monotonic()
                 named = parts[0].not_leader.leader if parts else ""
                 lost = lost if named else ""
-            follows = named not in ("", address)
+            follows = named not in ("", address) and hops < MAX_HOPS
+            hops = hops + 1 if follows else 0
             self._leader = named if follows else ""
             if not follows:
                 turn += 1

@@ -120,6 +120,14 @@ def test_who_finds_no_controller_or_none_that_leads_is_told_what_to_do(
     assert "--data DIR" in which.stderr
 
 
+def test_controllers_that_name_each_other_are_not_asked_for_ever(
+    world: ScriptedControllers, ask: Ask
+) -> None:
+    world.leads, world.name_each_other = [False, False], True
+    ended = ask("brokers")
+    assert (ended.exit_code, "none leads" in ended.stderr) == (ExitCode.UNREACHABLE, True)
+
+
 def test_status_names_what_is_wrong_and_the_way_out(world: ScriptedControllers, ask: Ask) -> None:
     world.cluster.topic("well", 2, 1)
     leaderless(world)

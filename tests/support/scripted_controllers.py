@@ -26,6 +26,7 @@ class ScriptedControllers:
         self.balanced = True
         self.named = ""
         """Whom those that don't lead name; empty: who leads."""
+        self.name_each_other = False
         self.ports: list[int] = []
         self._servers: list[grpc.Server] = []
 
@@ -64,7 +65,8 @@ class _Admin(AdminServicer):
         if world.leads[self._number]:
             return None
         leader = next((a for a, leads in zip(world.addresses, world.leads, strict=True) if leads), "")
-        return pb.NotLeader(leader=world.named or leader)
+        other = world.addresses[1 - self._number] if world.name_each_other else ""
+        return pb.NotLeader(leader=other or world.named or leader)
 
     def Describe(self, request: pb.DescribeControllersRequest, context: Any) -> pb.ControllersDescription:
         world = self._world
