@@ -74,8 +74,9 @@ class Limits:
     """The same of all connections together."""
 
     memory_bytes: int = 160 * MIB
-    """Memory held for all connections; above it the next large frames wait in line, unread, one being let
-    through at any time. What smaller frames hold comes to it: receive_bytes at most for each connection."""
+    """Memory held for all connections; above it clients are not read, and the next large frames wait in line,
+    one being let through at any time. What smaller frames hold comes to it: receive_bytes at most for each
+    connection; and a frame of each other broker's, because brokers are always read."""
 
     unsent_bytes: int = 1 * MIB
     """Unsent answers of one connection, above which its next requests are not taken: small requests may have
@@ -157,12 +158,12 @@ class Limits:
     are answered as if nobody led. Long polls are most of them."""
 
     forwarded_bytes: int = 16 * MIB
-    """The same in bytes; above it clients that forward more to that broker are not read. What nobody waits for
-    any more counts, too, until it is answered: it may still lie here unsent."""
+    """The same in bytes; above it clients that forward more to that broker are not read. What nobody waits
+    for any more counts, too, until it is answered: it may still lie here unsent."""
 
-    forwarded_most_bytes: int = 128 * MIB
-    """Of all brokers together; above it nothing is forwarded. Each client may be a request over the former
-    bound."""
+    forwarded_most_bytes: int = 64 * MIB
+    """Of all brokers together, a part of `memory_bytes`; above it nothing is forwarded. Each client may be a
+    request over the former bound."""
 
     forwarded_fetch_bytes: int = 1 * MIB
     """What one forwarded consume brings, shared by its partitions: it goes through the memory of two
@@ -171,13 +172,14 @@ class Limits:
     forwarded_share_bytes: int = 64 * KIB
     """What each of its partitions may bring, however many there are: none is to wait for others."""
 
-    forwarded_answer_bytes: int = 32 * MIB
+    forwarded_answer_bytes: int = 4 * MIB
     """What all its partitions bring together, but for the last one's first bundle: 255 of them, with a large
-    bundle each, would be more than memory should hold."""
+    bundle each, would be more than memory should hold, many times over where clients don't read."""
 
-    forwarded_fetch_cost_bytes: int = 32 * KIB
+    forwarded_fetch_cost_bytes: int = 128 * KIB
     """What a forwarded consume counts as among the requests of a client that others have not answered; those
-    may be `request_bytes` together."""
+    may be `request_bytes` together. So 16 are under way: their answers go through this process's memory, and
+    lie there if the client doesn't read. Less would keep one that waits for much from being heard."""
 
     forwarded_wait_ms: int = 30_000
     """The longest wait of one forwarded consume: it outlives a client that goes. Then it is forwarded
@@ -201,8 +203,8 @@ class Limits:
 
     peer_silence_ms: int = 6_000
     """A push that is not answered for so long: the connection is made anew. Longer than the lag that takes a
-    member out: a slow disk must not cost connections too. And one for forwarding on which an answer is so late,
-    and nothing came."""
+    member out: a slow disk must not cost connections too. And one for forwarding on which an answer is so
+    late, and nothing came."""
 
     redial_ms: int = 100
     """The first pause before a follower is dialed again; it doubles."""

@@ -44,7 +44,7 @@ class Receiver:
         self.starved: dict[Connection, None] = {}
         """Connections that are not read until memory is free, the longest waiting first."""
         self._large_frames = 0
-        """How many connections have one under way."""
+        """How many clients have one under way."""
 
     def receive(self, connection: Connection) -> None:
         """Reads a connection that has something, and gives what came to its session."""
@@ -92,7 +92,7 @@ class Receiver:
         if connection.large is not None:
             self._receive_large(connection, connection.large)
             return
-        if self._metrics.held_bytes >= self._memory_bytes and not pending:
+        if self._metrics.held_bytes >= self._memory_bytes and not pending and self._waits(connection):
             self._starve(connection)
             return
         start = self.used
@@ -111,6 +111,11 @@ class Receiver:
         except OSError:
             count = -1
         self._received(connection, start, end, count)
+
+    def _waits(self, connection: Connection) -> bool:
+        """Whether it is a client's, which is not read while memory is held. What comes first may be a
+        broker's opening."""
+        return connection.used and not connection.session.is_peer
 
     def _received(self, connection: Connection, start: int, end: int, count: int) -> None:
         """So many bytes came, to `end` of the arena, behind what was there from `start` on; -1: broken."""
@@ -204,10 +209,11 @@ class Receiver:
         """Goes over to a buffer of its own for a frame that is larger than one receive.
 
         Who finds no room waits in line. One such frame is let through at any time, so the line moves, and
-        who holds memory is bound to `Limits.slowest_bytes_per_s`: nobody waits for ever.
+        who holds memory is bound to `Limits.slowest_bytes_per_s`: nobody waits for ever. Brokers, which are
+        few, don't stand in that line.
         """
         full = self._metrics.held_bytes + total > self._limits.memory_bytes
-        if self.starved or (full and self._large_frames):
+        if not connection.session.is_peer and (self.starved or (full and self._large_frames)):
             self._starve(connection)
             return
         try:
@@ -221,7 +227,7 @@ class Receiver:
         connection.large_bytes = total
         connection.large_filled = len(pending)
         connection.pending = b""
-        self._large_frames += 1
+        self._large_frames += not connection.session.is_peer
 
     def _receive_large(self, connection: Connection, large: mmap) -> None:
         filled = connection.large_filled
@@ -245,7 +251,7 @@ class Receiver:
         connection.large = None
         connection.frame_since_ms = 0
         connection.large_bytes = connection.large_filled = 0
-        self._large_frames -= 1
+        self._large_frames -= not connection.session.is_peer
         try:
             connection.session.frame(large[0], memoryview(large)[HEADER_BYTES:])
         except Exception as error:
@@ -258,7 +264,7 @@ class Receiver:
         if connection.large is not None:
             connection.large = None
             connection.large_bytes = connection.large_filled = 0
-            self._large_frames -= 1
+            self._large_frames -= not connection.session.is_peer
         self.starved.pop(connection, None)
 
     def discard(self, connection: Connection) -> None:

@@ -46,6 +46,12 @@ class Session:
         """Whether nothing more is taken until some of what is under way is done or sent."""
         return False
 
+    @property
+    def is_peer(self) -> bool:
+        """Whether another broker is at the other end. It is read even when clients hold all memory: a broker
+        that is not heard is taken out of in-sync sets, and clients wait the longer."""
+        return True
+
     def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
         """Takes the whole frames of buffer[at:end] (`view` is over all of `buffer`); returns where the
         rest begins.

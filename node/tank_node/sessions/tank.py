@@ -95,6 +95,10 @@ class TankSession(Session):
             or self.asked_bytes >= limits.request_bytes
         )
 
+    @property
+    def is_peer(self) -> bool:
+        return self.is_forwarder
+
     # --- input -----------------------------------------------------------------------------------
 
     def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
