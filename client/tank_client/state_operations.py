@@ -74,15 +74,17 @@ def commit_positions(group: str, positions: Mapping[Route, CommittedPosition]) -
 
 
 def fetch_positions(group: str, topics: Iterable[str]) -> Operation[dict[Route, CommittedPosition]]:
-    """The positions of a group; none at all when nobody has committed any."""
+    """The positions of a group; none at all when nobody has committed any. UnknownTopic: of several topics
+    it names none."""
     names = list(topics)
+    topic = names[0] if len(names) == 1 else ""
 
     def build(server: Features) -> FetchPositionsRequest:
         need(server, "fetch_positions", "committed positions", "keep positions yourself")
         return FetchPositionsRequest(group=group, topics=names)
 
     def read(answer: FetchPositionsResponse, server: Features) -> dict[Route, CommittedPosition]:
-        error = error_of(answer.error, "", -1, answer.message)
+        error = error_of(answer.error, topic, -1, answer.message)
         if isinstance(error, errors.UnknownGroup):
             return {}
         if error is not None:

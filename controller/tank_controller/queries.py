@@ -31,6 +31,9 @@ def _positions(state: ClusterState, query: pb.PositionsQuery) -> list[pb.QueryAn
     held = state.groups.get(query.group)
     if held is None:
         return [pb.QueryAnswer(error=ErrorCode.UNKNOWN_GROUP, message="the group has no positions yet")]
+    if any(topic_id not in state.topics for topic_id in query.topic_ids):
+        # Asked by a broker whose view is behind: "none kept" would send the group back to the beginning.
+        return [pb.QueryAnswer(error=ErrorCode.UNKNOWN_TOPIC, message="there is no such topic")]
     wanted = held.keys() & set(query.topic_ids) if query.topic_ids else held.keys()
     found = list(positions({topic_id: held[topic_id] for topic_id in sorted(wanted)}))
     parts = [pb.QueryAnswer()]

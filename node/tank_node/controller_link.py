@@ -193,7 +193,8 @@ class ControllerLink(Protocol):
     def fetch_positions(
         self, group: str, topics: Sequence[str], done: Callable[[PositionsOutcome], None]
     ) -> None:
-        """A group's positions in these topics, or in all. Errors: UNKNOWN_GROUP."""
+        """A group's positions in these topics, or in all. Errors: UNKNOWN_GROUP, UNKNOWN_TOPIC (the view may
+        be behind)."""
 
     def list_groups(self, done: Callable[[GroupsOutcome], None]) -> None:
         """All groups with positions."""

@@ -42,8 +42,6 @@ class Client:
         self.answered = 0
         """Requests that ended well."""
         self.line: ClientLine
-        self.topic_known = False
-        """Whether the broker that answered last knew the topic when it was asked."""
         self.generation = 0
         """Of the books, when it asked."""
         self._pause_us = pause_us
@@ -97,7 +95,6 @@ class Client:
             return
         self._waiting = False
         used, epoch = self.line.used(self._request)
-        self.topic_known = used != 0
         self._take(message_id, payload, (used or self.target.topic_id, self.target.partition), epoch)
 
     def _unsure(self) -> bool:

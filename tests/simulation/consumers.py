@@ -156,9 +156,10 @@ class Keeper(Client):
             return error
         assert message_id == FetchPositionsResponse.ID
         told = FetchPositionsResponse.decode(payload)
-        if told.error == ErrorCode.NONE and self.topic_known and key == self.target.key:
+        if told.error == ErrorCode.NONE:  # not of a broker that knows no such topic, or an earlier one
             self.answered += 1
-            found = max((p.sequence_number for p in told.positions if p.partition == key[1]), default=0)
+            partition = self.target.partition
+            found = max((p.sequence_number for p in told.positions if p.partition == partition), default=0)
             must(
                 found >= self._kept_since,
                 "%s is told the position %s, after %s was kept",

@@ -366,6 +366,8 @@ class ScriptedBroker:
         return tank.CommitPositionsResponse(results=[tank.CommitResult() for _ in request.positions])
 
     def _positions(self, request: Any, error: int) -> Any:
+        if not self.topics.keys() >= set(request.topics):
+            return tank.FetchPositionsResponse(error=ErrorCode.UNKNOWN_TOPIC)
         return tank.FetchPositionsResponse(
             positions=[
                 tank.CommittedPosition(topic, partition, number, metadata)
