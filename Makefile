@@ -112,7 +112,7 @@ chaos: $(VENV)/.ready-dev ## real processes killed, frozen, cut off under load (
 long: $(VENV)/.ready-dev ## the long forms of single tests, for the night
 	@pytest -q -n 2 --timeout 3000 -m long
 
-BENCH = $(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(INTO),--into $(INTO))
+BENCH = $(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(INTO:%=--into %)
 
 bench: $(VENV)/.ready-dev kernel ## all that has a bar: broker beside C, client, Spark, memory (QUICK=1, ROUNDS=N)
 	@$(BENCH)

@@ -1,7 +1,7 @@
 """All that has a bar, `make bench`: the broker beside C, the client, Spark, memory; compiled kernel and not.
 
     python -m benchmarks [--quick] [--parts broker,client,spark,memory] [--rounds N] [--markdown]
-                         [--json FILE] [--into FILE]
+                         [--json FILE] [--into FILE ...]
 
 Nothing passes or fails by its figures: the exit code says whether everything ran.
 """
@@ -12,26 +12,30 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import redirect_stdout
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks import broker
 from benchmarks.servers import Kernel, environment, kernels
-from benchmarks.table import Row, load, machine, show, summary
+from benchmarks.table import Row, load, machine, show, show_in_short, summary
 
-BEGIN, END = "<!-- tables of make bench: begin -->", "<!-- tables of make bench: end -->"
 PARTS = ("broker", "client", "spark", "memory")
-TITLES = {"client": "The Python client", "spark": "Spark", "memory": "Memory"}
+IN_SHORT = "{} in short"
+PLACES = (*PARTS, *map(IN_SHORT.format, PARTS))
+"""What a page may have a place for: the tables of a part, or its medians alone."""
+TITLES = {
+    "broker": "The broker beside C", "client": "The Python client", "spark": "Spark", "memory": "Memory",
+}  # fmt: skip
 
 
 class PartFailed(Exception):
     """A part ended with an error, which it has told on stderr."""
 
 
-def rows_of(part: str, arguments: Sequence[str], kernel: Kernel | None = None) -> list[Row]:
-    """Runs one script of this folder; the rows that it prints.
+def rows_of(part: str, arguments: Sequence[str], kernel: Kernel | None = None) -> tuple[str, list[Row]]:
+    """Runs one script of this folder; how it measured, and the rows that it prints.
 
     Raises:
         PartFailed: it ended with an error, or printed something else.
@@ -42,12 +46,12 @@ def rows_of(part: str, arguments: Sequence[str], kernel: Kernel | None = None) -
         raise PartFailed(f"{' '.join(command[1:])} ended with {ended.returncode}")
     try:
         return load(ended.stdout)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise PartFailed(f"{' '.join(command[1:])} printed no rows: {error}") from None
 
 
-def measure(part: str, given: argparse.Namespace) -> list[Row]:
-    """Measures and prints one part.
+def measure(part: str, given: argparse.Namespace) -> tuple[str, list[Row]]:
+    """Measures one part, and prints what it has beside its rows; how it measured, and the rows.
 
     Raises:
         PartFailed: as rows_of.
@@ -59,54 +63,72 @@ def measure(part: str, given: argparse.Namespace) -> list[Row]:
             arguments += ["--rounds", str(given.rounds)]
         if given.json:
             arguments += ["--json", str(given.json)]
-        rows, failures = broker.measure(broker.options().parse_args(arguments))
-        show(f"The broker beside C. {summary(rows)}", rows, markdown=given.markdown, heads=broker.HEADS)
+        options = broker.options().parse_args(arguments)
+        rows, failures = broker.measure(options)
         if failures:
             raise PartFailed("\n".join(failures))
-        return rows
+        return broker.how(options), rows
     # The client lives in the process that measures it: each kernel has one of its own.
     own = kernels() if part == "client" else [None]
-    rows = [row for kernel in own for row in rows_of(part, quick, kernel)]
-    show(f"{TITLES[part]}. {summary(rows)}", rows, markdown=given.markdown)
+    measured = [rows_of(part, quick, kernel) for kernel in own]
+    rows = [row for _, some in measured for row in some]
     if given.json:
         with given.json.open("a") as file:
             file.writelines(json.dumps({"part": part, **asdict(row)}) + "\n" for row in rows)
-    return rows
+    return measured[0][0], rows
 
 
-def measure_all(parts: Sequence[str], given: argparse.Namespace) -> list[str]:
-    """Measures and prints the parts; returns what failed."""
+def measure_all(parts: Sequence[str], given: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
+    """Measures and prints the parts.
+
+    Returns:
+        What goes into the places of a page, for those parts that ran; and what failed.
+    """
     began = time.monotonic()
-    rows, failures = [], []
+    every: list[Row] = []
+    places: dict[str, str] = {}
+    failures: list[str] = []
     for part in parts:
         print(f"Measuring: {part} ...", file=sys.stderr)
-        try:
-            rows += measure(part, given)
-        except PartFailed as failure:
-            failures.append(f"FAILED {part}: {failure}")
+        tables = io.StringIO()
+        with redirect_stdout(tables) if given.into else nullcontext():
+            try:
+                how, rows = measure(part, given)
+            except PartFailed as failure:
+                failures.append(f"FAILED {part}: {failure}")
+            else:
+                title = f"{TITLES[part]}: {how}. {machine()}. {summary(rows)}"
+                heads = broker.HEADS if part == "broker" else None
+                show(title, rows, markdown=given.markdown, heads=heads)
+                with redirect_stdout(io.StringIO()) as short:
+                    show_in_short(title, rows, heads)
+                places |= {part: tables.getvalue(), IN_SHORT.format(part): short.getvalue()}
+                every += rows
+        print(tables.getvalue(), end="")
     minutes = (time.monotonic() - began) / 60
-    print(f"\n{machine()}: {summary(rows)} It took {minutes:.0f} minutes.")
-    return failures
+    print(f"\n{machine()}: {summary(every)} It took {minutes:.0f} minutes.")
+    return places, failures
 
 
-def read_frame(file: Path) -> tuple[str, str]:
-    """What stands before and behind the tables of a file.
-
-    Raises:
-        SystemExit: there is no place for tables in it.
-    """
-    text = file.read_text()
-    before, begin, rest = text.partition(f"{BEGIN}\n")
-    _, end, after = rest.partition(f"{END}\n")
-    if not begin or not end:
-        raise SystemExit(f"{file} has no lines {BEGIN} and {END}: the tables go between them.")
-    return before, after
+def marks(place: str) -> tuple[str, str]:
+    """The lines of a page between which a place lies."""
+    return f"<!-- make bench, {place}: begin -->\n", f"<!-- make bench, {place}: end -->\n"
 
 
-def put_into(file: Path, tables: str) -> None:
-    """Puts tables in the place of those that the file has."""
-    before, after = read_frame(file)
-    file.write_text(f"{before}{BEGIN}\n\n{tables.strip()}\n\n{END}\n{after}")
+def put_into(text: str, places: Mapping[str, str]) -> str:
+    """A page with new tables in those of its places that are named; the others keep theirs."""
+    for place, tables in places.items():
+        begin, end = marks(place)
+        before, found, rest = text.partition(begin)
+        _, closed, after = rest.partition(end)
+        if found and closed:
+            text = f"{before}{begin}\n{tables.strip()}\n\n{end}{after}"
+    return text
+
+
+def places_of(text: str) -> list[str]:
+    """The places that a page has."""
+    return [place for place in PLACES if all(mark in text for mark in marks(place))]
 
 
 def main() -> None:
@@ -120,24 +142,20 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append every single result here")
     parser.add_argument(
-        "--into", type=Path, metavar="FILE",
-        help=f"put the tables as Markdown between the lines {BEGIN} and {END} of this file",
+        "--into", type=Path, metavar="FILE", action="append", default=[],
+        help="put the tables as Markdown between those lines of this page that say so: " + marks("broker")[0],
     )  # fmt: skip
     given = parser.parse_args()
     parts = given.parts.split(",")
     if unknown := [part for part in parts if part not in PARTS]:
         parser.error(f"no part is called {unknown[0]!r}; there are {', '.join(PARTS)}")
-    if given.into:
-        given.markdown = True
-        read_frame(given.into)
-        printed = io.StringIO()
-        with redirect_stdout(printed):
-            failures = measure_all(parts, given)
-        print(printed.getvalue())
-        if not failures:
-            put_into(given.into, printed.getvalue())
-    else:
-        failures = measure_all(parts, given)
+    for page in given.into:
+        if not places_of(page.read_text()):
+            raise SystemExit(f"{page} has no place for tables: two lines like {''.join(marks(parts[0]))}")
+    given.markdown = given.markdown or bool(given.into)
+    places, failures = measure_all(parts, given)
+    for page in given.into:
+        page.write_text(put_into(page.read_text(), places))
     print("\n".join(failures), end="\n" if failures else "", file=sys.stderr)
     raise SystemExit(1 if failures else 0)
 

@@ -69,20 +69,30 @@ def others(given: list[str]) -> list[Server]:
     return servers
 
 
+def times(given: argparse.Namespace) -> tuple[int, float]:
+    """How often each load runs on each broker, and for how many seconds."""
+    return (
+        given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS),
+        given.seconds or (QUICK_SECONDS if given.quick else SECONDS),
+    )
+
+
+def how(given: argparse.Namespace) -> str:
+    """How it is measured, for the titles."""
+    rounds, seconds = times(given)
+    return f"medians of {rounds} interleaved rounds of {seconds:g} s"
+
+
 def measure(given: argparse.Namespace) -> tuple[list[Row], list[str]]:
     """Runs all, and prints everything measured unless just rows are wanted; returns rows and failures."""
     found = chosen(given.cases)
     build()
     servers = [ceiling(), *(ours(kernel) for kernel in kernels(given.kernel)), *others(given.server)]
-    run = Run(
-        rounds=given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS),
-        seconds=given.seconds or (QUICK_SECONDS if given.quick else SECONDS),
-        folder=given.folder,
-        singles=given.json,
-    )
+    rounds, seconds = times(given)
+    run = Run(rounds, seconds, folder=given.folder, singles=given.json)
     results = run_in_turn(found, servers, run)
     if not given.rows:
-        title = f"Broker: medians of {run.rounds} rounds of {run.seconds:g} s. {machine()}"
+        title = f"The broker, all that was measured: {how(given)}. {machine()}."
         right = [False, False, *(True for _ in FIGURE_HEADS[2:])]
         lines = figures(found, servers, results)
         show_cells(title, FIGURE_HEADS, lines, right=right, markdown=given.markdown)
@@ -99,9 +109,14 @@ def main() -> None:
         return
     judged, failures = measure(given)
     if given.rows:
-        dump(judged)
+        dump(judged, how(given))
     elif judged:
-        show(f"Bars: {summary(judged)}", judged, markdown=given.markdown, heads=HEADS)
+        show(
+            f"The broker beside C: {how(given)}. {summary(judged)}",
+            judged,
+            markdown=given.markdown,
+            heads=HEADS,
+        )
     for failure in failures:
         print(f"FAILED {failure}", file=sys.stderr)
     raise SystemExit(1 if failures else 0)

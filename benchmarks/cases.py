@@ -116,29 +116,31 @@ def each(compiled: tuple[Bar, ...], pure: tuple[Bar, ...]) -> dict[Kernel, tuple
 
 def cases() -> Iterator[Case]:
     """Those with a bar come first; the others are for who looks closer."""
-    yield produce("100x1 64 conns x 1", each((cpu(1.5),), (cpu(2),)), "8.5 (5.3)")
+    yield produce("100x1 64 conns x 1", each((cpu(1.5),), (cpu(2),)), tank(8.5, 5.3))
     a_million = Bar(Measure.MESSAGES, Against.ALONE, 1, at_least=True)
-    yield produce("100x1 8 conns x 64", each((cpu(2), a_million), (cpu_alone(2.5),)), "6.0 (0.19)")
-    for bundle, recorded in (("100x10", "6.0 (0.66)"), ("1Kx1", "6.9 (0.63)")):
+    yield produce("100x1 8 conns x 64", each((cpu(2), a_million), (cpu_alone(2.5),)), tank(6.0, 0.19))
+    for bundle, recorded in (("100x10", tank(6.0, 0.66)), ("1Kx1", tank(6.9, 0.63))):
         yield produce(f"{bundle} 8 conns x 64", each((cpu(1.7),), (cpu_alone(3),)), recorded)
-    for bundle, recorded in (("100x100", "20.8 (4.3)"), ("1Kx10", "18.5 (4.1)")):
+    for bundle, recorded in (("100x100", tank(20.8, 4.3)), ("1Kx10", tank(18.5, 4.1))):
         yield produce(f"{bundle} 8 conns x 64", each((cpu(1.3),), (cpu(1.8),)), recorded)
     large = (cpu(1.1), throughput(0.9))
-    yield produce("64Kx1 8 conns x 8", each(large, large), "57.9 (27.9)")
+    yield produce("64Kx1 8 conns x 8", each(large, large), tank(57.9, 27.9))
     for shape in ("64Kx1 8 conns x 8", "100x10 8 conns x 64"):
         yield flushed(shape, each((throughput(0.85),), (throughput(0.75),)))
-    for size, recorded in (("64K", "27 (13.8)"), ("1M", "391 (151)")):
+    for size, recorded in (("64K", tank(27, 13.8)), ("1M", tank(391, 151))):
         yield consume(size, each((cpu(1.15),), (cpu(1.25),)), recorded)
     yield Case(
         "paced 10000/s", "paced -C -s 100 -r 10000 -c 4", settings=REPLICATED,
-        bars=each((p50(30),), (p50(50),)), recorded="+ 0",
+        bars=each((p50(30),), (p50(50),)), recorded="+ 0 µs",
     )  # fmt: skip
     yield Case(
         "tail 10000/s", "tail -C -s 100 -r 10000", settings=REPLICATED,
-        bars=each((p50(50),), (p50(80),)), recorded="+ 15",
+        bars=each((p50(50),), (p50(80),)), recorded="+ 15 µs",
     )  # fmt: skip
     for shape in ("100x1 1 conn x 64", "100x100 1 conn x 64", "1Kx100 8 conns x 64", "64Kx1 1 conn x 64"):
         yield produce(shape, {}, "")
+    shape = "100x1 8 conns x 64"
+    yield Case(f"produce {shape}, 4 partitions", f"{shaped(shape)} -P 4", settings=REPLICATED)
     yield consume("16M", {}, "")
     yield Case("paced 1000/s", "paced -C -s 100 -r 1000 -c 4", settings=REPLICATED)
     yield Case(
@@ -154,6 +156,11 @@ def shaped(shape: str) -> str:
     bundle, connections, _, _, depth = shape.split()
     size, messages = bundle.split("x")
     return f"produce -C -s {SIZES[size]} -m {messages} -c {connections} -d {depth}"
+
+
+def tank(us: float, ceiling_us: float) -> str:
+    """What the C++ TANK took for a request, and the ceiling in turn with it."""
+    return f"{us:g} ({ceiling_us:g}) µs, {us / ceiling_us:.2f} ×"
 
 
 def produce(shape: str, bars: Mapping[Kernel, tuple[Bar, ...]], recorded: str) -> Case:

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.servers import kernels
-from benchmarks.table import Row, dump, load, machine, show, spread
+from benchmarks.table import Reached, Row, dump, load, machine, show, spread, summary
 from tank_client import Client, ProducerSettings, sync
 from tank_protos import kernel
 
@@ -34,6 +34,7 @@ from tank_protos import kernel
 DISTINCT = 20_000
 PORTION = 1000
 SETTINGS = ProducerSettings(batch_bytes=64 << 10)
+WITHOUT_NUMBERS = ProducerSettings(batch_bytes=64 << 10, idempotent=False)
 BARS_M = {"compiled": 3.0, "pure": 1.0}
 
 Values = list[bytes]
@@ -47,8 +48,19 @@ def portions(values: Values, messages: int) -> Iterator[Values]:
 
 
 async def send_many(client: Client, topic: str, values: Values, messages: int) -> None:
-    """`send_many`, a thousand at a time, without keys."""
-    async with client.producer(SETTINGS) as producer:
+    """`send_many`, a thousand at a time, without keys; idempotent, as the client is by default."""
+    await _send_many(client, topic, values, messages, SETTINGS)
+
+
+async def send_many_unnumbered(client: Client, topic: str, values: Values, messages: int) -> None:
+    """The same without the numbers that recognize repeats, and so with one bundle under way per partition."""
+    await _send_many(client, topic, values, messages, WITHOUT_NUMBERS)
+
+
+async def _send_many(
+    client: Client, topic: str, values: Values, messages: int, settings: ProducerSettings
+) -> None:
+    async with client.producer(settings) as producer:
         for portion in portions(values, messages):
             await producer.send_many(topic, portion)
 
@@ -103,6 +115,22 @@ SERVERS: list[str] = []
 """The address, for the client of another thread."""
 
 
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """What the client talks to."""
+
+    address: str
+    pid: int | None = None
+    """None for a broker that somebody else started: its processor time is not told."""
+
+    def cpu_seconds(self) -> float:
+        """What it took since it began, all threads; 0 where that is not known."""
+        if self.pid is None:
+            return 0.0
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @dataclass(slots=True)
 class Case:
     """What is measured, and the seconds of each round."""
@@ -115,17 +143,20 @@ class Case:
     reads: bool = False
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
+    broker_cpu_seconds: list[float] = field(default_factory=list)
 
     def row(self, size: int, messages: int) -> Row:
         """For the table."""
         rates = [messages / seconds / 1e6 for seconds in self.seconds]
-        cost = median(self.cpu_seconds) / messages * 1e6
+        cost = f"client {median(self.cpu_seconds) / messages * 1e6:.2f} µs each"
+        if any(self.broker_cpu_seconds):
+            cost += f", broker {median(self.broker_cpu_seconds) / messages * 1e6:.2f}"
         bar = BARS_M[kernel.NAME] if self.barred else None
         return Row(
             f"{self.name}, {size} B",
-            f"{spread(rates, 2)} M/s, client {cost:.2f} µs each",
+            f"{spread(rates, 2)} M/s, {cost}",
             bar=f"≥ {bar:g} M/s" if bar else "",
-            reached=median(rates) >= bar if bar else None,
+            reached=Reached.of(rate >= bar for rate in rates) if bar else None,
             kernel=kernel.NAME,
         )
 
@@ -134,6 +165,7 @@ def all_cases() -> list[Case]:
     """In the order of the table."""
     return [
         Case("publish, send_many", send_many, barred=True),
+        Case("publish, send_many, not idempotent", send_many_unnumbered),
         Case("publish, send_many with keys", send_many_keyed, 0.25),
         Case("publish, send", send_each, 0.25),
         Case("publish, send, synchronous", send_sync, 0.25),
@@ -142,15 +174,15 @@ def all_cases() -> list[Case]:
     ]
 
 
-async def measure(arguments: argparse.Namespace, servers: str) -> list[Row]:
+async def measure(arguments: argparse.Namespace, broker: Broker) -> list[Row]:
     """All rounds of all cases, each publish to a topic of its own."""
-    SERVERS[:] = [servers]
+    SERVERS[:] = [broker.address]
     # Contents that do not compress: neither side shall win by snappy.
     source = random.Random(1)
     values = [source.randbytes(arguments.bytes) for _ in range(DISTINCT)]
     cases = [case for case in all_cases() if re.search(arguments.cases, case.name)]
     steps = [(number, case) for number in range(arguments.rounds + 1) for case in cases]
-    async with Client(servers) as client:
+    async with Client(broker.address) as client:
         await make(client, "read", arguments)
         await send_many(client, "read", values, arguments.messages)
         for step, (number, case) in enumerate(track(steps, console=Console(stderr=True), transient=True)):
@@ -158,12 +190,13 @@ async def measure(arguments: argparse.Namespace, servers: str) -> list[Row]:
             topic = "read" if case.reads else f"written-{step}"
             if not case.reads:
                 await make(client, topic, arguments)
-            began, cpu = time.perf_counter(), time.process_time()
+            began, cpu, broker_cpu = time.perf_counter(), time.process_time(), broker.cpu_seconds()
             await case.work(client, topic, values, messages)
             took, used = time.perf_counter() - began, time.process_time() - cpu
             if number:
                 case.seconds.append(took)
                 case.cpu_seconds.append(used)
+                case.broker_cpu_seconds.append(broker.cpu_seconds() - broker_cpu)
             if not case.reads:
                 await client.admin.delete_topic(topic)
         await client.admin.delete_topic("read")
@@ -178,8 +211,8 @@ async def make(client: Client, topic: str, arguments: argparse.Namespace) -> Non
 
 
 @contextmanager
-def own_broker() -> Iterator[str]:
-    """A broker on free ports and a temporary folder; its address."""
+def own_broker() -> Iterator[Broker]:
+    """A broker on free ports and a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "tank_cli.main", "serve", "--data", str(Path(folder) / "data")]
         process = subprocess.Popen(
@@ -193,7 +226,7 @@ def own_broker() -> Iterator[str]:
             for line in process.stdout:
                 found = re.search(r"listening on (\S+?),", line)
                 if found:
-                    yield found[1]
+                    yield Broker(found[1], process.pid)
                     return
             raise SystemExit("the broker did not start: run `tank serve` to see why")
         finally:
@@ -201,7 +234,7 @@ def own_broker() -> Iterator[str]:
             process.wait(20)
 
 
-def rows_of(name: str) -> list[Row]:
+def rows_of(name: str) -> tuple[str, list[Row]]:
     """The same measurement in a process of its own, on that kernel."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.client", *sys.argv[1:], "--rows"],
@@ -230,16 +263,17 @@ def main() -> None:
     if arguments.quick:
         arguments.messages, arguments.rounds = 500_000, 3
     if arguments.kernel and not arguments.rows:
-        rows = [row for name in kernels(arguments.kernel) for row in rows_of(name)]
+        rows = [row for name in kernels(arguments.kernel) for row in rows_of(name)[1]]
     elif arguments.servers:
-        rows = asyncio.run(measure(arguments, arguments.servers))
+        rows = asyncio.run(measure(arguments, Broker(arguments.servers)))
     else:
-        with own_broker() as servers:
-            rows = asyncio.run(measure(arguments, servers))
+        with own_broker() as broker:
+            rows = asyncio.run(measure(arguments, broker))
+    how = f"medians of {arguments.rounds} rounds of {arguments.messages:,} messages"
     if arguments.rows:
-        dump(rows)
+        dump(rows, how)
     else:
-        show(f"The Python client. {machine()}", rows)
+        show(f"The Python client: {how}. {machine()}. {summary(rows)}", rows)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from itertools import pairwise
 
 from benchmarks.local_cluster import ClusterFailed, LocalCluster, Process, running_cluster
 from benchmarks.servers import Kernel, kernels
-from benchmarks.table import Row, dump, machine, show, spread, summary
+from benchmarks.table import Reached, Row, dump, machine, show, spread, summary
 from tank_client import Client, ProducerSettings, TankError
 
 TOPIC = "failover"
@@ -193,7 +193,7 @@ class Case:
         if self.worst_s:
             bar += f", worst < {self.worst_s * 1000:,.0f}"
         figure = f"{spread([1000 * pause for pause in pauses], 0)} ms"
-        return Row(self.name, figure, bar, reached, kernel, recorded=self.recorded)
+        return Row(self.name, figure, bar, Reached.of([reached]), kernel, recorded=self.recorded)
 
 
 CASES = (
@@ -222,7 +222,11 @@ async def measure(cluster: LocalCluster, runs: int) -> list[Row]:
         stopping.set()
         await writing
         failed = Row(
-            "writes that failed meanwhile", str(writes.failed), "0", not writes.failed, cluster.kernel
+            "writes that failed meanwhile",
+            str(writes.failed),
+            "0",
+            Reached.of([not writes.failed]),
+            cluster.kernel,
         )
         return [*rows, failed]
 

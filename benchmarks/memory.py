@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from benchmarks.load_generator import LoadFailed, build, run_load
 from benchmarks.servers import Kernel, NotListening, Running, Server, kernels, ours, running
-from benchmarks.table import Row, dump, machine, show, summary
+from benchmarks.table import Reached, Row, dump, machine, show, summary
 
 IDLE_MIB, BUSY_MIB = 60, 300
 SETTLE_S = 2.0
@@ -88,7 +88,7 @@ def measure(situation: Situation, server: Server) -> Row:
         f"broker: {situation.name}",
         f"{mib:.0f} MiB",
         f"< {bar} MiB" if bar else "",
-        mib < bar if bar else None,
+        Reached.of([mib < bar]) if bar else None,
         server.kernel or "",
     )
 
@@ -106,16 +106,18 @@ def main() -> None:
     parser.add_argument("--rows", action="store_true", help="print the rows as JSON, for `make bench`")
     given = parser.parse_args()
     build()
-    wanted = list(situations(given.connections, given.partitions, 1.0 if given.quick else 4.0))
+    seconds = 1.0 if given.quick else 4.0
+    wanted = list(situations(given.connections, given.partitions, seconds))
     servers = [ours(kernel) for kernel in kernels(given.kernel)]
     try:
         found = [measure(situation, server) for situation in wanted for server in servers]
     except (LoadFailed, NotListening) as failure:
         raise SystemExit(f"FAILED {failure}") from None
+    how = f"a broker for each row, {seconds:g} s of load"
     if given.rows:
-        dump(found)
+        dump(found, how)
         return
-    show(f"Memory. {machine()}. {summary(found)}", found, markdown=given.markdown)
+    show(f"Memory: {how}. {machine()}. {summary(found)}", found, markdown=given.markdown)
 
 
 if __name__ == "__main__":

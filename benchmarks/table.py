@@ -6,16 +6,40 @@ A figure below its bar is no error: it is printed, and the exit code stays 0.
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+
+class Reached(StrEnum):
+    """Whether a bar is reached, as the tables print it."""
+
+    YES = "yes"
+    OPEN = "open"
+    """Some runs reach it and some don't: on that day it is neither reached nor missed."""
+    NO = "NO"
+
+    @classmethod
+    def of(cls, runs: Iterable[bool]) -> "Reached":
+        """Of what each single run says; without any it is NO."""
+        said = set(runs)
+        if len(said) > 1:
+            return cls.OPEN
+        return cls.YES if True in said else cls.NO
+
+    @classmethod
+    def all(cls, bars: Iterable["Reached"]) -> "Reached":
+        """Of several bars of one figure: as good as the worst of them."""
+        return max(bars, key=[cls.YES, cls.OPEN, cls.NO].index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +52,7 @@ class Row:
     """The median with its unit, and the least and the most of the runs: "3.4 (3.3–3.6) M/s"."""
     bar: str = ""
     """What it shall reach: "≥ 3 M/s"."""
-    reached: bool | None = None
+    reached: Reached | None = None
     """None when there is no bar."""
     kernel: str = ""
     """"compiled" or "pure"; "" where that makes no difference."""
@@ -56,7 +80,7 @@ def spread(values: Sequence[float], digits: int) -> str:
 
 
 def machine() -> str:
-    """What a figure counts for: "Linux 6.1, 2 × AMD EPYC, CPython 3.11.7, 2026-11-21"."""
+    """What a figure counts for: "Linux 6.1, 2 × AMD EPYC, CPython 3.11.7, 2026-11-21, commit 1a2b3c4"."""
     model = next(
         (
             line.partition(":")[2].strip()
@@ -67,7 +91,16 @@ def machine() -> str:
     )
     python = f"{platform.python_implementation()} {platform.python_version()}"
     today = subprocess.run(["date", "+%F"], capture_output=True, text=True, check=True).stdout.strip()
-    return f"Linux {platform.release()}, {os.cpu_count()} × {model}, {python}, {today}"
+    return f"Linux {platform.release()}, {os.cpu_count()} × {model}, {python}, {today}{commit()}"
+
+
+def commit() -> str:
+    """ ", commit 1a2b3c4-dirty": the code that was measured, as far as this is a checkout of it."""
+    asked = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=Path(__file__).parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return f", commit {asked.stdout.strip()}" if asked.returncode == 0 else ""
 
 
 def show(
@@ -108,29 +141,67 @@ def show_cells(
     table = Table(title=title, title_justify="left", title_style="bold")
     for head, to_right in zip(heads, right, strict=True):
         table.add_column(head, justify="right" if to_right else "left", overflow="fold")
-    styles = {"NO": "red", "yes": "green"}
+    styles: dict[str, str] = {Reached.NO: "red", Reached.OPEN: "yellow", Reached.YES: "green"}
     for line in lines:
         table.add_row(*(Text(cell, styles.get(cell, "")) for cell in line))
     width = None if sys.stdout.isatty() else 170
     Console(width=width).print(table)
 
 
+def show_in_short(title: str, rows: Sequence[Row], heads: dict[str, str] | None = None) -> None:
+    """Prints the rows that have a bar as Markdown: medians alone, the kernels beside each other."""
+    barred = [row for row in rows if row.reached is not None]
+    kernels = list(dict.fromkeys(row.kernel for row in barred))
+    lines = []
+    for name in dict.fromkeys(row.name for row in barred):
+        found = {row.kernel: row for row in barred if row.name == name}
+        one = next(iter(found.values()))
+        cells = [_in_short(found[kernel]) if kernel in found else "" for kernel in kernels]
+        lines.append([name, _median(one.beside), *cells, one.recorded])
+    names = {**HEADS, **(heads or {})}
+    columns = [names["name"], names["beside"], *(f"ours, {kernel}" for kernel in kernels), names["recorded"]]
+    used = [at for at in range(len(columns)) if any(line[at] for line in lines)]
+    show_cells(
+        title,
+        [columns[at] for at in used],
+        [[line[at] for at in used] for line in lines],
+        right=[at > 0 for at in used],
+        markdown=True,
+    )
+
+
+def _in_short(row: Row) -> str:
+    """ "14.60 µs, 1.76 ×, NO"."""
+    return ", ".join(filter(None, (_median(row.figure), _median(row.ratio), row.reached)))
+
+
+def _median(text: str) -> str:
+    """What `spread` made, without the least and the most."""
+    return re.sub(r" \([\d,.–-]+\)", "", text)
+
+
 def _cells(row: Row) -> dict[str, str]:
-    reached = {None: "", True: "yes", False: "NO"}[row.reached]
-    return {**asdict(row), "reached": reached}
+    return {**asdict(row), "reached": row.reached or ""}
 
 
-def dump(rows: Iterable[Row]) -> None:
-    """Prints rows for `load` to read in another process."""
-    print(json.dumps([asdict(row) for row in rows]))
+def dump(rows: Iterable[Row], how: str = "") -> None:
+    """Prints rows, and how they were measured, for `load` to read in another process."""
+    print(json.dumps({"how": how, "rows": [asdict(row) for row in rows]}))
 
 
-def load(text: str) -> list[Row]:
-    """What `dump` printed."""
-    return [Row(**fields) for fields in json.loads(text)]
+def load(text: str) -> tuple[str, list[Row]]:
+    """What `dump` printed: how it was measured, and the rows.
+
+    Raises:
+        ValueError, TypeError, KeyError: something else printed it.
+    """
+    said = json.loads(text)
+    rows = [Row(**fields) for fields in said["rows"]]
+    return said["how"], [replace(row, reached=Reached(row.reached)) if row.reached else row for row in rows]
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """How many bars are reached."""
+    """How many bars are reached, how many the runs disagree about, how many are not reached."""
     judged = [row.reached for row in rows if row.reached is not None]
-    return f"{sum(judged)} of {len(judged)} bars reached."
+    reached, unclear, missed = (judged.count(kind) for kind in (Reached.YES, Reached.OPEN, Reached.NO))
+    return f"Of {len(judged)} bars {reached} reached, {unclear} open, {missed} not reached."

@@ -8,7 +8,7 @@ from benchmarks.cases import Against, Bar, Case, Measure, cases
 from benchmarks.load_generator import Load
 from benchmarks.servers import Kernel, Server, ceiling, ours
 from benchmarks.side_by_side import Results, Run, figures, judge, notes, rows, run_in_turn
-from benchmarks.table import Row, dump, load, show, spread, summary
+from benchmarks.table import Reached, Row, commit, dump, load, machine, show, show_in_short, spread, summary
 
 OURS = ours(Kernel.PURE)
 CASE = Case("produce much", "produce")
@@ -33,7 +33,7 @@ def test_ratios_are_taken_round_by_round() -> None:
     results = cpu_of(c=[1.0, 3.0, 1.1], ours=[2.0, 6.0, 2.2])
     row = judge(CASE, OURS, Bar(Measure.CPU, Against.TIMES, 2.0), results)
     assert row == Row(
-        "produce much: CPU a request", "2.20 (2.00–6.00) µs", "≤ 2 × C", True, "pure",
+        "produce much: CPU a request", "2.20 (2.00–6.00) µs", "≤ 2 × C", Reached.YES, "pure",
         beside="1.10 (1.00–3.00) µs", ratio="2.00 (2.00–2.00) ×",
     )  # fmt: skip
 
@@ -46,25 +46,47 @@ def test_a_round_in_which_one_of_them_failed_is_left_out() -> None:
 
 def test_without_any_round_a_bar_is_not_reached() -> None:
     row = judge(CASE, OURS, Bar(Measure.CPU, Against.TIMES, 2.0), Results())
-    assert (row.figure, row.reached) == ("failed", False)
+    assert (row.figure, row.reached) == ("failed", Reached.NO)
 
 
 @pytest.mark.parametrize(
     ("bar", "reached"),
     [
-        (Bar(Measure.CPU, Against.TIMES, 2.0), True),
-        (Bar(Measure.CPU, Against.TIMES, 1.9), False),
-        (Bar(Measure.CPU, Against.TIMES, 2.0, at_least=True), True),
-        (Bar(Measure.CPU, Against.TIMES, 2.1, at_least=True), False),
-        (Bar(Measure.CPU, Against.PLUS, 3.0), True),
-        (Bar(Measure.CPU, Against.PLUS, 2.9), False),
-        (Bar(Measure.CPU, Against.ALONE, 6.0), True),
-        (Bar(Measure.CPU, Against.ALONE, 5.9), False),
+        (Bar(Measure.CPU, Against.TIMES, 2.0), Reached.YES),
+        (Bar(Measure.CPU, Against.TIMES, 1.9), Reached.NO),
+        (Bar(Measure.CPU, Against.TIMES, 2.0, at_least=True), Reached.YES),
+        (Bar(Measure.CPU, Against.TIMES, 2.1, at_least=True), Reached.NO),
+        (Bar(Measure.CPU, Against.PLUS, 3.0), Reached.YES),
+        (Bar(Measure.CPU, Against.PLUS, 2.9), Reached.NO),
+        (Bar(Measure.CPU, Against.ALONE, 6.0), Reached.YES),
+        (Bar(Measure.CPU, Against.ALONE, 5.9), Reached.NO),
     ],
     ids=str,
 )
-def test_a_limit_itself_reaches_the_bar(bar: Bar, reached: bool) -> None:
+def test_a_limit_itself_reaches_the_bar(bar: Bar, reached: Reached) -> None:
     assert judge(CASE, OURS, bar, cpu_of(c=[3.0], ours=[6.0])).reached is reached
+
+
+@pytest.mark.parametrize(
+    ("bar", "reached"),
+    [
+        (Bar(Measure.CPU, Against.TIMES, 2.5), Reached.OPEN),
+        (Bar(Measure.CPU, Against.TIMES, 2.5, at_least=True), Reached.OPEN),
+        (Bar(Measure.CPU, Against.TIMES, 3.0), Reached.YES),
+        (Bar(Measure.CPU, Against.TIMES, 1.9), Reached.NO),
+        (Bar(Measure.CPU, Against.ALONE, 2.0), Reached.OPEN),
+    ],
+    ids=str,
+)
+def test_a_bar_that_the_spread_crosses_is_open_whatever_the_median_says(bar: Bar, reached: Reached) -> None:
+    results = cpu_of(c=[1.0, 1.0, 1.0], ours=[2.0, 2.0, 3.0])
+    assert judge(CASE, OURS, bar, results).reached is reached
+
+
+def test_a_figure_is_as_good_as_the_worst_of_its_bars() -> None:
+    assert Reached.all([Reached.YES, Reached.YES]) is Reached.YES
+    assert Reached.all([Reached.YES, Reached.OPEN]) is Reached.OPEN
+    assert Reached.all([Reached.OPEN, Reached.NO, Reached.YES]) is Reached.NO
 
 
 def test_every_kernel_that_ran_gets_a_row_for_each_of_its_bars() -> None:
@@ -97,13 +119,15 @@ def test_figures_that_say_less_than_they_seem_to_are_noted() -> None:
 
 
 def test_rows_pass_from_process_to_process(capsys: pytest.CaptureFixture[str]) -> None:
-    sent = [Row("a", "1", "≥ 1", True, "pure"), Row("b", "2")]
-    dump(sent)
-    assert load(capsys.readouterr().out) == sent
+    sent = [Row("a", "1", "≥ 1", Reached.OPEN, "pure"), Row("b", "2")]
+    dump(sent, "once")
+    how, rows_of_it = load(capsys.readouterr().out)
+    assert (how, rows_of_it) == ("once", sent)
+    assert rows_of_it[0].reached is Reached.OPEN
 
 
 def test_markdown_leaves_out_what_is_empty_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
-    show("Title", [Row("a", "1 (1–2)", "≥ 1", True), Row("b", "2")], markdown=True)
+    show("Title", [Row("a", "1 (1–2)", "≥ 1", Reached.YES), Row("b", "2")], markdown=True)
     assert capsys.readouterr().out == (
         "\nTitle\n\n| what | ours | bar | reached |\n| --- | ---: | ---: | --- |\n"
         "| a | 1 (1–2) | ≥ 1 | yes |\n| b | 2 |  |  |\n"
@@ -111,7 +135,7 @@ def test_markdown_leaves_out_what_is_empty_everywhere(capsys: pytest.CaptureFixt
 
 
 def test_a_terminal_gets_a_drawn_table(capsys: pytest.CaptureFixture[str]) -> None:
-    show("Title", [Row("a", "1", "≥ 2", False)])
+    show("Title", [Row("a", "1", "≥ 2", Reached.NO)])
     shown = capsys.readouterr().out
     assert "Title" in shown
     assert "NO" in shown
@@ -120,9 +144,43 @@ def test_a_terminal_gets_a_drawn_table(capsys: pytest.CaptureFixture[str]) -> No
 def test_figures_are_told_with_their_spread() -> None:
     assert spread([2.0, 1.0, 4.0], 1) == "2.0 (1.0–4.0)"
     assert spread([1234.5], 0) == "1,234"
-    assert (
-        summary([Row("a", "1", "", True), Row("b", "1", "", False), Row("c", "1")]) == "1 of 2 bars reached."
+
+
+def test_a_summary_counts_what_is_reached_what_is_open_and_what_is_not() -> None:
+    kinds = [Reached.YES, Reached.NO, Reached.OPEN, Reached.NO, None]
+    found = summary(Row("a", "1", "", kind) for kind in kinds)
+    assert found == "Of 4 bars 1 reached, 1 open, 2 not reached."
+
+
+def test_in_short_the_kernels_stand_beside_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    show_in_short(
+        "Title",
+        [
+            Row(
+                "a",
+                "1.5 (1.4–1.6) µs",
+                "≤ 2 × C",
+                Reached.YES,
+                "compiled",
+                "1 (1–1) µs",
+                "1.5 (1.4–1.6) ×",
+                "8",
+            ),
+            Row("without a bar", "7 µs", kernel="compiled"),
+            Row("a", "4.0 (3.5–4.5) µs", "≤ 4 µs", Reached.OPEN, "pure", "1 (1–1) µs"),
+        ],
+        {"beside": "C"},
     )
+    assert capsys.readouterr().out == (
+        "\nTitle\n\n| what | C | ours, compiled | ours, pure | recorded |\n"
+        "| --- | ---: | ---: | ---: | ---: |\n"
+        "| a | 1 µs | 1.5 µs, 1.5 ×, yes | 4.0 µs, open | 8 |\n"
+    )
+
+
+def test_a_title_says_which_code_was_measured() -> None:
+    assert "CPython" in machine()
+    assert commit() in machine()
 
 
 def test_a_broker_that_does_not_start_is_a_failure_and_the_others_go_on() -> None:

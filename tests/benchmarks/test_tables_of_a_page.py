@@ -1,32 +1,49 @@
-"""Tables go into a page between two lines, and nothing else of it changes."""
+"""Tables go into the places that a page has for them, and nothing else of it changes."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import BEGIN, END, put_into, read_frame
+from benchmarks.__main__ import PARTS, PLACES, main, marks, places_of, put_into
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
 
 
-def test_tables_take_the_place_of_older_ones(tmp_path: Path) -> None:
+def place(name: str, tables: str) -> str:
+    begin, end = marks(name)
+    return f"{begin}\n{tables}\n\n{end}"
+
+
+def test_tables_take_the_place_of_older_ones() -> None:
+    page = f"# Page\n\n{place('broker', 'old')}\nThe end.\n"
+    for tables in ("\nnew\n", "\nnewer\n"):
+        page = put_into(page, {"broker": tables})
+    assert page == f"# Page\n\n{place('broker', 'newer')}\nThe end.\n"
+
+
+def test_a_part_that_was_not_measured_keeps_its_tables() -> None:
+    page = place("broker", "of yesterday") + place("client", "old") + place("client in short", "old")
+    assert put_into(page, {"client": "new", "memory": "no place for it"}) == (
+        place("broker", "of yesterday") + place("client", "new") + place("client in short", "old")
+    )
+
+
+@pytest.mark.parametrize("text", ["", marks("broker")[0], "".join(reversed(marks("broker")))])
+def test_a_page_without_a_whole_place_stays_as_it_is(text: str) -> None:
+    assert put_into(text, {"broker": "new"}) == text
+
+
+def test_nothing_is_measured_for_a_page_without_a_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"# Page\n\n{BEGIN}\n\nold\n\n{END}\n\nThe end.\n")
-    put_into(page, "\nnew\n")
-    put_into(page, "\nnewer\n")
-    assert page.read_text() == f"# Page\n\n{BEGIN}\n\nnewer\n\n{END}\n\nThe end.\n"
+    page.write_text("# Page\n")
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--into", str(page)])
+    with pytest.raises(SystemExit, match="has no place for tables"):
+        main()
 
 
-@pytest.mark.parametrize("text", ["", f"{BEGIN}\n", f"{END}\n{BEGIN}\n"])
-def test_a_page_without_a_place_for_them_is_refused(tmp_path: Path, text: str) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(text)
-    with pytest.raises(SystemExit, match="has no lines"):
-        put_into(page, "new")
-    assert page.read_text() == text
-
-
-def test_the_page_on_performance_has_the_place() -> None:
-    before, after = read_frame(DOCS / "performance.md")
-    assert before
-    assert after
+def test_the_page_on_performance_has_all_places_and_the_readme_some() -> None:
+    assert places_of((ROOT / "docs/performance.md").read_text()) == list(PLACES)
+    assert set(places_of((ROOT / "README.md").read_text())) >= {f"{part} in short" for part in PARTS[:2]}
