@@ -1,13 +1,29 @@
-"""Where the Raft driver's work that waits for the disk is done: a thread of its own, one piece at a time."""
+"""The Raft driver's disk, and the thread of its own that waits for it, one piece of work at a time."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
+from tank_controller.raft.messages import Entry, HardState, Snapshot
 from tank_controller.raft_replay import StorageFullError
 
 _log = logging.getLogger("tank.raft")
+
+
+class Storage(Protocol):
+    """As RaftStorage has it."""
+
+    def persist(
+        self, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[Entry]
+    ) -> None: ...
+
+    def save_snapshot(self, snapshot: Snapshot) -> None: ...
+
+    @property
+    def snapshot_due(self) -> bool: ...
+
+    def close(self, commit: int = 0) -> None: ...
 
 
 class Disk(Protocol):

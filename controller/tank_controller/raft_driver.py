@@ -17,14 +17,13 @@ from tank_controller.raft.membership import Change
 from tank_controller.raft.messages import (
     Entry,
     EntryKind,
-    HardState,
     Message,
     NodeId,
     Ready,
     Snapshot,
 )
 from tank_controller.raft.state import Role
-from tank_controller.raft_disk import Disk, DiskWork
+from tank_controller.raft_disk import Disk, DiskWork, Storage
 from tank_controller.raft_figures import RaftFigures
 from tank_controller.raft_replay import StorageFullError
 from tank_controller.raft_snapshot import SnapshotMaking
@@ -51,21 +50,6 @@ class StateMachine(Protocol[ResultOut]):
         """All of it as it is now, in pieces, between which more may be applied. One such at a time."""
 
     def restore(self, data: bytes) -> None: ...
-
-
-class Storage(Protocol):
-    """As RaftStorage has it."""
-
-    def persist(
-        self, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[Entry]
-    ) -> None: ...
-
-    def save_snapshot(self, snapshot: Snapshot) -> None: ...
-
-    @property
-    def snapshot_due(self) -> bool: ...
-
-    def close(self, commit: int = 0) -> None: ...
 
 
 class Transport(Protocol):
@@ -107,6 +91,8 @@ class RaftDriver(Generic[Result]):
         """So long no snapshot is tried: the last one found no room."""
         self._when_stopped: Callable[[], None] | None = None
         self._stopped = False
+        self._going = self._again = False
+        """Whether `_go_on` is under way, and whether there may be more for it to do."""
 
     def start(self) -> None:
         """Brings the state machine to what is known to be committed, and begins: a voter who is alone leads
@@ -255,8 +241,26 @@ class RaftDriver(Generic[Result]):
 
     # --- Persist, send, apply ---
 
-    def _go_on(self) -> None:
-        """Does what the core has ready, until the disk has to work or nothing is left."""
+    def _go_on(self, persisted: Ready | None = None) -> None:
+        """Does what the core has ready, until the disk has to work or nothing is left.
+
+        Whoever is told of an outcome may ask for something at once: that waits until this Ready is applied.
+        """
+        self._again = True
+        if self._going:
+            assert persisted is None, "one Ready is under way at a time"
+            return
+        self._going = True
+        try:
+            if persisted is not None:
+                self._persisted(persisted)
+            while self._again:
+                self._again = False
+                self._do_what_is_ready()
+        finally:
+            self._going = False
+
+    def _do_what_is_ready(self) -> None:
         self.figures.look(self.raft)
         if self.failed is not None or self._stopped:
             return
@@ -283,8 +287,7 @@ class RaftDriver(Generic[Result]):
             if error is not None:
                 self._fail(error)
                 return
-            self._persisted(ready)
-            self._go_on()
+            self._go_on(ready)
 
         # On a full disk the Ready stays under way: nothing that depends on it leaves before there is room.
         self._disk.run(work, then, waits_for_room=True)
@@ -332,7 +335,9 @@ class RaftDriver(Generic[Result]):
         if self._disk.busy or self._no_snapshot_ticks or self.failed is not None:
             return
         if self._making is None and self._storage.snapshot_due:
-            self._making = SnapshotMaking(self.raft.snapshot_point(), self._machine.snapshot())
+            point = self.raft.snapshot_point()
+            assert point[0] == self.applied, "a snapshot is of the state after its entry"
+            self._making = SnapshotMaking(point, self._machine.snapshot())
             self._making.go_on()
         if self._making is not None and self._making.whole:
             self._save_snapshot(self._making)

@@ -145,6 +145,22 @@ def test_snapshots_come_by_themselves_and_hold_the_same_state(tmp_path: Path) ->
     again.stop()
 
 
+def test_who_asks_while_it_is_told_does_not_get_between_the_entries_of_one_ready(tmp_path: Path) -> None:
+    driven = Driven(tmp_path, snapshot_after_bytes=600).lead()
+    driven.propose(register())
+    reads: list[Exception | None] = []
+    driven.machine.on_delta = lambda delta: driven.driver.read(reads.append)
+    for number in range(20):
+        driven.propose(*(create(f"topic-{number}-{each}") for each in range(5)))
+    driven.run_until(lambda: len(reads) == 100)
+    assert reads == [None] * 100
+    driven.stop()
+    assert list(tmp_path.glob("*.snapshot"))
+    again = Driven(tmp_path).lead()
+    assert len(again.machine.state.topics) == 100
+    again.stop()
+
+
 def test_while_a_large_snapshot_is_made_changes_are_decided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
