@@ -57,6 +57,7 @@ def append_stretch(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> None
     stored = placed(records, batches, position, last, epoch, pushed.leader_epoch, log.settings.format)
     if differs_at:
         _cut(log, differs_at, pushed.leader_epoch, keep_through)
+    _leave_hole(log, last, keep_through)
     apart = _stands_apart(log, read_record(records, 0))
     while stored:
         stored, batches = _append(log, stored, batches, apart=apart)
@@ -81,7 +82,10 @@ def _compare(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> tuple[int,
         while mine is not None and _was_compacted_away(mine, record, keep_through):
             mine = next(own, None)
         if mine is None:
-            return had, 0
+            if record.last > min(keep_through, log.last):
+                return had, 0
+            had += 1  # committed, and gone here: this log goes on behind it
+            continue
         if _is_same(mine, record):
             mine = next(own, None)
         elif not (record.last < mine.first and record.last <= log.compacted_through):
@@ -119,6 +123,18 @@ def _cut(log: "ReplicaLog", differs_at: int, leader_epoch: int, keep_through: in
             f"same up to the high-water mark {keep_through}"
         )
     log.truncate_to(differs_at - 1)
+
+
+def _leave_hole(log: "ReplicaLog", last: int, keep_through: int) -> None:
+    """Goes back to where the log's own batches end, or `last`, the number before the next batch.
+
+    A log may end in numbers that another leader left out, and its newest segment is named by such an end.
+    Lower numbers must not go there: they would count as synced, and the next recovery would cut them.
+    """
+    held = next((segment.last for segment in reversed(log.segments) if segment.count), 0)
+    end = max(last, held, keep_through)
+    if log.last > end:
+        log.truncate_to(end)
 
 
 # --- what is new -----------------------------------------------------------------------------------
@@ -176,6 +192,7 @@ def _append(
     if not log.written:
         log.log_start = max(log.log_start, first.first)
     log.took_over(newest)
+    assert log.synced <= log.written, "it would be acknowledged without an fsync"
     return rest, batches[size:]
 
 

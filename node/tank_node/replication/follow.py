@@ -94,8 +94,8 @@ def _match(order: Order, standing: Standing) -> Verdict:
     before = order.start - 1
     is_gone = standing.log_end < order.log_start - 1
     if order.start == order.log_start:
-        # Nothing older is left to agree on. What lies below is gone at the leader: so it was committed, and
-        # whatever the follower has there goes too.
+        # Nothing older is left to agree on. What lies below is gone at the leader, so it was committed, or
+        # it was never there: whatever the follower has there goes too.
         return _ANEW if is_gone else _TAKE
     agrees = standing.log_end >= before and epoch_at(standing.history, before) == order.previous_epoch
     if agrees and not is_gone:
