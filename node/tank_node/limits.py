@@ -63,6 +63,11 @@ class Limits:
     in_flight: int = 4096
     """Unanswered requests of one connection; above it the connection is not read until some are answered."""
 
+    learned_paths: int = 64
+    """Partitions of which a connection knows what a produce request for them looks like, so that the next one
+    need not be decoded, and as many for consume: a large topic's share of one broker. One of produce costs
+    some 300 bytes, one of consume some 900."""
+
     waits_per_partition: int = 16_384
     """Long polls on one partition; above it they are answered at once, empty, because each append
     visits all of them."""

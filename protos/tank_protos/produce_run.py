@@ -160,8 +160,10 @@ def _same(
     step, size = stop - at, stop - found
     frames = view[stop : stop + rows * step]
     head = view[at + BEFORE_PREFIX : stamp_at + 8].tobytes()
-    if copied and rows >= _MANY:
-        # What is sent at once has one time.
+    # What is sent at once has one time. The last of them is looked at first: of requests that take turns over
+    # partitions few follow, and all would be unpacked again for each run.
+    last = stop + (rows - 1) * step + BEFORE_PREFIX
+    if copied and rows >= _MANY and view[last : last + len(head)] == head:
         copies = _copies(frames, view[at : at + BEFORE_PREFIX - 4].tobytes(), head, size, step)
         if copies is not None:
             return *copies, [int.from_bytes(head[-8:], "little")] * rows
@@ -254,7 +256,11 @@ class ProduceRun:
             timestamps.append(timestamp_ms)
             request_ids += buffer[at + BEFORE_PREFIX - 4 : at + BEFORE_PREFIX]
             rows = min((end - stop) // (stop - at), most - len(batches)) if stop < end and stamp_at else 0
-            if rows and buffer[stop : stop + HEADER_BYTES] == buffer[at : at + HEADER_BYTES]:
+            if (
+                rows
+                and buffer[stop : stop + HEADER_BYTES] == buffer[at : at + HEADER_BYTES]
+                and buffer.startswith(prefix, stop + BEFORE_PREFIX)
+            ):
                 # Most producers send one shape of bundle: what equals this up to the time is as good.
                 ids, more, times = _same(view, at, stop, rows, found, stamp_at, copied)
                 at = stop

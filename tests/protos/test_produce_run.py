@@ -156,6 +156,32 @@ def test_several_clients_share_a_run() -> None:
     assert run.records(0, 1, 0, LARGE, 100, 6, 4, 7, 1) == expected_records(batches, 1, 0, 6, 4)
 
 
+@pytest.mark.parametrize("sizes", [(10, 100), (100, 3000, 10), (3000, 20_000), (5, 2500, 20_000, 40)])
+def test_runs_of_several_partitions_share_a_buffer(sizes: tuple[int, ...]) -> None:
+    """As a client fills it that takes turns over them: none touches what another one has found."""
+    prefixes = [PREFIX[:-2] + bytes((number, 0)) for number in range(3)]
+    batches = [batch_of(b"%02d" % n * (sizes[n % len(sizes)] // 2), time=n) for n in range(40)]
+    frames = [
+        b"".join(frame(1, [b"\2\0" + n.to_bytes(4, "little"), prefixes[n * n % 3], batch]))
+        for n, batch in enumerate(batches)
+    ]
+    buffer = bytearray(b"".join(frames))
+    view, at = memoryview(buffer), 0
+    runs = [ProduceRun() for _ in prefixes]
+    for n, one in enumerate(frames):
+        run = runs[n * n % 3]
+        assert run.find(buffer, view, at, len(buffer), prefixes[n * n % 3], 1, LARGE) == answers_to(n)
+        assert run.kept <= run.at == at + len(one)
+        at = run.at
+    for number, run in enumerate(runs):
+        mine = [batch for n, batch in enumerate(batches) if n * n % 3 == number]
+        assert stored(run) == b"".join(mine)
+        assert run.records(0, 1, 0, LARGE, 1000, 6, 4, 7, 1) == expected_records(mine, 1, 0, 6, 4)
+        for start in range(len(mine) + 1):
+            assert b"".join(run.slices(start, len(mine))) == b"".join(mine[start:])
+            assert b"".join(run.slices(0, start)) == b"".join(mine[:start])
+
+
 def test_records_end_where_a_segment_does() -> None:
     batches = [batch_of(b"x" * size) for size in (10, 20, 30, 40)]
     run, _, _ = find(b"".join(request(batch) for batch in batches))

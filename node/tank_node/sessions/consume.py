@@ -13,7 +13,6 @@ from tank_node.metrics import OK
 from tank_node.numbering import FIRST_AVAILABLE
 from tank_node.partition import Partition, Reach
 from tank_node.sessions import redirect
-from tank_node.sessions.consume_path import ConsumePath
 from tank_node.sessions.output import Output
 from tank_node.sessions.redirect import KNOWS_LEADERS
 from tank_node.waiting import Waiter
@@ -90,9 +89,7 @@ def consume_here(
     """Answers at once when any partition has data or an error, or the client doesn't wait; else
     registers the wait. `topics`: what `resolve` makes of the request."""
     if len(topics) == 1 and (wanted := topics[0][2]) and len(wanted) == 1 and wanted[0].partition is not None:
-        partition, path = wanted[0].partition, session.fetches
-        if path is None or not path.fits(payload, request.client_version, partition):
-            session.fetches = ConsumePath(payload, request, partition)
+        session.fetches.learn(payload, request, wanted[0].partition)
     ready = look(topics, session.answer_bytes, redirects=request.client_version >= KNOWS_LEADERS)
     wait_ms = min(request.max_wait_ms, session.limits.max_wait_ms)
     if ready or not wait_ms:

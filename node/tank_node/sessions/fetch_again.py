@@ -1,5 +1,5 @@
-"""The short way of the commonest fetch: the partition that the connection asked for the last time, from where
-a read has ended."""
+"""The short way of the commonest fetch: a partition that the connection has asked for before, in the same
+words, from where a read has ended."""
 
 import contextlib
 from typing import TYPE_CHECKING, Final
@@ -9,7 +9,7 @@ from tank_node.log.segment import Stretch
 from tank_node.metrics import OK
 from tank_node.partition import Partition
 from tank_node.sessions.consume import FetchWait, Wanted
-from tank_node.sessions.consume_path import MESSAGE_ID, PREFIX_AT, ConsumePath
+from tank_node.sessions.consume_path import MESSAGE_ID, ConsumePath
 from tank_node.sessions.redirect import KNOWS_LEADERS
 from tank_node.waiting import LateAnswer, Waiter
 from tank_protos.error_codes import ConsumeFlag
@@ -44,19 +44,14 @@ def answer_with(
 
 
 def fetch_again(session: "TankSession", path: ConsumePath, buffer: bytearray, at: int, end: int) -> int:
-    """Takes the consume that begins at `at` if it is like the last one and begins where a read has ended:
-    answers it, or lets it wait. Returns where its frame ends.
+    """Takes the consume that begins at `at`, which has the prefix of `path`, if all of it is like that one
+    and it begins where a read has ended: answers it, or lets it wait. Returns where its frame ends.
 
     -1: nothing was done, take the long way.
     """
     partition = path.partition
     stop = at + path.frame_bytes
-    if (
-        partition.unreadable
-        or stop > end
-        or not buffer.startswith(path.start, at)
-        or not buffer.startswith(path.prefix, at + PREFIX_AT)
-    ):
+    if partition.unreadable or stop > end or not buffer.startswith(path.start, at):
         return -1
     request_id, number, fetch_bytes = path.wanted(buffer, at)
     log = partition.log

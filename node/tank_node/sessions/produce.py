@@ -170,7 +170,7 @@ def produce(session: "TankSession", payload: memoryview) -> None:
             settler = settler_for(reply, partition, request.required_acks)
             partition.append(entry.bundle, settler, token, timeout_ms=request.ack_timeout_ms)
             if len(request.topics) == len(wanted.partitions) == 1 and request.required_acks in _EASY_ACKS:
-                session.path.learn(payload, entry.bundle, partition, request.ack_timeout_ms)
+                session.paths.learn(payload, entry.bundle, partition, request.ack_timeout_ms)
     reply.close()
 
 

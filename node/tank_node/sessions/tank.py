@@ -14,7 +14,6 @@ from tank_node.partition import Partition
 from tank_node.sessions import (
     admin,
     consume,
-    consume_path,
     control,
     describe_broker,
     extensions,
@@ -22,10 +21,10 @@ from tank_node.sessions import (
     peer,
     produce,
 )
-from tank_node.sessions.consume_path import ConsumePath
+from tank_node.sessions.consume_path import MESSAGE_ID, PREFIX_AT, ConsumePaths
 from tank_node.sessions.fetch_again import fetch_again
 from tank_node.sessions.outcome import error_name
-from tank_node.sessions.produce_path import ProducePath
+from tank_node.sessions.produce_path import ProducePaths
 from tank_node.sessions.session import Session
 from tank_node.waiting import Waiter
 from tank_protos.errors import WireError
@@ -34,7 +33,7 @@ from tank_protos.produce_run import ANSWER_BYTES, failed
 from tank_protos.wire import Message
 
 _PRODUCE: Final = 1
-_CONSUME: Final = consume_path.MESSAGE_ID
+_CONSUME: Final = MESSAGE_ID
 
 _read_frame: Final = Struct("<BI").unpack_from
 _write_frame: Final = Struct("<BI").pack
@@ -57,7 +56,7 @@ class TankSession(Session):
 
     __slots__ = (
         "answer_bytes", "asked_bytes", "broker", "bundle_bytes", "fetch_bytes", "fetches", "is_forwarder",
-        "knows_hosts", "limits", "metrics", "most", "old_document", "path", "wait_entries", "waits",
+        "knows_hosts", "limits", "metrics", "most", "old_document", "paths", "wait_entries", "waits",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
@@ -75,8 +74,8 @@ class TankSession(Session):
         self.knows_hosts = False
         """Whether this client finds brokers by their names, and so the leaders: it has asked for features."""
         self.bundle_bytes = self.limits.bundle_bytes
-        self.path = ProducePath()
-        self.fetches: ConsumePath | None = None
+        self.paths = ProducePaths(self.limits.learned_paths)
+        self.fetches = ConsumePaths(self.limits.learned_paths)
         self.old_document = False
         """Whether the client that produces here is one of the old document, which knows no leaders."""
         self.asked_bytes = 0
@@ -104,15 +103,16 @@ class TankSession(Session):
     def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
         """See `Session.receive`. Frames wait while `Limits.in_flight` requests are unanswered."""
         self.kept = at
-        path = self.path
+        paths = self.paths
+        guess = paths.last  # most clients produce to one partition: without a look-up
         most = self.most
         if self.asked_bytes and self.is_full:
             most = 0
         while end - at >= HEADER_BYTES and self.in_flight < most:
             message_id = buffer[at]
             if message_id == _PRODUCE:
-                partition = path.partition
-                if partition is not None and not partition.refusal:
+                path = guess or paths.find(buffer, at, end)
+                if path is not None and not (partition := path.partition).refusal:
                     acks = partition.found_acks
                     if acks is None or partition.found_timeout_ms != path.timeout_ms:
                         acks = partition.expect(path.timeout_ms)
@@ -127,11 +127,17 @@ class TankSession(Session):
                         at = found.at
                         if at == end:
                             return at
+                        guess = None
                         continue
+                if guess is not None:
+                    guess = None
+                    continue
             elif message_id == _CONSUME:
-                fetches = self.fetches
-                if fetches is not None:
-                    stop = fetch_again(self, fetches, buffer, at, end)
+                fetch = self.fetches.last
+                if fetch is None or not buffer.startswith(fetch.prefix, at + PREFIX_AT):
+                    fetch = self.fetches.find(buffer, at, end)
+                if fetch is not None:
+                    stop = fetch_again(self, fetch, buffer, at, end)
                     if stop >= 0:
                         at = stop
                         if self.is_full:

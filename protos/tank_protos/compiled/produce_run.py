@@ -38,6 +38,8 @@ BEFORE_PREFIX = cython.declare(cython.Py_ssize_t, 11)
 ANSWER_BYTES = cython.declare(cython.Py_ssize_t, 10)
 # Smaller batches are moved together; moving a larger one costs more than a slice and an entry of `writev`.
 MOVE_BELOW = cython.declare(cython.Py_ssize_t, 16 * 1024)
+# Pieces that are smaller are copied together before they are written: the same holds for an entry of its own.
+COPY_BELOW = cython.declare(cython.Py_ssize_t, 2 * 1024)
 # Places that are kept allocated between ticks: there may be many thousands of partitions.
 KEPT_PLACES = cython.declare(cython.Py_ssize_t, 64)
 
@@ -262,10 +264,22 @@ class ProduceRun:
         """The bytes of the batches from `start` up to `stop`, as they go to the log, in few pieces."""
         if start < 0 or start > stop or stop > self.batches:
             raise ValueError(f"batches {start} to {stop} of {self.batches}")
+        if start == stop:
+            return []
+        count: cython.Py_ssize_t = 0
+        total: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t = -1
+        i: cython.Py_ssize_t
+        for i in range(start, stop):
+            if self._places[i].offset != end:
+                count += 1
+            end = self._places[i].offset + self._places[i].length
+            total += self._places[i].length
+        if count > 1 and total < COPY_BELOW * count:
+            return [memoryview(self._copied(start, stop, total))]
         pieces: list = []
         view: memoryview | None = self._view
         begin: cython.Py_ssize_t
-        end: cython.Py_ssize_t
         while view is not None and start < stop:
             begin = self._places[start].offset
             end = begin
@@ -274,6 +288,18 @@ class ProduceRun:
                 start += 1
             pieces.append(view[begin:end])
         return pieces
+
+    @cython.cfunc
+    def _copied(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t, total: cython.Py_ssize_t) -> bytes:
+        """The batches from `start` up to `stop`, `total` bytes, in one piece."""
+        data: cython.p_uchar = self._data()
+        copied: bytes = PyBytes_FromStringAndSize(cython.NULL, total)
+        to: cython.p_char = PyBytes_AS_STRING(copied)
+        i: cython.Py_ssize_t
+        for i in range(start, stop):
+            memcpy(to, data + self._places[i].offset, self._places[i].length)
+            to += self._places[i].length
+        return copied
 
     def clear(self) -> None:
         """Forgets all batches: the buffer may change."""

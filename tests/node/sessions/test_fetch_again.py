@@ -6,7 +6,9 @@ from random import Random
 
 import pytest
 
+from tank_node.limits import Limits
 from tank_node.sessions import fetch_again as short_way
+from tank_node.sessions.consume_path import ConsumePaths
 from tank_protos import bundle
 from tank_protos.framing import frame
 from tank_protos.generated.tank import (
@@ -48,9 +50,9 @@ def fetch(
     return ConsumeRequest(version, 7, "me", wait_ms, min_bytes, 0, [ConsumeTopic("a", wanted)])
 
 
-def produce(client: BenchClient, data: bytes) -> None:
+def produce(client: BenchClient, data: bytes, partition: int = 0) -> None:
     batch = memoryview(bundle.as_batch(data))
-    client.send(ProduceRequest(2, 1, "", 0, 0, [ProduceTopic("a", [ProducePartition(0, batch)])]))
+    client.send(ProduceRequest(2, 1, "", 0, 0, [ProduceTopic("a", [ProducePartition(partition, batch)])]))
     client.taken()
 
 
@@ -89,6 +91,36 @@ def test_a_consumer_that_reads_on_and_waits_is_decoded_once(
     assert counted.decoded == 1
     assert values_of(consumer) == [b"%d" % i for i in range(20)]
     assert consumer.session.in_flight == 0
+
+
+def test_a_consumer_that_takes_turns_is_decoded_once_a_partition(
+    node: BenchNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = Counted(monkeypatch)
+    consumer, producer = node.client(), node.client()
+    for i in range(10):
+        for partition in (0, 1):
+            produce(producer, dense(b"%d of %d" % (i, partition)), partition)
+    for i in range(10):
+        for partition in (1, 0):
+            consumer.send(fetch(i + 1, size=1, partition=partition))
+    assert counted.decoded == 2
+    assert values_of(consumer) == [b"%d of %d" % (i, partition) for i in range(10) for partition in (1, 0)]
+
+
+def test_of_too_many_partitions_one_at_least_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with BenchNode(tmp_path / "data", Limits(learned_paths=2)) as node:
+        node.controller.add("a", 3, flush="replicated")
+        counted = Counted(monkeypatch)
+        consumer, producer = node.client(), node.client()
+        for i in range(30):
+            produce(producer, dense(b"0"), i % 3)
+        for i in range(30):
+            consumer.send(fetch(i // 3 + 1, size=1, partition=i % 3))
+        assert counted.decoded < 24
+        assert values_of(consumer) == [b"0"] * 30
 
 
 class OneTick:
@@ -188,7 +220,8 @@ def test_a_client_that_goes_within_the_tick_leaves_no_file_pinned(node: BenchNod
 
 
 def random_request(chance: Random, node: BenchNode) -> ConsumeRequest:
-    log = node.broker.topics["a"].partitions[0].log
+    number = chance.choice([0, 0, 1])
+    log = node.broker.topics["a"].partitions[number].log
     places = [0, 1, END, log.last, log.last + 1, log.last + 2, chance.randrange(log.last + 2)]
     return fetch(
         chance.choice([*places, *list(log.cursors)[-4:] * 3]),
@@ -196,22 +229,23 @@ def random_request(chance: Random, node: BenchNode) -> ConsumeRequest:
         wait_ms=chance.choice([0, 0, 50, 1 << 63]),
         min_bytes=chance.choice([0, 0, 1, 200, 1 << 31]),
         version=chance.choice([0, 2, 2, 3]),
-        partition=chance.choice([0, 0, 0, 0, 1, 5]),
+        partition=chance.choice([number] * 5 + [1, 5]),
     )
 
 
 def random_event(chance: Random, node: BenchNode, producer: BenchClient) -> None:
-    log = node.broker.topics["a"].partitions[0].log
+    number = chance.choice([0, 0, 1])
+    log = node.broker.topics["a"].partitions[number].log
     what = chance.randrange(12)
     if what < 6:
-        produce(producer, dense(*[b"v" * chance.choice([1, 90, 700])] * chance.randrange(1, 4)))
+        produce(producer, dense(*[b"v" * chance.choice([1, 90, 700])] * chance.randrange(1, 4)), number)
     elif what == 6:
         numbers = [log.last + 1, log.last + 3 + chance.randrange(3)]
-        produce(producer, bundle.encode_sparse(numbers, [b"s", b"p"], timestamps=1))
+        produce(producer, bundle.encode_sparse(numbers, [b"s", b"p"], timestamps=1), number)
     elif what == 7:
         data = dense(b"far")
         far = log.last + 1 + chance.randrange(5)
-        entry = ProduceBasePartition(0, len(data), far, data)
+        entry = ProduceBasePartition(number, len(data), far, data)
         producer.send(ProduceWithBaseSeqNumRequest(2, 1, "", 0, 0, [ProduceBaseTopic("a", [entry])]))
         producer.taken()
     elif what == 8:
@@ -237,7 +271,7 @@ def test_both_ways_answer_alike(node: BenchNode, seed: int, monkeypatch: pytest.
         if chance.random() < 0.6:
             request = random_request(chance, node)
             for _ in range(chance.choice([1, 1, 3])):
-                long.session.fetches = None
+                long.session.fetches = ConsumePaths(1)
                 short.send(request)
                 long.send(request)
                 asked += 2
@@ -250,8 +284,8 @@ def test_both_ways_answer_alike(node: BenchNode, seed: int, monkeypatch: pytest.
         )
     assert counted.decoded < asked, "some went the short way"
     node.sync()
-    files = [f for s in node.broker.topics["a"].partitions[0].log.segments for f in s.files()]
-    assert all(file.pins == 0 for file in files)
+    logs = [partition.log for partition in node.broker.topics["a"].partitions.values()]
+    assert all(file.pins == 0 for log in logs for s in log.segments for file in s.files())
 
 
 def test_a_request_that_differs_in_any_byte_takes_the_long_way(node: BenchNode) -> None:
@@ -260,14 +294,17 @@ def test_a_request_that_differs_in_any_byte_takes_the_long_way(node: BenchNode) 
     produce(producer, dense(b"b"))
     client.send(fetch(1, size=1))
     client.taken()
-    path = client.session.fetches
-    assert path is not None
     request = fetch(2)
     data = bytearray(b"".join(frame(request.ID, request.encode(0))))
-    assert short_way.fetch_again(client.session, path, data, 0, len(data)) == len(data)
+
+    def taken(data: bytearray, end: int) -> int:
+        path = client.session.fetches.find(data, 0, end)
+        return -1 if path is None else short_way.fetch_again(client.session, path, data, 0, end)
+
+    assert taken(data, len(data)) == len(data)
     for i in [*range(7), *range(11, len(data) - 12)]:
         changed = bytearray(data)
         changed[i] ^= 1
-        assert short_way.fetch_again(client.session, path, changed, 0, len(changed)) == -1, i
-    assert short_way.fetch_again(client.session, path, data, 0, len(data) - 1) == -1
+        assert taken(changed, len(changed)) == -1, i
+    assert taken(data, len(data) - 1) == -1
     client.taken()

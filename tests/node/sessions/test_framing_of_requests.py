@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tank_node.limits import Limits
-from tank_node.sessions.produce_path import ProducePath
+from tank_node.sessions.produce_path import ProducePaths
 from tank_protos import bundle
 from tank_protos.errors import WireError
 from tank_protos.framing import frame
@@ -54,15 +54,18 @@ def test_the_short_way_finds_what_the_full_decoder_finds(
 ) -> None:
     taught = produce_frame([b"first"])
     request = ProduceRequest.decode(taught[5:])
-    path = ProducePath()
+    paths = ProducePaths(1)
     learnt = request.topics[0].partitions[0].bundle
-    path.learn(memoryview(taught)[5:], memoryview(learnt), node.broker.topics["a"].partitions[0], 0)
+    paths.learn(memoryview(taught)[5:], memoryview(learnt), node.broker.topics["a"].partitions[0], 0)
+    path = paths.last
+    assert path is not None
     changed = bytearray(produce_frame(values, request_id=77))
     if 5 <= at < len(changed):
         changed[at] = byte
     buffer = bytearray(b"before") + changed + b"behind"
     run = ProduceRun()
     view = memoryview(buffer)
+    looked_up = paths.find(buffer, 6, 6 + len(changed))
     answers = run.find(buffer, view, 6, 6 + len(changed), path.prefix, 1, len(buffer))
     try:
         decoded = ProduceRequest.decode(bytes(changed[5:]))
@@ -71,6 +74,7 @@ def test_the_short_way_finds_what_the_full_decoder_finds(
         return
     entries = [(topic.name, entry) for topic in decoded.topics for entry in topic.partitions]
     if answers:
+        assert looked_up is path
         ((name, entry),) = entries
         assert (name, entry.partition) == ("a", 0)
         assert (decoded.client_id, decoded.required_acks, decoded.ack_timeout_ms) == ("c++", 0, 0)

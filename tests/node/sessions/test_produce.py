@@ -109,7 +109,7 @@ def test_a_sparse_bundle_keeps_its_numbers_by_the_short_way_too(node: BenchNode)
     client = node.client()
     assert produce(client, batch_of(b"one")) == b"\0"
     sparse = bundle.as_batch(bundle.encode_sparse([5, 9], [b"five", b"nine"], timestamps=1))
-    assert client.session.path.partition is not None
+    assert client.session.paths.last is not None
     assert produce(client, sparse) == b"\0"
     assert produce(client, sparse) == b"\x0a"
     assert read(client) == [(1, b"one"), (5, b"five"), (9, b"nine")]
