@@ -13,6 +13,7 @@ import pytest
 from tank_node.limits import KIB, MIB, Limits
 from tank_node.log.flush_work import FlushWork
 from tank_node.network.connection import Connection
+from tank_node.sessions.tank import TankSession
 from tank_protos.framing import frame
 from tank_protos.generated.tank import ConsumeResponse, StatusRequest
 from tests.integration.test_connections import (
@@ -160,8 +161,9 @@ def test_brokers_are_heard_whatever_clients_hold(tmp_path: Path) -> None:
         node.on_loop(lambda: node.controller.add("a", 1, flush="replicated"))
         peer = stack.enter_context(RawConnection(node.port, 20))
         peer.ask(10, StatusRequest(1).encode())
-        sessions = [connection.session for connection in connections(node)]
-        node.on_loop(sessions[0].forwards)
+        (session,) = [connection.session for connection in connections(node)]
+        assert isinstance(session, TankSession)
+        node.on_loop(session.forwards)
         client = stack.enter_context(RawConnection(node.port))
         client.ask(10, StatusRequest(1).encode())
         all_memory_held(node, stack)

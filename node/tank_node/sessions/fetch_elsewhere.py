@@ -25,7 +25,7 @@ from tank_node.sessions.consume import (
     sparse_entry,
 )
 from tank_node.sessions.forward import UnexpectedAnswer
-from tank_node.sessions.redirect import KNOWS_LEADERS, forwards_to
+from tank_node.sessions.redirect import KNOWS_LEADERS, check_mark, forwards_to
 from tank_node.waiting import Waiter
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
 from tank_protos.framing import frame
@@ -47,6 +47,7 @@ Places: TypeAlias = dict[int, list[tuple[str, WantedElsewhere]]]
 def consume(session: "TankSession", payload: memoryview) -> None:
     """Answers, or registers the wait."""
     request = ConsumeRequest.decode(payload)
+    check_mark(session, request.client_version)
     topics = resolve(session, request)
     if session.broker.forwarding.is_on and (places := _places(session, request, topics)):
         ElsewhereFetch(session, request).begin(topics, places)

@@ -155,6 +155,7 @@ def settler_for(reply: "Settler", partition: "Partition", required_acks: int) ->
 def produce(session: "TankSession", payload: memoryview) -> None:
     """Appends each bundle, or answers why not: one byte for each, and one for a topic that does not exist."""
     request = ProduceRequest.decode(payload)
+    redirect.check_mark(session, request.client_version)
     reply = ProduceReply(session, request)
     for wanted in request.topics:
         topic = session.broker.topics.get(wanted.name)
@@ -180,6 +181,7 @@ def produce_with_numbers(session: "TankSession", payload: memoryview) -> None:
     request = ProduceWithBaseSeqNumRequest.decode(payload)
     if request.client_version >= PEER_VERSION and not session.is_forwarder:
         raise NotAPeer("what brokers send to each other, on a connection that did not open as theirs")
+    redirect.check_mark(session, request.client_version)
     reply = ProduceReply(session, request)
     for wanted in request.topics:
         topic = session.broker.topics.get(wanted.name)

@@ -1,9 +1,10 @@
 """Where a partition is led when it isn't here, as clients can be told."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from tank_node.cluster_view import NO_LEADER, BrokerView
 from tank_node.forwarding import FORWARDED_VERSION, ForwardingPolicy
+from tank_protos.errors import WireError
 
 KNOWS_LEADERS: Final = 2
 """Clients from this version on know what to do where another broker leads."""
@@ -27,6 +28,18 @@ def address_of(session: "TankSession", topic: str, number: int) -> tuple[bytes, 
     forwards hears of nobody: it is to believe its own view."""
     leader = None if session.is_forwarder else leader_of(session, topic, number)
     return None if leader is None else ipv4_of(leader)
+
+
+class NotForwarded(WireError):
+    """A request that is not marked as forwarded, on a broker's connection for those that are."""
+
+    reason: ClassVar[str] = "not_forwarded"
+
+
+def check_mark(session: "TankSession", version: int) -> None:
+    """Raises NotForwarded: this request could be forwarded on, and circle."""
+    if session.is_forwarder and version != FORWARDED_VERSION:
+        raise NotForwarded(f"a request of client version {version:#x} on a connection for forwarded ones")
 
 
 def forwards_to(session: "TankSession", version: int, topic: str, number: int) -> int:

@@ -166,6 +166,10 @@ class TankSession(Session):
     def forwards(self) -> None:
         """From now on a broker forwards its clients' requests here: more of them, and smaller answers."""
         self.is_forwarder = True
+        self.path, self.fetches = (
+            ProducePath(),
+            None,
+        )  # of what a client has sent before, whose mark is another
         limits = self.limits
         self.most = limits.forwarded_requests
         self.fetch_bytes = limits.forwarded_fetch_bytes
