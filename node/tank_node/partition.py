@@ -344,8 +344,8 @@ class Partition(ReadablePartition):
         self.role = Role.LEADER
         self.leader_epoch = self.led_epoch = leader_epoch
         self.leadership = leadership
-        if leadership is not None:
-            self.settle_at(leadership.start_end)
+        # One that is alone has settled when its own log is committed: nobody else may know of more.
+        self.settle_at(self.log.written if leadership is None else leadership.start_end)
         self.note_state()
 
     def follow(self, role: Role, leader_epoch: int) -> None:
