@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import PARTS, PLACES, main, marks, places_of, put_into
+import benchmarks.__main__
+from benchmarks.__main__ import PARTS, PLACES, PartFailed, main, marks, places_of, put_into
+from benchmarks.table import Reached, Row
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,6 +44,30 @@ def test_nothing_is_measured_for_a_page_without_a_place(
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--into", str(page)])
     with pytest.raises(SystemExit, match="has no place for tables"):
         main()
+
+
+def test_each_part_goes_into_every_page_that_has_a_place_for_it_unless_it_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, short = tmp_path / "whole.md", tmp_path / "short.md"
+    whole.write_text(place("client", "old") + place("memory", "old"))
+    short.write_text(place("client in short", "old"))
+
+    def rows_of(part: str, *_: object) -> tuple[str, list[Row]]:
+        if part == "memory":
+            raise PartFailed("no luck")
+        return "once", [Row("a", "1.0 (0.5–2.0) M/s", "≥ 1 M/s", Reached.OPEN, "pure")]
+
+    monkeypatch.setattr(benchmarks.__main__, "rows_of", rows_of)
+    pages = ["--into", str(whole), "--into", str(short)]
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--parts", "client,memory", *pages])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert "| a | pure | 1.0 (0.5–2.0) M/s | ≥ 1 M/s | open |" in whole.read_text()
+    assert whole.read_text().endswith(place("memory", "old"))
+    assert "The Python client: once. " in short.read_text()
+    assert "| a | 1.0 M/s, open |" in short.read_text()
 
 
 def test_the_page_on_performance_has_all_places_and_the_readme_some() -> None:
