@@ -235,6 +235,7 @@ class Followers:
         for line in list(self._lines.values()):
             broker = brokers.get(line.broker_id)
             if broker is None or broker.epoch != line.broker_epoch:
+                line.is_open = False
                 line.hang_up()
 
     def take(

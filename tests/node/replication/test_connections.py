@@ -124,6 +124,21 @@ def test_nothing_is_pushed_to_another_process_than_the_one_that_was_meant(cell: 
     assert purposes(cell, 1, 2) == [0]
 
 
+def test_nothing_more_is_taken_from_a_process_that_another_one_has_replaced(cell: BrokerCell) -> None:
+    cell.create(flush="replicated")
+    cell.run(300)
+    (far,) = [pipe[3] for pipe in cell.pipes if pipe[:2] == (1, 2)]
+    far.session.hang_up = lambda reason: None  # it is closed later
+    append(cell.nodes[1], b"x", Told(), 0)
+    cell.pipes[0][2].send()
+    cell.nodes[2].controller.view.brokers[1].epoch += 7
+    for listener in cell.nodes[2].controller.tell_brokers:
+        listener()
+    far.receive()
+    assert far.closed
+    assert cell.nodes[2].log().last == 0
+
+
 @pytest.mark.parametrize("what", ["key", "cluster"])
 def test_nothing_is_pushed_outside_of_the_cluster(cell: BrokerCell, what: str) -> None:
     if what == "key":
