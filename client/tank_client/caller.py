@@ -91,7 +91,14 @@ class Caller:
         request = operation.build(server)
         left_ms = (deadline - asyncio.get_running_loop().time()) * 1000
         timeout_ms = min(left_ms, self.settings.attempt_timeout_ms + operation.wait_ms)
-        message = await transport.ask(request, operation.answer(server), timeout_ms, operation.name)
+        message = await transport.ask(
+            request,
+            operation.answer(server),
+            timeout_ms,
+            operation.name,
+            wait_ms=operation.wait_ms,
+            about=(operation.route,),
+        )
         try:
             return operation.read(message, server)
         except errors.ProtocolViolation:

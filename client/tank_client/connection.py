@@ -8,13 +8,16 @@ followed by Features (0x40). A broker of the old document closes the connection 
 counts that per address, and the next connection goes without the question.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum, auto
+from math import inf
 from struct import Struct
 from typing import Any, ClassVar, Protocol
 
 from tank_client.errors import ConnectionLost, InvalidArgument, Overloaded, ProtocolViolation, TankError
 from tank_client.model import Features
+from tank_client.routes import Route
 from tank_client.settings import ClientSettings
 from tank_protos.errors import WireError
 from tank_protos.framing import FrameReader, frame
@@ -33,6 +36,8 @@ OLD_DOCUMENT = 0
 OUR_OLDEST_VERSION = 1000
 """From this version on a broker knows the messages from 0x40 on."""
 
+NO_PARTITION: tuple[Route | None, ...] = (None,)
+"""What a request is about that any broker can answer."""
 _U32 = Struct("<I")
 _LAST_REQUEST_ID = 0xFFFF_FFFF
 
@@ -136,6 +141,8 @@ class _Waiting:
     answer: type[Answer]
     deadline_ms: float
     operation: str
+    late_ms: float
+    about: Collection[Route | None]
 
 
 class Connection:
@@ -172,8 +179,18 @@ class Connection:
         self._put(StatusRequest(), StatusResponse, now_ms + self._settings.connect_timeout_ms, "Status")
         return []
 
-    def send(self, request: Request, answer: type[Answer], deadline_ms: float, operation: str) -> int:
-        """Sends a request; its id, by which the answer is matched. Overloaded when too many wait already."""
+    def send(
+        self,
+        request: Request,
+        answer: type[Answer],
+        deadline_ms: float,
+        operation: str,
+        *,
+        late_ms: float = inf,
+        about: Collection[Route | None] = NO_PARTITION,
+    ) -> int:
+        """Sends a request; its id, by which the answer is matched. From `late_ms` on the answer is `late`.
+        Overloaded when too many wait already."""
         if self.state is not State.READY:
             raise ConnectionLost(f"{operation}: the connection is not open")
         if len(self._waiting) >= self._settings.max_in_flight_per_connection:
@@ -182,9 +199,12 @@ class Connection:
                 "send fewer at once"
             )
         try:
-            return self._put(request, answer, deadline_ms, operation)
+            request_id = self._put(request, answer, deadline_ms, operation)
         except WireError as error:
             raise InvalidArgument(f"{operation} cannot be put on the wire: {error}") from None
+        waiting = self._waiting[request_id]
+        waiting.late_ms, waiting.about = late_ms, about
+        return request_id
 
     def _put(self, request: Request, answer: type[Answer], deadline_ms: float, operation: str) -> int:
         request_id = self._next_id
@@ -194,7 +214,7 @@ class Connection:
         request.request_id = request_id
         # Encoded before it is noted: a value that does not fit leaves nothing behind.
         self._output += frame(request.ID, request.encode())
-        self._waiting[request_id] = _Waiting(answer, deadline_ms, operation)
+        self._waiting[request_id] = _Waiting(answer, deadline_ms, operation, inf, NO_PARTITION)
         return request_id
 
     def data_to_send(self) -> list[Buffer]:
@@ -246,10 +266,15 @@ class Connection:
             return []
         return [self._end(ConnectionLost(f"{late[0].operation} was not answered in time"))]
 
-    def silent(self, now_ms: float) -> bool:
-        """Whether an answer is late by `silence_ms`: the broker may be slow, or hang."""
-        patience_ms = self._settings.attempt_timeout_ms - self._settings.silence_ms
-        return any(waiting.deadline_ms - patience_ms <= now_ms for waiting in self._waiting.values())
+    def late(self, now_ms: float) -> set[Route | None]:
+        """What those requests are about whose answers are late: the broker may be slow, or hang. None: one
+        about no partition."""
+        return {
+            route
+            for waiting in self._waiting.values()
+            if waiting.late_ms <= now_ms
+            for route in waiting.about
+        }
 
     def close(self, reason: str = "the client closed the connection") -> list[Event]:
         """We close it."""

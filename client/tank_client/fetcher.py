@@ -228,7 +228,10 @@ class Fetcher:
         )
         timeout_ms = settings.attempt_timeout_ms + wait_ms
         what = f"fetch of {len(wants)} partitions"
-        message = await transport.ask(request, ConsumeResponse, timeout_ms, what)
+        about = [(want.topic, want.partition) for want in wants]
+        message = await transport.ask(
+            request, ConsumeResponse, timeout_ms, what, wait_ms=wait_ms, about=about
+        )
         try:
             return read_consume(message, wants)
         except errors.ProtocolViolation as error:

@@ -181,21 +181,37 @@ class Leaders:
             task.cancel()
 
     def _suspect(self, transport: Transport) -> None:
-        """A broker is late with an answer, frozen perhaps. Another one is asked whether it still leads, now
-        and then; if not, nobody waits for it any more."""
+        """A broker is late with answers, frozen perhaps. Another one is asked, now and then, whether it still
+        leads what they are about, one topic after the other; if not, nobody waits for it any more."""
         address, routes = transport.address, self._pool.routes
-        route = routes.led_by(address)
-        if route is None or route[0] in self._finding or len(routes.known_servers) < 2:
+        if len(routes.known_servers) < 2:
             return
-        since = asyncio.get_running_loop().time() - self._looked_at.get(route[0], 0.0)
-        if since < self._pool.settings.silence_ms / 1000:
+        late = transport.late()
+        about = {route for route in late if route is not None}
+        if None in late:
+            # What others can answer they are asked from now on. If it hangs, others lead what was its.
+            routes.leave(address)
+            about.update(routes.led_by(address))
+        if self._leave(transport, about):
             return
+        topics = {topic for topic, _ in about} - self._finding.keys()
+        topic = min(topics, key=lambda topic: self._looked_at.get(topic, 0.0), default=None)
+        if topic is None:
+            return
+        since = asyncio.get_running_loop().time() - self._looked_at.get(topic, 0.0)
+        if since >= self._pool.settings.silence_ms / 1000:
+            asked = {route for route in about if route[0] == topic}
+            finding = self.find(topic, routes.other(address))
+            finding.add_done_callback(lambda done: self._leave(transport, asked))
 
-        def found(task: asyncio.Task[None]) -> None:
+    def _leave(self, transport: Transport, about: set[Route]) -> bool:
+        """Ends the connection when what is late there is about a partition that somebody else leads."""
+        address, routes, late = transport.address, self._pool.routes, transport.late()
+        for route in about if None in late else about & late:
             if routes.knows(route) and routes.target(route) != address:
                 transport.close(f"{address} does not answer, and {routes.target(route)} leads now")
-
-        self.find(route[0], routes.other(address)).add_done_callback(found)
+                return True
+        return False
 
     async def _find(self, topic: str, at: Address) -> None:
         settings = self._pool.settings

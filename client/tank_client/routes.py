@@ -53,9 +53,9 @@ class Routes:
         """Whether somebody is believed to lead it."""
         return route in self._leaders
 
-    def led_by(self, address: Address) -> Route | None:
-        """Something that this broker is believed to lead."""
-        return next((route for route, leader in self._leaders.items() if leader == address), None)
+    def led_by(self, address: Address) -> list[Route]:
+        """All that this broker is believed to lead."""
+        return [route for route, leader in self._leaders.items() if leader == address]
 
     def learn(self, route: Route, leader: Address, term: Term | None = None) -> None:
         """That broker leads this partition. With a term that is older than the one known it is ignored: it

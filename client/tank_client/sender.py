@@ -223,7 +223,9 @@ class Sender:
             request, answer = produce_request(transport.server, to_store, self._caller.settings.client_id)
             timeout_ms = self._caller.settings.attempt_timeout_ms + settings.ack_timeout_ms
             done = partial(self._answered, lane, bundle, to_store, transport)
-            transport.send(request, answer, timeout_ms, f"produce to {lane.topic}/{lane.partition}", done)
+            about = ((lane.topic, lane.partition),)
+            what = f"produce to {lane.topic}/{lane.partition}"
+            transport.send(request, answer, timeout_ms, what, done, about=about)
         except (errors.Overloaded, errors.ConnectionLost):
             # The connection has no place for it now: its end, or the next answer, wakes us.
             lane.unsend(bundle)

@@ -2,12 +2,22 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
-from tank_client.connection import Answer, Answered, Connection, Event, Lost, Ready, Request
+from tank_client.connection import (
+    NO_PARTITION,
+    Answer,
+    Answered,
+    Connection,
+    Event,
+    Lost,
+    Ready,
+    Request,
+)
 from tank_client.errors import ConnectionLost, TankError
 from tank_client.model import Address, Features
+from tank_client.routes import Route
 from tank_client.settings import ClientSettings
 
 Done = Callable[[Any, TankError | None], None]
@@ -33,6 +43,7 @@ class Transport(asyncio.Protocol):
         self.ready: asyncio.Future[Features] = loop.create_future()
         self._loop = loop
         self._core = Connection(settings)
+        self._silence_ms = settings.silence_ms
         self._ask = ask
         self._on_end = on_end
         self._on_silence = on_silence
@@ -70,11 +81,28 @@ class Transport(asyncio.Protocol):
         """Waits until the socket takes more, or the connection ends."""
         await self._writable.wait()
 
+    def late(self) -> set[Route | None]:
+        """What those requests are about whose answers are late by `silence_ms`. None: about no partition."""
+        return self._core.late(self._now_ms())
+
     def send(
-        self, request: Request, answer: type[Answer], timeout_ms: float, operation: str, done: Done
+        self,
+        request: Request,
+        answer: type[Answer],
+        timeout_ms: float,
+        operation: str,
+        done: Done,
+        *,
+        wait_ms: float = 0,
+        about: Collection[Route | None] = NO_PARTITION,
     ) -> None:
-        """Sends with the other requests of this turn of the loop; `done` is called later, never from here."""
-        request_id = self._core.send(request, answer, self._now_ms() + timeout_ms, operation)
+        """Sends with the other requests of this turn of the loop; `done` is called later, never from here.
+        `wait_ms`: how long the broker was asked to hold the answer back; it is not late before."""
+        now_ms = self._now_ms()
+        late_ms = now_ms + wait_ms + self._silence_ms
+        request_id = self._core.send(
+            request, answer, now_ms + timeout_ms, operation, late_ms=late_ms, about=about
+        )
         self._done[request_id] = done
         if not self._flush_scheduled:
             self._flush_scheduled = True
@@ -82,7 +110,16 @@ class Transport(asyncio.Protocol):
         if self._timer is None:
             self._set_timer()
 
-    async def ask(self, request: Request, answer: type[Answer], timeout_ms: float, operation: str) -> Any:
+    async def ask(
+        self,
+        request: Request,
+        answer: type[Answer],
+        timeout_ms: float,
+        operation: str,
+        *,
+        wait_ms: float = 0,
+        about: Collection[Route | None] = NO_PARTITION,
+    ) -> Any:
         """Sends and waits for the answer. ConnectionLost when there is none."""
         future: asyncio.Future[Any] = self._loop.create_future()
 
@@ -94,7 +131,7 @@ class Transport(asyncio.Protocol):
             else:
                 future.set_result(message)
 
-        self.send(request, answer, timeout_ms, operation, done)
+        self.send(request, answer, timeout_ms, operation, done, wait_ms=wait_ms, about=about)
         return await future
 
     def close(self, reason: str = "the client closed the connection") -> None:
@@ -189,7 +226,7 @@ class Transport(asyncio.Protocol):
     def _tick(self) -> None:
         self._timer = None
         self._take(self._core.expire(self._now_ms()))
-        if self._socket is not None and self._core.silent(self._now_ms()):
+        if self._socket is not None and self.late():
             self._on_silence(self)
         self._set_timer()
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tank_client import Client, errors
+from tank_client import Client, ProducerSettings, errors
+from tank_client.transport import Transport
 from tank_protos.generated import tank
 from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
 from tests.support.scripted_log import Log
@@ -144,6 +145,92 @@ def test_a_leader_that_hangs_is_left_once_another_one_leads(
             await using
 
     run(scenario())
+
+
+async def knowing_two_topics(client: Client, brokers: list[ScriptedBroker]) -> None:
+    """The first broker leads another topic, too, of which the client has heard first."""
+    brokers[0].topics["other"] = [Log()]
+    for broker in brokers:
+        broker.metadata.leaders["other", 0] = (1, 1)
+    await client.admin.describe_topics(["other"])
+    await client.admin.describe_topics(["t"])
+    assert await fetched(client) == b"first"
+
+
+IMPATIENT = replace(QUICK, silence_ms=50, attempt_timeout_ms=1_000_000, request_timeout_ms=2_000_000)
+
+
+@pytest.mark.parametrize("use", [fetched, produced], ids=["fetch", "produce"])
+def test_a_leader_that_hangs_is_left_for_what_moved_though_something_else_stayed(
+    use: Callable[[Client], Awaitable[object]],
+) -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, IMPATIENT) as client:
+            await knowing_two_topics(client, brokers)
+            brokers[0].script = frozen
+            leads(brokers, 2, epoch=2)
+            await use(client)
+
+    run(scenario(), 20)
+
+
+@pytest.mark.parametrize("ack_timeout_ms", [0, 600_000])
+def test_a_slow_leader_is_asked_about_and_not_left_because_something_else_has_moved(
+    ack_timeout_ms: int,
+) -> None:
+    def slow(moment: Moment) -> Fate:
+        return Fate.HOLD if isinstance(moment.request, tank.IdempotentProduceRequest) else Fate.SERVE
+
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, IMPATIENT) as client:
+            await knowing_two_topics(client, brokers)
+            asked: list[str] = []
+            enough = asyncio.Event()
+
+            def still_the_other(moment: Moment) -> Fate:
+                if isinstance(moment.request, tank.DescribeTopicsRequest) and moment.carried_out:
+                    asked.extend(moment.request.names)
+                    if len(asked) == 3:
+                        enough.set()
+                return Fate.SERVE
+
+            brokers[0].script, brokers[1].script = slow, still_the_other
+            async with client.producer(
+                ProducerSettings(idempotent=False, ack_timeout_ms=ack_timeout_ms)
+            ) as producer:
+                delivery = await producer.send("t", b"second")
+                for broker in brokers:
+                    broker.metadata.leaders["other", 0] = (2, 2)
+                await enough.wait()
+                assert not delivery.done()
+                assert asked == ["t"] * 3
+                assert brokers[0].connections == 1
+                producer.abort()
+
+    run(scenario(), 20)
+
+
+def test_a_server_that_hangs_is_not_asked_what_others_can_answer() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=2) as brokers:
+            servers = [broker.address for broker in brokers]
+            async with Client(servers, IMPATIENT, random=lambda: 0.0) as client:
+                await client.admin.features()
+                brokers[0].script = frozen
+                late, suspect = asyncio.Event(), client._caller.pool.on_silence
+
+                def silent(transport: Transport) -> None:
+                    assert suspect is not None
+                    suspect(transport)
+                    late.set()
+
+                client._caller.pool.on_silence = silent
+                waiting = asyncio.ensure_future(client.admin.init_producer())
+                await late.wait()
+                assert (await client.admin.init_producer()).producer_id == 101
+                waiting.cancel()
+
+    run(scenario(), 20)
 
 
 def test_one_who_is_asked_who_leads_and_hangs_is_left() -> None:
