@@ -103,15 +103,14 @@ class TankSession(Session):
     def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
         """See `Session.receive`. Frames wait while `Limits.in_flight` requests are unanswered."""
         self.kept = at
-        paths = self.paths
-        guess = paths.last  # most clients produce to one partition: without a look-up
+        guess = self.paths.last  # most clients produce to one partition: without a look-up
         most = self.most
         if self.asked_bytes and self.is_full:
             most = 0
         while end - at >= HEADER_BYTES and self.in_flight < most:
             message_id = buffer[at]
             if message_id == _PRODUCE:
-                path = guess or paths.find(buffer, at, end)
+                path = guess or self.paths.find(buffer, at, end)
                 if path is not None and not (partition := path.partition).refusal:
                     acks = partition.found_acks
                     if acks is None or partition.found_timeout_ms != path.timeout_ms:
@@ -148,6 +147,7 @@ class TankSession(Session):
             if stop > end:
                 self.check_frame(message_id, length)
                 break
+            guess = None  # the frame may make this a connection on which nothing was learned
             self.frame(message_id, view[at + HEADER_BYTES : stop])
             self.kept = at = stop
             if self.is_full:
@@ -166,10 +166,9 @@ class TankSession(Session):
     def forwards(self) -> None:
         """From now on a broker forwards its clients' requests here: more of them, and smaller answers."""
         self.is_forwarder = True
-        self.path, self.fetches = (
-            ProducePath(),
-            None,
-        )  # of what a client has sent before, whose mark is another
+        # Of what a client has sent before, whose mark is another.
+        self.paths = ProducePaths(self.limits.learned_paths)
+        self.fetches = ConsumePaths(self.limits.learned_paths)
         limits = self.limits
         self.most = limits.forwarded_requests
         self.fetch_bytes = limits.forwarded_fetch_bytes

@@ -63,14 +63,14 @@ def test_on_a_connection_for_them_requests_are_marked_as_forwarded(
     cell: BrokerCell, version: int, kind: int
 ) -> None:
     entries = [ProduceBasePartition(0, len(batch_of(b"x")), 1, batch_of(b"x"))]
-    request: Message = {
+    requests: dict[int, Message] = {
         1: produce_request((0, b"x"), version=version),
         2: consume_request((0, 1), version=version),
         5: ProduceWithBaseSeqNumRequest(version, 5, "", 0, 0, [ProduceBaseTopic("a", entries)]),
-    }[kind]
+    }
     broker = opened(cell)
     with pytest.raises(NotForwarded):
-        broker.send(request)
+        broker.send(requests[kind])
     assert not stored(cell.nodes[1], 0)
 
 
