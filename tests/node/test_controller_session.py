@@ -355,6 +355,21 @@ def test_a_shutdown_asks_to_be_let_go(node: Node) -> None:
     assert [*told, node.session.may_stop] == [False, True]
 
 
+def test_a_shutdown_that_was_not_taken_is_asked_for_again(node: Node) -> None:
+    line = node.register()
+    node.session.shut_down()
+    first = line.all("proposal")[0].proposal
+    node.hear(
+        outcome=pb.ProposalOutcome(request_id=first.request_id, error=ErrorCode.STORAGE, message="full")
+    )
+    node.session.tick()
+    again = line.all("proposal")[1].proposal
+    assert again.command.set_broker == first.command.set_broker
+    node.hear(outcome=pb.ProposalOutcome(request_id=again.request_id))
+    node.session.tick()
+    assert len(line.all("proposal")) == 2, "it was taken"
+
+
 def test_a_refused_broker_tries_no_more(node: Node) -> None:
     node.connect()
     node.hear(refused=pb.RegisterRefused(error=1, message="another cluster's"))

@@ -105,6 +105,7 @@ class ControllerSession(RequestingLink):
         """Why the controller will never take this broker: it has to end."""
         self.may_stop = False
         """It was asked to be let go, and nobody needs it any more as a leader."""
+        self._asks_to_stop_again = False
         self._addresses = list(addresses)
         self._random = random
         self._at = random(len(self._addresses))
@@ -195,6 +196,9 @@ class ControllerSession(RequestingLink):
         elif line is not None and now_ms - self._spoke_ms >= self._timeout_ms // HEARTBEATS:
             self._beat(line)
         self._pending.tick(now_ms)
+        if self._asks_to_stop_again:
+            self._asks_to_stop_again = False
+            self.shut_down()
 
     @property
     def connected(self) -> bool:
@@ -293,7 +297,11 @@ class ControllerSession(RequestingLink):
     def shut_down(self) -> None:
         """Asks to be let go: leadership moves to others; `may_stop` says when it has."""
         stop = pb.SetBroker(broker_id=self.view.broker_id, epoch=self.broker_epoch, shutting_down=True)
-        self._propose(self._dated(pb.Command(set_broker=stop)), _unheard)
+        self._propose(self._dated(pb.Command(set_broker=stop)), self._on_stop_outcome)
+
+    def _on_stop_outcome(self, outcome: pb.ProposalOutcome) -> None:
+        """The view shows what came of it; a leader without room, say, has not taken it, the next one may."""
+        self._asks_to_stop_again = outcome.error != 0
 
     def _propose(self, command: pb.Command, done: Proposed, *, validate_only: bool = False) -> None:
         proposal = pb.BrokerProposal(command=command, validate_only=validate_only)
@@ -314,7 +322,3 @@ class ControllerSession(RequestingLink):
 def _nothing(asked: Sequence[tuple[int, int]]) -> Sequence[ReplicaEnd]:
     """Before anybody knows of logs."""
     return ()
-
-
-def _unheard(outcome: pb.ProposalOutcome) -> None:
-    """The view shows what became of it."""
