@@ -131,9 +131,9 @@ class LocalController:
         await stopped.wait()
 
     @property
-    def failed(self) -> str | None:
-        """Why nothing can be changed any more; None while all is well."""
-        return self._driver.failed
+    def trouble(self) -> str | None:
+        """Why nothing can be changed at the moment, or any more; None while all is well."""
+        return self._driver.trouble
 
     def collector(self) -> "Collector":
         """What Prometheus' library asks of the controller."""

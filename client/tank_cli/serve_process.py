@@ -63,7 +63,7 @@ class ServeProcess(NodeProcess):
         return ServeCollector(super()._collector(), self._controller.collector())
 
     def _controller_problem(self) -> str | None:
-        return self._controller.failed
+        return self._controller.trouble
 
 
 def _tell_of(opened: Standalone) -> None:

@@ -116,6 +116,12 @@ class RaftDriver(Generic[Result]):
         return self.full is None and self._disk.busy_ticks >= patience
 
     @property
+    def trouble(self) -> str | None:
+        """Why nothing can be changed here at the moment, or any more; None: all is well."""
+        hanging = "its disk has not finished a write for too long: check it" if self.hangs else None
+        return self.failed or self.full or hanging
+
+    @property
     def idle(self) -> bool:
         """Everything in the log is applied: what the state says now, it says of the next entry, too."""
         return self.applied == self.raft.log.last_index

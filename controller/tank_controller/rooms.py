@@ -94,10 +94,8 @@ class Rooms:
     def problem(self) -> str:
         """Why it takes nothing; empty when all is well."""
         driver = self.member.driver
-        if trouble := driver.failed or driver.full or self.removed:
+        if trouble := driver.trouble or self.removed:
             return trouble
-        if driver.hangs:
-            return "its disk has not finished a write for too long: check it"
         if self.member.is_missing(driver.raft.own):
             return "it doesn't vote yet: it waits for the leader to add it"
         return ""

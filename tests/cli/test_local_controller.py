@@ -1,6 +1,7 @@
 """The link of a node to a controller in its own process: names to ids and back, over a real log."""
 
 import asyncio
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -211,6 +212,29 @@ def test_asking_again_for_a_named_producer_writes_nothing(tmp_path: Path) -> Non
         assert (await controller.producer("p", 2)).producer_id != producer_id
         assert controller.link.view.producer_ended(producer_id)
         assert (await controller.producer("p", 1)).error is ErrorCode.STALE_PRODUCER_EPOCH
+        await controller.controller.stop()
+
+    asyncio.run(life())
+
+
+def test_a_full_disk_is_a_trouble_as_long_as_it_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(file: object, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def trouble(controller: Controller) -> str:
+        return controller.controller.trouble or ""
+
+    async def life() -> None:
+        controller = await Controller(tmp_path).register()
+        assert not trouble(controller)
+        with monkeypatch.context() as full:
+            full.setattr("tank_controller.files._OsAppendFile.write", no_room)
+            assert (await controller.create(NewTopic("t", 1))).error is not ErrorCode.NONE
+            assert "make room" in trouble(controller)
+        while trouble(controller):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
         await controller.controller.stop()
 
     asyncio.run(life())
