@@ -215,7 +215,7 @@ def _row(job: Job, name: Kernel, ours: list[float], memory: list[float]) -> Row:
         figure=f"{spread(ours, 2)} M/s",
         beside=f"{'dropped' if job.work in SINKS else 'memory'} {spread(memory, 2)}" if memory else "",
         ratio=f"{spread(ratios, 2)} ×" if memory else "",
-        bar=", ".join(text for text, _ in bars),
+        bar=", ".join(f"{text}: {reached}" if len(bars) > 1 else text for text, reached in bars),
         reached=Reached.all(reached for _, reached in bars) if bars else None,
         recorded=f"Kafka {kafka:.2f}" if kafka else "",
     )
