@@ -284,13 +284,15 @@ class Broker(WaitList):
         if topic.view.settings_text != view.settings_text:
             changed = ()
         topic.view = view
-        settings = LogSettings.from_topic(view.settings, view.replication_factor)
         flush_disk = (view.settings.flush or self.default_flush) is FlushPolicy.DISK
         broker_id = self.link.view.broker_id
         for placed in [view.partitions[number] for number in changed] if changed else view.partitions:
             if broker_id not in placed.replicas:
                 self._let_go(topic, placed)
                 continue
+            # While the only replica moves there is another: what is damaged is filled anew, never mended.
+            copies = max(view.replication_factor, len({*placed.replicas, *placed.in_sync}))
+            settings = LogSettings.from_topic(view.settings, copies)
             partition = topic.partitions.get(placed.partition)
             if partition is None:
                 partition = self._open(topic, placed.partition, settings)

@@ -225,3 +225,30 @@ def test_a_lone_leader_serves_all_that_is_left_as_soon_as_it_is_mended(tmp_path:
     node.broker.maintain()
     assert node.data_folder.claims().damaged == (), "nobody has more of it"
     cell.close()
+
+
+def test_what_a_lone_replica_is_being_moved_to_is_filled_anew_and_not_mended(tmp_path: Path) -> None:
+    """Mended it would join with holes, and the whole copy would be deleted."""
+    cell = BrokerCell(tmp_path, 2)
+    cell.create()
+    moving = replace(cell.topics["a"], replication_factor=1)
+    cell.publish(moving)
+    cell.change(replicas=(2, 1), in_sync=(1,), adding=(2,), removing=(1,))
+    append(cell.nodes[1], b"x", Told(), 0)
+    cell.run(300)
+    target = cell.nodes[2]
+    assert target.log().written == 1
+    target.log().spoiled("bit rot")
+    for _ in range(3):
+        target.broker.maintain()
+    assert state_of(target) is LogState.DAMAGED
+    cell.run(2000)
+    cell.change(in_sync=(1,))
+    cell.run(5000)
+    assert (state_of(target), target.log().written, target.log().is_impaired) == (LogState.ACTIVE, 1, False)
+    cell.change(replicas=(2,), in_sync=(2,), leader=2, adding=(), removing=())
+    target.log().spoiled("bit rot")
+    for _ in range(3):
+        target.broker.maintain()
+    assert state_of(target) is LogState.ACTIVE, "alone again, nobody else could fill it"
+    cell.close()
