@@ -1,5 +1,6 @@
 """What generated codecs share: the type of buffers, and the form of a message."""
 
+import math
 from collections.abc import Sized
 from dataclasses import fields, is_dataclass
 from typing import ClassVar, Literal, Protocol, Self, TypeAlias
@@ -76,7 +77,8 @@ def _outside(value: object, place: str, limits: tuple[int, int] | None) -> str |
     if limits is None:
         return None
     low, high = limits
-    if isinstance(value, int) and not low <= value <= high:
+    is_finite = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    if is_finite and isinstance(value, int | float) and not low <= value <= high:
         return f"{place} is {value}; its place holds {low} to {high}"
     if isinstance(value, Sized) and not low <= len(value) <= high:
         return f"{place} has a length of {len(value)}; its place holds {low} to {high}"

@@ -43,11 +43,13 @@ def test_integers_are_big_endian_unless_said() -> None:
         ("uint32", 1, "00000001"),
         ("int64", -(1 << 63), "8000000000000000"),
         ("uint64", (1 << 64) - 1, "ffffffffffffffff"),
+        ("float32", -1.5, "bfc00000"),
         ("float64", 1.5, "3ff8000000000000"),
         ("bool", True, "01"),
         ("varint", 300, "ac02"),
         ("str8", "é", "02c3a9"),
         ("str16", "é", "0002c3a9"),
+        ("str32", "é", "00000002c3a9"),
     ],
 )
 def test_each_type_has_its_form(type_name: str, value: object, wire: str) -> None:

@@ -29,7 +29,7 @@ WRONG_FIELDS: dict[str, tuple[list[dict[str, Any]], str]] = {
         [{"name": "A", "type": "uint24"}],
         "2: Example.A: unknown type 'uint24'; known are int8, uint8, int16, uint16, int32, uint32, "
         "int64, uint64, "
-        "float64, bool, uuid, varint, str8, str16, string, bytes, records, a struct's name, "
+        "float32, float64, bool, uuid, varint, str8, str16, str32, string, bytes, records, a struct's name, "
         "or [] before one of them",
     ),
     "struct without fields": (
@@ -273,10 +273,13 @@ WRONG_MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key": (
         {"flavour": "sweet"},
         "1: Example: unknown key 'flavour'; known are about, apiKey, byteOrder, commonStructs, "
-        "deprecatedVersions, fields, flexibleVersions, id, latestVersionUnstable, listeners, name, type, "
-        "validVersions, versionField",
+        "deprecatedVersions, fields, flexibleVersions, id, idType, latestVersionUnstable, listeners, name, "
+        "type, validVersions, versionField",
     ),
-    "id over a byte": ({"id": 256}, "1: Example: the id 256 does not fit into a byte; use 0..255"),
+    "id over a byte": (
+        {"id": 256},
+        "1: Example: the id 256 does not fit into a uint8; use 0..255, or a wider 'idType'",
+    ),
     "id that is no number": ({"id": "one"}, "1: Example: 'id' must be a whole number"),
     "unknown kind": (
         {"type": "answer"},

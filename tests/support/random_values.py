@@ -5,7 +5,7 @@ from random import Random
 from tank_protos.compiler.interpreter import Value, default_of
 from tank_protos.compiler.schema import (
     BOOL,
-    FLOAT64,
+    FLOATS,
     UUID,
     Array,
     Bytes,
@@ -37,8 +37,8 @@ def _value(random: Random, field: Field, kind: Type | Element, *, is_default: bo
         return random.randbytes(16)
     if kind is BOOL:
         return random.random() < 0.5
-    if kind is FLOAT64:
-        return random.random()
+    if kind in FLOATS:
+        return random.randint(0, 1 << 24) / 256
     assert isinstance(kind, Scalar)
     return random.randint(kind.low, kind.high)
 

@@ -16,7 +16,8 @@ from tank_protos.compiler.interpreter import (
 )
 from tank_protos.compiler.schema import (
     BOOL,
-    FLOAT64,
+    FLOAT32,
+    FLOATS,
     UUID,
     VARINT_MAX,
     Array,
@@ -133,8 +134,8 @@ class _Drawing:
             return self._draw(_texts)
         if isinstance(kind, Varint):
             return self._draw(st.one_of(st.integers(0, 300), st.integers(0, VARINT_MAX)))
-        if kind is FLOAT64:
-            return self._draw(st.floats(allow_nan=False))
+        if kind in FLOATS:
+            return self._draw(st.floats(allow_nan=False, width=32 if kind is FLOAT32 else 64))
         if kind is UUID:
             return self._draw(st.binary(min_size=16, max_size=16))
         if kind is BOOL:

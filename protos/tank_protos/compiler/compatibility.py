@@ -124,6 +124,9 @@ def _of_pair(old: Message, new: Message) -> Iterator[Finding]:
         yield Finding(
             True, name, "", f"had the id {old.id}, has {new.id}: who sends the old one is misread", *places
         )
+    if old.id_type != new.id_type:
+        was, now = old.id_type.name, new.id_type.name
+        yield Finding(True, name, "", f"had an id of {was}, has one of {now}", *places)
     stable = _stable(old)
     if stable is None:
         return

@@ -13,7 +13,8 @@ from tank_protos.compiler.interpreter import (
 )
 from tank_protos.compiler.schema import (
     BOOL,
-    FLOAT64,
+    FLOAT32,
+    FLOATS,
     UUID,
     VARINT_MAX,
     Array,
@@ -166,8 +167,9 @@ class _Builder:
             return "x" * 255 if self._extreme else "gold"
         if isinstance(kind, Varint):
             return VARINT_MAX if self._extreme else 300
-        if kind is FLOAT64:
-            return -1.5e300 if self._extreme else 0.5
+        if kind in FLOATS:
+            largest = -1.5 * 2.0**127 if kind is FLOAT32 else -1.5e300
+            return largest if self._extreme else 0.5
         if kind is UUID:
             return bytes(range(100, 116)) if self._extreme else bytes(15) + b"\1"
         if kind is BOOL:

@@ -9,6 +9,7 @@ from tank_protos.compiler.emit_encode_lengths import LengthWriter
 from tank_protos.compiler.emit_encode_tags import TagWriter
 from tank_protos.compiler.names import Locals
 from tank_protos.compiler.schema import (
+    FLOAT32,
     UUID,
     Array,
     Bytes,
@@ -57,12 +58,18 @@ class EncodeEmitter:
             del self.out.lines[before:]
             self.out.line("return []")
             return
-        self.out.line("except (StructError, UnicodeEncodeError) as error:")
+        # A number that a float32 is too narrow for is the one misfit that struct has another error for.
+        overflow = "OverflowError, " if self._has_float32() else ""
+        self.out.line(f"except ({overflow}StructError, UnicodeEncodeError) as error:")
         self.out.line("    raise unencodable(self, error) from None")
         self.out.line("if head:")
         self.out.line("    out.append(head)")
         self.out.line("return out")
         self.uses |= {"StructError", "unencodable", "Buffer"}
+
+    def _has_float32(self) -> bool:
+        types = [field.type for struct in self.message.structs for field in struct.fields]
+        return any((one.element if isinstance(one, Array) else one) is FLOAT32 for one in types)
 
     def _version(self) -> None:
         field, versions = self.message.version_field, self.message.versions

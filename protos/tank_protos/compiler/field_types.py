@@ -8,7 +8,7 @@ from tank_protos.compiler.conditions import Scope
 from tank_protos.compiler.members import Members
 from tank_protos.compiler.schema import (
     BOOL,
-    FLOAT64,
+    FLOATS,
     INTEGERS,
     SCALARS,
     Array,
@@ -30,6 +30,7 @@ from tank_protos.compiler.schema import (
 TEXTS: Final = {
     "str8": Text(INTEGERS["uint8"]),
     "str16": Text(INTEGERS["uint16"]),
+    "str32": Text(INTEGERS["uint32"]),
     "string": Text(Prefix(INTEGERS["int16"])),
 }
 LENGTH: Final = Prefix(INTEGERS["int32"])
@@ -192,5 +193,5 @@ def can_be_key(parsed: Type) -> bool:
     return (
         parsed is BOOL
         or isinstance(parsed, Text | Varint)
-        or (isinstance(parsed, Scalar) and parsed is not FLOAT64)
+        or (isinstance(parsed, Scalar) and parsed not in FLOATS)
     )

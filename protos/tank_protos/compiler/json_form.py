@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from tank_protos.compiler.schema import (
     BOOL,
-    FLOAT64,
+    FLOATS,
     UUID,
     Array,
     Bytes,
@@ -127,7 +127,7 @@ def _value(module: ModuleType, kind: Type | Element, form: Json, place: str) -> 
         return _checked(form, str, "a string", place)
     if kind is BOOL or isinstance(kind, Marker):
         return _checked(form, bool, "true or false", place)
-    if kind is FLOAT64:
+    if kind in FLOATS:
         return float(_checked(form, (int, float), "a number", place))
     if isinstance(form, bool):
         raise FormError(f"{place}: expected a whole number")

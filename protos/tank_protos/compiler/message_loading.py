@@ -3,19 +3,31 @@
 from typing import Final, TypeVar
 
 from tank_protos.compiler import layouts
+from tank_protos.compiler.field_types import WIDTHS
 from tank_protos.compiler.members import Members
-from tank_protos.compiler.schema import Field, Kind, Message, Removed, Scalar, Struct, Versions
+from tank_protos.compiler.schema import INTEGERS, Field, Kind, Message, Removed, Scalar, Struct, Versions
 from tank_protos.compiler.struct_loading import StructLoader
 
 T = TypeVar("T")
 
 MESSAGE_KEYS: Final = frozenset(
-    {"id", "apiKey", "type", "name", "byteOrder", "validVersions", "versionField", "about", "fields"}
+    {
+        "id",
+        "idType",
+        "apiKey",
+        "type",
+        "name",
+        "byteOrder",
+        "validVersions",
+        "versionField",
+        "about",
+        "fields",
+    }
     | {"flexibleVersions", "commonStructs", "listeners", "latestVersionUnstable", "deprecatedVersions"}
 )
 
-MAX_ID: Final = 255
-"""A frame's id is one byte."""
+ID_TYPES: Final = WIDTHS
+"""How wide an id can be in a frame's header; TANK's are one byte."""
 MAX_API_KEY: Final = 32767
 """Kafka's api key is an int16."""
 
@@ -48,6 +60,7 @@ class MessageLoader:
         message.deprecated = self._some_of("deprecatedVersions", versions)
         message.is_latest_unstable = members.flag("latestVersionUnstable")
         message.listeners = self._listeners()
+        message.id_type = self._id_type()
         layouts.check(message)
         return message
 
@@ -65,10 +78,17 @@ class MessageLoader:
             return number
         if "id" not in members and kind in (Kind.DATA, Kind.HEADER):
             return None
-        number = members.whole_number("id")
-        if not 0 <= number <= MAX_ID:
-            raise members.error("id", f"the id {number} does not fit into a byte; use 0..{MAX_ID}")
+        number, width = members.whole_number("id"), self._id_type()
+        if not 0 <= number <= width.high:
+            what = f"the id {number} does not fit into a {width.name}; use 0..{width.high}"
+            wider = "" if width is INTEGERS["uint32"] else ", or a wider 'idType'"
+            raise members.error("id", what + wider)
         return number
+
+    def _id_type(self) -> Scalar:
+        if "idType" in self.members and "id" not in self.members:
+            raise self.members.error("idType", "a message without an 'id' has none; remove 'idType'")
+        return self._one_of("idType", ID_TYPES, "uint8")
 
     def _one_of(self, key: str, values: dict[str, T], default: str | None = None) -> T:
         text = default if default is not None and key not in self.members else self.members.text(key)

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from tank_protos.compiler.names import snake_case
 from tank_protos.compiler.schema import (
     BOOL,
-    FLOAT64,
+    FLOAT32,
+    FLOAT32_MAX,
+    FLOATS,
     UUID,
     VARINT_MAX,
     Array,
@@ -55,7 +57,7 @@ def of_element(element: Element) -> str:
         return element.name
     if isinstance(element, Text):
         return "str"
-    if element is FLOAT64:
+    if element in FLOATS:
         return "float"
     if element is UUID:
         return "bytes"
@@ -137,6 +139,8 @@ def limits(struct: Struct) -> dict[str, tuple[int, int]]:
             found[field.python_name] = (place.size, place.size)
         elif isinstance(place, Varint):
             found[field.python_name] = (0, VARINT_MAX)
+        elif place is FLOAT32:
+            found[field.python_name] = (-FLOAT32_MAX, FLOAT32_MAX)
         elif isinstance(place, Scalar) and place.high:
             found[field.python_name] = (
                 place.low if place is kind else 0,
@@ -149,6 +153,8 @@ def _of_place(element: Element) -> tuple[int, int] | None:
     """What an element's place holds: a number, or the length of a text."""
     if isinstance(element, Varint):
         return 0, VARINT_MAX
+    if element is FLOAT32:
+        return -FLOAT32_MAX, FLOAT32_MAX
     place = element.length if isinstance(element, Text) else element
     if isinstance(place, Prefix):
         place = place.scalar

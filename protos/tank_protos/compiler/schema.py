@@ -67,13 +67,17 @@ def _integers() -> dict[str, Scalar]:
 
 
 INTEGERS: Final = _integers()
+FLOAT32: Final = Scalar("float32", "f", 4)
 FLOAT64: Final = Scalar("float64", "d", 8)
+FLOATS: Final = (FLOAT32, FLOAT64)
 BOOL: Final = Scalar("bool", "?", 1)
 UUID: Final = Scalar("uuid", "16s", 16)
 """Sixteen bytes, in Python too: cheap to compare, to hash and to copy."""
-SCALARS: Final = INTEGERS | {"float64": FLOAT64, "bool": BOOL, "uuid": UUID}
+SCALARS: Final = INTEGERS | {"float32": FLOAT32, "float64": FLOAT64, "bool": BOOL, "uuid": UUID}
 
 VARINT_MAX: Final = (1 << 32) - 1
+FLOAT32_MAX: Final = ((1 << 24) - 1) << 104
+"""The largest finite value of a float32: an integer, like the bounds of other places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +287,8 @@ class Message:
     """The highest version may still change."""
     listeners: tuple[str, ...] = ()
     """Which servers take the request: for the reference."""
+    id_type: Scalar = INTEGERS["uint8"]
+    """How wide the id is in a frame's header."""
 
 
 @dataclass(slots=True)

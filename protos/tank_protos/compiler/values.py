@@ -3,13 +3,15 @@
 import base64
 import math
 import re
+from struct import Struct as Format
 from typing import Final
 from uuid import UUID as UniqueId
 
 from tank_protos.compiler.members import Members
 from tank_protos.compiler.schema import (
     BOOL,
-    FLOAT64,
+    FLOAT32,
+    FLOATS,
     UUID,
     VARINT_MAX,
     Array,
@@ -31,6 +33,9 @@ from tank_protos.compiler.schema import (
 _NUMBER: Final = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,16})|0([0-7]{1,22})|(0|[1-9][0-9]{0,19}))")
 """Sign; hexadecimal, octal or decimal digits. A number with a leading zero is octal in Java, and so here."""
 _FRACTION: Final = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
+
+
+_FLOAT32: Final = Format("<f")
 
 
 def set_nullable(field: Field, members: Members, present: Versions) -> None:
@@ -104,7 +109,7 @@ def set_default(field: Field, members: Members, present: Versions) -> None:
 def _empty(field_type: Type) -> DefaultValue:
     if isinstance(field_type, Marker) or field_type is BOOL:
         return False
-    if field_type is FLOAT64:
+    if field_type in FLOATS:
         return 0.0
     if field_type is UUID:
         return bytes(16)
@@ -130,8 +135,8 @@ def _parse(text: str, field_type: Type, members: Members) -> DefaultValue:
             return ""
         raise members.error("default", f"a default has no meaning for the type '{type_name}'; remove it")
     try:
-        if field_type is FLOAT64:
-            return _finite(text)
+        if field_type in FLOATS:
+            return _finite(text, narrow=field_type is FLOAT32)
         if field_type is UUID:
             return _uuid(text)
         number = _integer(text)
@@ -164,11 +169,18 @@ def _uuid(text: str) -> bytes:
     return value
 
 
-def _finite(text: str) -> float:
+def _finite(text: str, *, narrow: bool) -> float:
+    """`narrow`: as a float32 holds it, so that what was decoded equals it."""
     number = float(text if _FRACTION.fullmatch(text) else "nan")
     if not math.isfinite(number):
         raise ValueError(text)
-    return number
+    if not narrow:
+        return number
+    try:
+        rounded: float = _FLOAT32.unpack(_FLOAT32.pack(number))[0]
+    except OverflowError:
+        raise ValueError(text) from None
+    return rounded
 
 
 def set_measures(field: Field, members: Members, root: Struct) -> None:
