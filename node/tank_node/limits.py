@@ -195,7 +195,11 @@ class Limits:
     line; one that comes too late is thrown away, and asked for again behind the others."""
 
     forwarded_pause_ms: int = 100
-    """How long a consume that finds nothing at several brokers, or no leader, waits before it asks again."""
+    """How long a consume that finds nothing at several brokers, or no leader, waits before it asks again; it
+    doubles while nothing comes."""
+
+    forwarded_pause_most_ms: int = 1_000
+    """The longest: an idle client is some work for each of those brokers every time."""
 
     forwarded_idle_ms: int = 60_000
     """A connection for forwarding that nobody uses is closed."""

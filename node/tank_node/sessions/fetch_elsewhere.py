@@ -170,8 +170,8 @@ class ElsewhereFetch(Waiter):
     """A consume of which some partitions are led elsewhere."""
 
     __slots__ = (
-        "_began_us", "_missing", "_pause", "_redirects", "_topics", "_until_ms", "_waits", "request",
-        "session",
+        "_began_us", "_missing", "_pause", "_pause_ms", "_redirects", "_topics", "_until_ms", "_waits",
+        "request", "session",
     )  # fmt: skip
 
     def __init__(self, session: "TankSession", request: ConsumeRequest) -> None:
@@ -189,6 +189,8 @@ class ElsewhereFetch(Waiter):
         """Leaders that have not answered in this round, and 1 until all were asked."""
         self._pause: Pause | None = None
         """Until the next round; None: one is under way."""
+        self._pause_ms = session.limits.forwarded_pause_ms
+        """How long the next one is."""
 
     def begin(self, topics: Topics, places: Places) -> None:
         """Asks for the first time."""
@@ -207,6 +209,7 @@ class ElsewhereFetch(Waiter):
                 for wanted in places.values():
                     for _, one in wanted:
                         one.found = ConsumeFlag.NO_LEADER
+            hide_ends(topics, redirects=self._redirects)
             answer(session, self.request.request_id, topics, woken=False)
             return
         session.asked_bytes += session.limits.forwarded_fetch_cost_bytes
@@ -267,13 +270,21 @@ class ElsewhereFetch(Waiter):
         if self._look() or now_ms >= self._until_ms:
             self._finish()
             return
-        pause_ms = 0 if self._pin() else self.session.limits.forwarded_pause_ms
+        pause_ms = 0
+        if not self._pin():
+            pause_ms = self._pause_ms
+            self._pause_ms = min(2 * pause_ms, self.session.limits.forwarded_pause_most_ms)
         self._pause = pause = Pause(self)
         self.session.broker.wait(pause, (), min(pause_ms, self._until_ms - now_ms))
 
     def _look(self) -> bool:
         """Reads what is here; whether there is something to answer."""
-        return look(self._topics, self.session.answer_bytes, redirects=self._redirects)
+        left = self.session.answer_bytes
+        for _, _, wanted in self._topics:
+            for one in wanted or ():
+                if isinstance(one.found, Relayed):
+                    left -= len(one.found.chunk)
+        return look(self._topics, left, redirects=self._redirects)
 
     def _pin(self) -> bool:
         """From now on "the end" is a number, where it is known; whether any has become one."""
@@ -304,6 +315,7 @@ class ElsewhereFetch(Waiter):
     def _interrupt(self) -> None:
         """Something happened here."""
         if (pause := self._pause) is not None:
+            self._pause_ms = self.session.limits.forwarded_pause_ms
             self.session.broker.forget(pause)
             self.go_on(pause)
 

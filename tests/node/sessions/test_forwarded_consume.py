@@ -18,11 +18,13 @@ from tank_protos.generated.tank import (
 from tests.node.sessions.test_produce import batch_of
 from tests.support.broker_cell import BrokerCell, PipeEnd
 from tests.support.forwarded import (
+    NEW,
     OLD,
     consume_request,
     fetched,
     flags,
     lead,
+    produce_request,
     results,
     three_leaders,
     values,
@@ -227,6 +229,50 @@ def test_one_forwarded_answer_is_bounded_and_no_partition_waits_for_another(tmp_
     cell.run(200)
     (answer,) = fetched(client)
     assert [len(found) for found in values(answer).values()] == [4]
+    cell.close()
+
+
+def test_an_idle_consumer_of_several_leaders_is_little_work_and_still_hears_of_what_comes(
+    cell: BrokerCell,
+) -> None:
+    client = cell.nodes[3].client()
+    client.send(consume_request((0, END), (1, END), wait_ms=60_000))
+    cell.run(20_000)
+    rounds = cell.nodes[3].metrics.forwarded[2, "ok"] / 2
+    assert 18 <= rounds <= 30
+    lead(cell, cell.nodes[1].client(), 0, b"new")
+    cell.run(1_000)
+    (answer,) = fetched(client)
+    assert values(answer) == {0: [b"new"], 1: []}
+
+
+def test_what_others_bring_and_what_is_here_have_one_bound_together(cell: BrokerCell) -> None:
+    client = cell.nodes[3].client()
+    for number in (0, 2):
+        lead(cell, client, number, b"x" * 900)
+    for answer_bytes, here in ((2_000, 1), (500, 0)):
+        client.session.answer_bytes = answer_bytes
+        client.send(consume_request((2, 1), (0, 1)))
+        cell.run(200)
+        (answer,) = fetched(client)
+        assert [len(found) for found in values(answer).values()] == [here, 1]
+
+
+def test_who_may_not_wait_is_not_shown_the_mark_of_a_leader_that_is_new(tmp_path: Path) -> None:
+    cell = BrokerCell(tmp_path, 3, Limits(wait_entries=1), ForwardingPolicy.ALWAYS)
+    cell.create(partitions=2, flush="replicated")
+    cell.run(300)
+    cell.nodes[1].client().send(produce_request((1, b"x")))
+    while not cell.nodes[3].log(number=1).last:
+        cell.step()
+    cell.disconnect(1, 3)
+    cell.disconnect(2, 3)
+    cell.change(1, leader=3)
+    assert not cell.nodes[3].partition(number=1).settled
+    client = cell.nodes[3].client()
+    client.send(consume_request((0, 1), (1, 1), version=NEW, wait_ms=60_000))
+    (answer,) = fetched(client)
+    assert flags(answer) == [ConsumeFlag.NO_LEADER, ConsumeFlag.NO_LEADER]
     cell.close()
 
 
