@@ -215,6 +215,8 @@ def move(
         await_done(f"Moving {row.place}", look, patience, stuck, quiet=session.as_json)
     after = _find(controllers, topic, partition)
     moving = pb.MOVING in after.troubles
+    if not moving:
+        _must_be_there(controllers, after, to)
     if session.as_json:
         replicas = list(after.partition.replicas)
         print_json({"topic": topic, "partition": partition, "replicas": replicas, "moving": moving})
@@ -222,6 +224,19 @@ def move(
         done(f"{row.place} is being moved to {ids_text(to or [])}.")
     else:
         done(f"{row.place} is at {ids_text(after.partition.replicas)}.")
+
+
+def _must_be_there(controllers: "Controllers", after: "Row", to: list[int] | None) -> None:
+    """CliError when a move has ended, and not at its target: the controllers don't wait for who is gone."""
+    from tank_cli.cluster_report import ids_text
+
+    if to is None or set(to) == set(after.partition.replicas):
+        return
+    raise CliError(
+        f"{after.place} was not moved to {ids_text(to)}, it is at {ids_text(after.partition.replicas)}: the "
+        "move was taken back, as one to a broker that drains or has been away for minutes is.",
+        hint=controllers.command("brokers"),
+    )
 
 
 @click.command()

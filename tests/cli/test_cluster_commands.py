@@ -240,6 +240,23 @@ def test_moves_are_refused_in_words(world: ScriptedControllers, ask: Ask) -> Non
     assert not world.cluster.partition(t).moves
 
 
+def test_a_move_that_the_controllers_took_back_is_no_success(
+    world: ScriptedControllers, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = world.cluster
+    t = cluster.topic("orders", 1, 1)
+    held = cluster.partition(t).replicas[0]
+    gone = held % 3 + 1
+    cluster.fence(gone)
+    back = pb.CancelReassign(partitions=[pb.PartitionRef(topic_id=t)])
+    monkeypatch.setattr(
+        "tank_cli.waiting.time.sleep", lambda seconds: cluster.do(pb.Command(cancel_reassign=back))
+    )
+    ended = ask("move", "orders", "0", "--to", str(gone))
+    assert ended.exit_code == ExitCode.FAILED
+    assert f"was not moved to {gone}, it is at {held}" in ended.stderr
+
+
 def test_only_a_broker_that_is_stopped_and_empty_is_removed(world: ScriptedControllers, ask: Ask) -> None:
     world.cluster.topic("orders", 1, 3)
     assert "drain 3" in ask("remove", "3").stderr
