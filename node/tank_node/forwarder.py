@@ -35,6 +35,9 @@ class Forwarder(Forwarding):
         self._limits = broker.limits
         self._lines: dict[int, Line] = {}
         self._expired_ms = 0
+        self._ticked_ms = broker.tick.monotonic_ms
+        self._was_frozen = False
+        """This process stood still before this beat: what leaders said meanwhile is not read yet."""
 
     def send(self, leader: int, request: Forwarded, sender: Session) -> bool:
         assert isinstance(sender, TankSession)
@@ -122,6 +125,11 @@ class Forwarder(Forwarding):
 
     def tick(self) -> None:
         now_ms = self._now_ms()
+        # Not twice in a row: between two beats the sockets are read.
+        self._was_frozen = not self._was_frozen and now_ms - self._ticked_ms >= self._limits.frozen_ms
+        self._ticked_ms = now_ms
+        if self._was_frozen:
+            return
         for line in list(self._lines.values()):
             session = line.session
             if session is None:

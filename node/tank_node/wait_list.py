@@ -73,7 +73,8 @@ class WaitList:
 
     def end_waits(self) -> None:
         """Ends all waits now, as their deadlines would: the node stops."""
-        for _, _, waiter in self._deadlines:
+        # The latest first: what waits again and again ends as a whole, before a part of it begins anew.
+        for _, _, waiter in sorted(self._deadlines, reverse=True):
             if not waiter.done:
                 self._expire(waiter)
         self._deadlines = []

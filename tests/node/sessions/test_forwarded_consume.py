@@ -24,6 +24,7 @@ from tests.support.forwarded import (
     fetched,
     flags,
     lead,
+    line_to,
     produce_request,
     results,
     three_leaders,
@@ -292,7 +293,9 @@ def test_an_orderly_stop_ends_waits_for_what_is_elsewhere(cell: BrokerCell) -> N
     clients[0].send(consume_request((0, END), wait_ms=3_600_000))
     clients[1].send(consume_request((0, END), (1, END), wait_ms=3_600_000))
     cell.run(200)
+    asked = line_to(node, 1).pending
     node.broker.end_waits()
     for client in clients:
         (answer,) = fetched(client)
         assert set(flags(answer)) == {0}
+    assert line_to(node, 1).pending == asked, "and nobody is asked again"

@@ -289,6 +289,22 @@ def test_what_a_silent_leader_was_to_get_is_bounded_though_nobody_waits_for_it_a
     cell.close()
 
 
+def test_a_process_that_stood_still_hears_leaders_before_it_gives_them_up(cell: BrokerCell) -> None:
+    client = cell.nodes[2].client()
+    lead(cell, client, 0, b"x")
+    line = line_to(cell.nodes[2], 1)
+    (near,) = [pipe[2] for pipe in cell.pipes if pipe[2].session is line]
+    near.receive = lambda: None  # type: ignore[method-assign]
+    client.send(produce_request((0, b"y")))
+    cell.run(400)
+    assert not results(client)
+    cell.clock.pass_ms(70_000)
+    del near.receive
+    cell.run(200)
+    assert results(client) == [(1, b"\0")]
+    assert not line.closed
+
+
 def test_an_answer_that_comes_late_frees_what_its_request_took(tmp_path: Path) -> None:
     cell = BrokerCell(tmp_path, 2, Limits(forwarded_bytes=100), ForwardingPolicy.AUTO)
     cell.create(flush="replicated")
