@@ -34,7 +34,7 @@ async def find_times(caller: Caller, topic: str, times: Mapping[int, int]) -> di
     found: dict[int, FoundTime] = {}
     for answers in await asyncio.gather(*(caller.call(find_by_time(topic, share)) for share in shares)):
         for partition, answer in answers.items():
-            if isinstance(answer, errors.TankError) and answer.retriable:
+            if _is_unknown(answer) or (isinstance(answer, errors.TankError) and answer.retriable):
                 answer = (await caller.call(find_by_time(topic, {partition: times[partition]})))[partition]
             found[partition] = _good(answer)
     return {partition: found[partition] for partition in times}
@@ -65,6 +65,8 @@ async def end_of(caller: Caller, route: Route, answer: Ends | errors.TankError) 
     """The end out of an answer about many; where that broker could not tell, by a question of its own."""
     if isinstance(answer, Ends):
         return answer
+    if _is_unknown(answer):
+        return _good((await caller.call(await_ends({route: None}, 0)))[route])
     if not answer.retriable:
         raise answer
     topic, partition = route
@@ -114,6 +116,12 @@ def _news(known: Mapping[Route, int | None], ends: Mapping[Route, Ends]) -> bool
     return any(
         mark is None or ends[route].high_water_mark > mark for route, mark in known.items() if route in ends
     )
+
+
+def _is_unknown(answer: object) -> bool:
+    """Whether that broker knows no such topic or partition. It may only not have heard of it yet: who asks
+    for it alone finds out (`Leaders.lagging`)."""
+    return isinstance(answer, errors.UnknownTopic | errors.UnknownPartition)
 
 
 def _good(answer: T | errors.TankError) -> T:

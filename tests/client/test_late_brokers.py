@@ -7,7 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tank_client import Client, ProducerSettings, errors
+from tank_client.model import Ends, FoundTime
+from tank_client.routes import Route
 from tank_client.transport import Transport
+from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import tank
 from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
 from tests.support.scripted_log import Log
@@ -58,6 +61,43 @@ def test_a_topic_that_was_just_created_is_known_before_all_brokers_know_it() -> 
             await client.admin.create_topic("new")
             client._caller.pool.routes.learn(("new", 0), client._caller.pool.routes.known_servers[1])
             assert not (await client.fetch("new", 0, 0)).chunk
+
+    run(scenario(), 20)
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        (
+            lambda c: c.admin.await_ends({("t", 1): None, ROUTE: None}),
+            {("t", 1): Ends(0, 0), ROUTE: Ends(1, 1)},
+        ),
+        (lambda c: c.admin.find_by_time("t", {0: 5, 1: 6}), {0: FoundTime(1, 5), 1: FoundTime(1, 6)}),
+    ],
+    ids=["ends", "times"],
+)
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC, ErrorCode.UNKNOWN_PARTITION])
+def test_one_of_several_partitions_that_a_broker_has_not_heard_of_is_asked_for_again(
+    use: Callable[[Client], Awaitable[object]], expected: object, code: ErrorCode
+) -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=2) as brokers, Client(brokers[0].address, QUICK) as client:
+            brokers[0].topics["t"].append(Log())
+            for broker in brokers:
+                broker.metadata.leaders["t", 1] = (2, 1)
+            await client.admin.describe_topics(["t"])
+            unheard = 5
+
+            def answer(route: Route) -> int:
+                nonlocal unheard
+                if route == ("t", 1) and unheard:
+                    unheard -= 1
+                    return code
+                return 0
+
+            brokers[1].metadata.refusal = answer
+            assert await use(client) == expected
+            assert not unheard
 
     run(scenario(), 20)
 

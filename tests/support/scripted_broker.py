@@ -352,11 +352,8 @@ class ScriptedBroker:
     def _find_by_time(self, request: Any, error: int) -> Any:
         found = []
         for asked in request.partitions:
-            log = self._log(request.topic, asked.partition)
-            if log is None or (request.topic, asked.partition) in self.redirects:
-                found.append(tank.FoundTime(asked.partition, ErrorCode.OTHER_LEADER))
-            else:
-                found.append(tank.FoundTime(asked.partition, 0, 1, asked.timestamp_ms))
+            refusal = self._refusal((request.topic, asked.partition))
+            found.append(tank.FoundTime(asked.partition, refusal, 1, asked.timestamp_ms))
         return tank.FindByTimeResponse(partitions=found)
 
     def _commit(self, request: Any, error: int) -> Any:
@@ -376,6 +373,12 @@ class ScriptedBroker:
             ]
         )
 
+    def _refusal(self, route: tuple[str, int]) -> int:
+        """What it says of a partition instead of its end or a time in it; 0: nothing."""
+        if self._log(*route) is None:
+            return ErrorCode.UNKNOWN_TOPIC
+        return ErrorCode.OTHER_LEADER if route in self.redirects else self.metadata.refusal(route)
+
     async def _await_ends(self, request: Any, error: int) -> Any:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(request.max_wait_ms / 1000):
@@ -384,10 +387,9 @@ class ScriptedBroker:
         ends = []
         for entry in request.partitions:
             log = self._log(entry.topic, entry.partition)
-            if log is None or (entry.topic, entry.partition) in self.redirects:
-                ends.append(
-                    tank.ReachedEnd(ErrorCode.UNKNOWN_TOPIC if log is None else ErrorCode.OTHER_LEADER)
-                )
+            refusal = self._refusal((entry.topic, entry.partition))
+            if log is None or refusal:
+                ends.append(tank.ReachedEnd(refusal))
             else:
                 ends.append(tank.ReachedEnd(0, log.first_available if log.batches else 0, log.committed))
         return tank.AwaitEndsResponse(partitions=ends)

@@ -1,5 +1,6 @@
 """What a `scripted_broker` says of a cluster: its brokers, and who leads."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,11 +10,13 @@ from tank_protos.generated import tank
 
 @dataclass
 class Metadata:
-    """`brokers`: id -> (host, port). `leaders`: (topic, partition) -> (broker id, leader epoch)."""
+    """`brokers`: id -> (host, port). `leaders`: (topic, partition) -> (broker id, leader epoch).
+    `refusal`: the error that stands for a (topic, partition) in answers about ends and times; 0: none."""
 
     broker_id: int = 1
     brokers: dict[int, tuple[str, int]] = field(default_factory=dict)
     leaders: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    refusal: Callable[[tuple[str, int]], int] = lambda route: 0
 
     def describe(self, request: Any, partitions: dict[str, int]) -> Any:
         """The answer, of topics with so many partitions."""
