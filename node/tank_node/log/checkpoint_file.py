@@ -52,6 +52,11 @@ class CheckpointFile:
         """Those of the previous file and of the newest."""
         self._damaged_since: dict[tuple[int, int], int] = {}
         """Of each partition that the newest content calls damaged: the first content that did."""
+        self._in_doubt = True
+        """One of the two files may promise more than `entries`: an entry went back, a write failed, or an
+        earlier process ended in one."""
+        self._contents: dict[int, dict[tuple[int, int], Entry]] = {}
+        """The entries of the contents that may be in a file, by serial."""
         self._lock = threading.Lock()
         """Holds the files and `_written` together."""
 
@@ -80,7 +85,10 @@ class CheckpointFile:
     def forget(self, key: tuple[int, int]) -> None:
         """This partition is here no more."""
         self.entries.pop(key, None)
-        self._changed = True
+        self._damaged_since.pop(key, None)
+        for held in self._contents.values():
+            held.pop(key, None)  # it may come back as another one
+        self._changed = self._in_doubt = True
 
     @property
     def is_due(self) -> bool:
@@ -94,11 +102,15 @@ class CheckpointFile:
             if known is None or log.changed:
                 entry = self.entries[key] = entry_of(log, known)
                 log.changed = False
+                if known is not None and entry.recovery_point < known.recovery_point:
+                    self._in_doubt = True
                 if entry.damaged:
                     self._damaged_since.setdefault(key, self._serial)
                 else:
                     self._damaged_since.pop(key, None)
         adapt()
+        self._contents = {of: held for of, held in self._contents.items() if of >= self._written[0]}
+        self._contents[self._serial] = dict(self.entries)
         packed = [entry.pack() for entry in self.entries.values()]
         self._changed = False
         return checkpoint.encode(clean, packed)
@@ -110,7 +122,7 @@ class CheckpointFile:
         try:
             self._replace(content, self._serial)
         except OSError as error:
-            self._changed = True
+            self._changed = self._in_doubt = True
             raise StorageError(f"cannot write the checkpoint of {self._folder}: {error.strerror}") from error
 
     def write_with(self, flusher: Flusher) -> None:
@@ -131,7 +143,7 @@ class CheckpointFile:
         def done() -> None:
             self._writing = False
             if failed:
-                self._changed = True
+                self._changed = self._in_doubt = True
                 logger.error("cannot write the checkpoint of %s: %s", self._folder, failed[0].strerror)
 
         flusher.run(write, done)
@@ -143,7 +155,7 @@ class CheckpointFile:
         while none is promised to have more than its high-water mark.
         """
         entry = self.entries.get((log.topic_id, log.partition))
-        if entry is None or entry.recovery_point <= last:
+        if not self._in_doubt and (entry is None or entry.recovery_point <= last):
             return
         self._write_twice(log, self._lower_to_marks)
 
@@ -155,11 +167,15 @@ class CheckpointFile:
                 log.changed = True  # the next one says more again
 
     def promise(self, log: ReplicaLog, through: int) -> None:
-        """Before something that only those may find who know that the log was synced up to this number.
-        Raises StorageError."""
-        entry = self.entries.get((log.topic_id, log.partition))
-        if entry is None or entry.recovery_point < through:
-            self._write_twice(log)
+        """Before something that only those may find who know that the log was synced up to this number, which
+        is at or below its high-water mark. Raises StorageError."""
+        key = (log.topic_id, log.partition)
+        for serial in self._written:
+            entry = self._contents.get(serial, {}).get(key)
+            # By the mark: for a while they may promise no more than that, see `lower`.
+            if entry is None or entry.damaged or entry.high_water_mark < through:
+                self._write_twice(log)
+                return
 
     def say_damaged(self, log: ReplicaLog) -> None:
         """Before a damaged log is dropped: a start in the middle of its refill must find it damaged. Raises
@@ -171,9 +187,11 @@ class CheckpointFile:
     def _write_twice(self, log: ReplicaLog, adapt: Callable[[], None] = _as_it_is) -> None:
         """Before a change of this log that a start in the middle has to know of, whichever of the two it
         reads. Raises StorageError."""
+        self._in_doubt = True
         for _ in range(2):
             log.changed = True
             self.write(adapt=adapt)
+        self._in_doubt = False
 
     def _replace(self, content: bytes, serial: int) -> None:
         """In any thread. An older content never replaces a newer one: it may promise what was truncated
