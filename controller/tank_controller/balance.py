@@ -29,9 +29,14 @@ class _Plan:
     """Moves to each broker."""
     room: int
     """How many more may begin."""
-    probes: int = limits.MAX_PROBES_PER_TICK
+    probes: int
+    """So many partitions may yet be looked at."""
+    first_key: int
+    """Where looking at a broker's partitions begins, and goes on from the lowest."""
     moves: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """New replicas by key."""
+    stopped_at: int = 0
+    """The partition that would have been the next when nothing more might be looked at; 0: all were."""
 
     def move(self, key: int, partition: PartitionState, old: int, new: int) -> None:
         """`new` in the place of `old`."""
@@ -54,6 +59,14 @@ class _Plan:
         self.probes -= 1
         return self.probes >= 0
 
+    def held_by(self, broker_id: int) -> Iterator[int]:
+        """The broker's partitions, so many as may be looked at."""
+        for key in self.state.held_by(broker_id).since(self.first_key):
+            if not self.probe():
+                self.stopped_at = self.stopped_at or key
+                return
+            yield key
+
 
 class Balance:
     """One leader's, for one term."""
@@ -67,6 +80,8 @@ class Balance:
         self._round: list[int] = []
         """Topics whose racks have yet to be looked at in this round, the next one last."""
         self._next_partition = 0
+        self._first_key = 0
+        """Where the last tick stopped, which had looked at enough: else those behind never had their turn."""
 
     def look_again(self) -> None:
         """At the next call, a whole round, though nothing could be made better a moment ago."""
@@ -79,7 +94,7 @@ class Balance:
         takers = frozenset(b.broker_id for b in state.brokers.values() if not (b.fenced or b.leaves))
         if not takers:
             return []
-        plan = _plan(state, takers)
+        plan = _plan(state, takers, self._first_key)
         self._drain(plan)
         if takers != self._brokers:
             self._brokers = takers
@@ -89,7 +104,9 @@ class Balance:
             self._even_loads(plan)
             if not plan.moves:
                 plan.moves.update(_even_leaders(plan))
-            if not plan.moves and round_is_over and not state.derived.moving:
+            self._first_key = plan.stopped_at
+            all_seen = round_is_over and plan.probes > 0
+            if not plan.moves and all_seen and not state.derived.moving:
                 self._rest_until_ms = now_ms + limits.BALANCED_FOR_MS
                 self.even = True
         if plan.moves:
@@ -167,7 +184,7 @@ class Balance:
                     return
 
 
-def _plan(state: ClusterState, takers: frozenset[int]) -> _Plan:
+def _plan(state: ClusterState, takers: frozenset[int], first_key: int) -> _Plan:
     load = {broker_id: len(state.held_by(broker_id)) for broker_id in sorted(takers)}
     arriving: dict[int, int] = {}
     for key in state.derived.moving:
@@ -177,7 +194,8 @@ def _plan(state: ClusterState, takers: frozenset[int]) -> _Plan:
         for broker_id in partition.removing:
             if broker_id in load:
                 load[broker_id] -= 1
-    return _Plan(state, load, arriving, limits.MAX_MOVING - len(state.derived.moving))
+    room = limits.MAX_MOVING - len(state.derived.moving)
+    return _Plan(state, load, arriving, room, limits.MAX_PROBES_PER_TICK, first_key)
 
 
 def _pick(plan: _Plan, replicas: tuple[int, ...], old: int) -> int:
@@ -195,9 +213,7 @@ def _pick(plan: _Plan, replicas: tuple[int, ...], old: int) -> int:
 def _move_one(plan: _Plan, old: int, new: int) -> bool:
     """Moves one partition from a broker to another, if there is one for which that does no harm."""
     brokers = plan.state.brokers
-    for key in plan.state.held_by(old):
-        if not plan.probe():
-            return False
+    for key in plan.held_by(old):
         _, partition = plan.state.find(key)
         if key in plan.moves or new in partition.replicas or not _is_whole(partition):
             continue
@@ -215,8 +231,10 @@ def _even_leaders(plan: _Plan) -> dict[int, tuple[int, ...]]:
     swaps: dict[int, tuple[int, ...]] = {}
     slack = max(2, sum(preferred.values()) // len(preferred) // 10)
     for old in sorted(preferred, key=lambda each: (-preferred[each], each)):
-        for key in state.held_by(old):
-            if len(swaps) >= limits.MAX_MOVING or not plan.probe():
+        if preferred[old] - min(preferred.values()) < slack:
+            break
+        for key in plan.held_by(old):
+            if len(swaps) >= limits.MAX_MOVING:
                 return swaps
             _, partition = state.find(key)
             if partition.replicas[0] != old or key in swaps or not _is_whole(partition):

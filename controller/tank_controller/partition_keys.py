@@ -51,6 +51,13 @@ class KeySet:
         """In rising order. Not to be held over a change."""
         return iter(self._keys)
 
+    def since(self, key: int) -> Iterator[int]:
+        """All of them once, from this key on and then from the lowest. Not to be held over a change."""
+        keys = self._keys
+        first = bisect_left(keys, key)
+        for at in range(first, first + len(keys)):
+            yield keys[at % len(keys)]
+
     def __len__(self) -> int:
         return len(self._keys)
 

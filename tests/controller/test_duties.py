@@ -273,3 +273,25 @@ def test_a_drained_broker_s_replicas_stay_apart_over_racks() -> None:
     governed.rest()
     for partition in cluster.state.topics[t].partitions:
         assert {racks[each] for each in partition.replicas} == {"a", "b", "c"}
+
+
+def test_loads_are_not_even_while_partitions_that_nobody_looked_at_could_even_them_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "MAX_PROBES_PER_TICK", 3)
+    cluster = Cluster(1, 2)
+    t = cluster.topic(partitions=12, factor=2)
+    cluster.fence(2)
+    cluster.up(2)
+    cluster.up(3)
+    governed = Governed(cluster, replicate=False)
+    governed.run(20)
+    assert not governed.duties.balanced, "nothing can move, but not everything was looked at"
+    for number in (10, 11):
+        cluster.set_in_sync(t, 1, 2, number=number)
+    governed.run(20)
+    assert governed.kinds["reassign"] > 0, "those behind have their turn"
+    governed = Governed(cluster)
+    governed.run(60)
+    assert governed.duties.balanced
+    assert spread_of(governed.held()) <= 2
