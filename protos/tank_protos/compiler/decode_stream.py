@@ -223,6 +223,8 @@ class _Stream:
         One alone is too little: five bytes that look like an empty message are in every second payload.
         """
         for at in range(start, len(self.data)):
+            if not self._has_two_heads(at):
+                continue
             attempt = self._best(at)
             if not attempt.is_good or attempt.head is None:
                 continue
@@ -230,6 +232,27 @@ class _Stream:
             if end == len(self.data) or self._best(end).is_good:
                 return at
         return None
+
+    def _has_two_heads(self, at: int) -> bool:
+        """Whether a known header stands here, and another, or the end, behind its payload.
+
+        Cheap, so that noise costs a look at each of its bytes: payloads are read only where this holds.
+        """
+        size = len(self.data)
+        ends = [at + head.size + head.length for head in self._heads(at)]
+        return any(end == size or (end < size and self._heads(end)) for end in ends)
+
+    def _heads(self, at: int) -> list[Head]:
+        """The headers of known messages that may stand here, one for each side that can have sent it."""
+        found = []
+        for side in self.sides:
+            try:
+                head = self.protocol.head(self.data[at:], side, self.exchange)
+            except WireError:
+                continue
+            if head is not None and not head.unknown:
+                found.append(head)
+        return found
 
     # What is told of it
 
