@@ -49,7 +49,7 @@ class Caller:
         """The operation's result. TankError: its own, or after the deadline the last passing one."""
         deadline = self._deadline(operation.wait_ms)
         failures = hops = 0
-        last: errors.TankError
+        last: errors.TankError = errors.ConnectionLost("no connection was made in time")
         while True:
             finding: asyncio.Task[None] | None = None
             try:
@@ -57,6 +57,8 @@ class Caller:
             except errors.TankError as error:
                 last = error
             else:
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise self._too_late(operation, last) from last
                 try:
                     return await self._ask(transport, operation, deadline)
                 except errors.TankError as error:
@@ -75,7 +77,8 @@ class Caller:
             failures += 1
             await self._pause(operation, self.wait_ms(failures) / 1000, deadline, last)
             if finding is not None:
-                await asyncio.wait({finding}, timeout=_FIND_S)
+                left_s = deadline - asyncio.get_running_loop().time()
+                await asyncio.wait({finding}, timeout=min(_FIND_S, max(left_s, 0)))
 
     def _deadline(self, wait_ms: int) -> float:
         return asyncio.get_running_loop().time() + (self.settings.request_timeout_ms + wait_ms) / 1000
@@ -89,16 +92,20 @@ class Caller:
         if operation.route is not None:
             self.leaders.meet(operation.route[0], transport)
         request = operation.build(server)
-        left_ms = (deadline - asyncio.get_running_loop().time()) * 1000
-        timeout_ms = min(left_ms, self.settings.attempt_timeout_ms + operation.wait_ms)
-        message = await transport.ask(
-            request,
-            operation.answer(server),
-            timeout_ms,
-            operation.name,
-            wait_ms=operation.wait_ms,
-            about=(operation.route,),
-        )
+        try:
+            # The broker has `attempt_timeout_ms`; the end of this call is no reason to end the connection,
+            # which others use, too.
+            async with asyncio.timeout_at(deadline):
+                message = await transport.ask(
+                    request,
+                    operation.answer(server),
+                    self.settings.attempt_timeout_ms + operation.wait_ms,
+                    operation.name,
+                    wait_ms=operation.wait_ms,
+                    about=(operation.route,),
+                )
+        except TimeoutError:
+            raise errors.ConnectionLost(f"{operation.name} was not answered in time") from None
         try:
             return operation.read(message, server)
         except errors.ProtocolViolation:

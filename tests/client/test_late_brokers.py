@@ -10,6 +10,7 @@ from tank_client import Client, ProducerSettings, errors
 from tank_client.model import Ends, FoundTime
 from tank_client.routes import Route
 from tank_client.transport import Transport
+from tank_protos.bundle import encode
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import tank
 from tests.support.scripted_broker import Fate, Moment, ScriptedBroker
@@ -298,3 +299,44 @@ def test_a_broker_that_stands_alone_is_not_doubted() -> None:
             await consumer.close()
 
     run(scenario())
+
+
+# A call that ends
+
+
+def test_a_call_that_gives_up_leaves_the_connection_to_the_others() -> None:
+    async def scenario() -> None:
+        settings = replace(QUICK, request_timeout_ms=100, attempt_timeout_ms=1_000_000)
+        async with ScriptedBroker(topics={"t": 1}) as broker, Client(broker.address, settings) as client:
+            producer = client.producer(ProducerSettings(idempotent=False))
+            await (await producer.send("t", b"a"))
+            broker.script = frozen
+            delivery = await producer.send("t", b"b")
+            with pytest.raises(errors.ServerUnreachable, match="not answered in time"):
+                await client.admin.init_producer()
+            broker.script = lambda moment: Fate.SERVE
+            assert (await client.admin.init_producer()).producer_id
+            assert broker.connections == 1
+            assert not delivery.done()
+            producer.abort()
+
+    run(scenario(), 20)
+
+
+def test_a_call_asks_nobody_after_its_end() -> None:
+    """The one who is asked who leads does not answer as long as the call lasts."""
+
+    def no_leader(moment: Moment) -> Fate | int:
+        produce = isinstance(moment.request, tank.IdempotentProduceRequest)
+        return ErrorCode.NO_LEADER if produce and not moment.carried_out else Fate.SERVE
+
+    async def scenario() -> None:
+        settings = replace(QUICK, request_timeout_ms=100)
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, settings) as client:
+            await client.admin.describe_topics(["t"])
+            brokers[0].script, brokers[1].script = no_leader, frozen
+            with pytest.raises(errors.RequestTimedOut):
+                await client.produce_bundle("t", 0, encode([b"b"], timestamps=1), producer_id=9)
+            assert sum(isinstance(r, tank.IdempotentProduceRequest) for r in brokers[0].requests) == 1
+
+    run(scenario(), 20)
