@@ -6,6 +6,7 @@ failures there were.
 
 import argparse
 import faulthandler
+import math
 import os
 import resource
 import signal
@@ -138,7 +139,7 @@ def frames_each(target: str) -> int:
 def _arguments(given: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run", description=__doc__)
     parser.add_argument(
-        "--frames", type=int, default=1_000_000, help="about how many frames, over all targets"
+        "--frames", type=int, default=1_000_000, help="at least how many frames, over all targets"
     )
     parser.add_argument("--seed", type=int, default=1, help="another seed, other frames")
     parser.add_argument(
@@ -182,7 +183,8 @@ def _run(arguments: argparse.Namespace) -> int:
     whole = sum(SHARES[target] for target in targets)
     frames = failures = 0
     for target in targets:
-        count = max(1, round(arguments.frames * SHARES[target] / whole / frames_each(target)))
+        # Up, so that all of them together are at least as many as were asked for.
+        count = max(1, math.ceil(arguments.frames * SHARES[target] / whole / frames_each(target)))
         cases = iter([arguments.case] if arguments.case is not None else range(count))
         before = _peak_bytes()
         tally = run_target(target, cases, arguments.seed)
