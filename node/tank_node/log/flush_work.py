@@ -21,7 +21,7 @@ class FlushWork:
     """The files of one log that were written since their last fsync. They are pinned until
     `PartitionLog.end_flush`."""
 
-    __slots__ = ("error", "files", "folders", "log", "segments", "through", "writes")
+    __slots__ = ("error", "files", "folders", "log", "segments", "through", "void", "writes")
 
     def __init__(
         self, log: "PartitionLog", through: int, segments: list[Segment], folders: tuple[str, ...]
@@ -36,6 +36,9 @@ class FlushWork:
         self.writes: list[int] = []
         self.error: OSError | None = None
         """What went wrong; fatal for the log."""
+        self.void = False
+        """The files were dropped meanwhile, and their folder is another one: what became of them says nothing
+        of the log."""
 
     def pin(self) -> None:
         """Opens and pins the dirty files. Raises StorageError, with nothing pinned, also when one of them

@@ -166,10 +166,10 @@ class PartitionLog(ReplicaLog):
     def end_flush(self, work: FlushWork) -> None:
         """Takes over what the round did, on the loop. An error makes the log FAILED: it never retries."""
         self.flushing = None
-        if work.error is not None:
+        if work.error is not None and not work.void:
             self.folder_dirty = self.folder_dirty or bool(work.folders)
             self.fail(f"fsync failed: {work.error}")
-        else:
+        elif not work.void:
             work.succeeded()
             if work.through > self.synced:
                 self.synced = work.through

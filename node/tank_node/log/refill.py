@@ -26,6 +26,7 @@ def begin_anew(log: "ReplicaLog", number: int, previous_epoch: int) -> None:
         for folder in log.folders:
             log.disk.sync_folder(folder)
     except OSError as error:
+        log.damage("it could not be emptied")  # nobody knows what is left, and all of it was forgotten here
         raise DiskFailed(f"cannot empty {log.folder}: {error.strerror}") from error
     log.emptied(number, previous_epoch)
     log.begin_segment(number, b"")

@@ -135,7 +135,8 @@ class ReplicaLog(AppendableLog):
         self.log_start = number
         self.high_water_mark = min(self.high_water_mark, number - 1)
         self.epochs = [(previous_epoch, number - 1)] if number > 1 else []
-        truncation.lower_flushes(self, 0)
+        if self.flushing is not None:
+            self.flushing.void = True
         self.changed = True
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tank_node.log.epoch_history import epoch_at
-from tank_node.log.errors import LogDamaged, LogFailed
+from tank_node.log.errors import LogDamaged, LogFailed, StorageError
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
 from tests.support.fault_disk import PowerLoss
@@ -245,3 +245,47 @@ def test_many_logs_that_are_cut_or_dropped_in_a_moment_cost_two_checkpoints() ->
     theirs.data = theirs._open()
     theirs.data.open_found()
     assert len(theirs.data.claims().damaged) == 20, "the previous one says it, too"
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_an_fsync_of_what_was_dropped_says_nothing_of_the_copy(fails: bool) -> None:
+    """It meets the folder between its old name and its new one."""
+    leader, _, follower = pair()
+    append(leader, b"more", epoch=2)
+    push(leader, follower)
+    follower.roll()
+    work = follower.begin_flush()
+    assert work is not None
+    assert work.folders
+    follower.begin_anew(50, 2)
+    if fails:
+        work.error = FileNotFoundError(2, "No such file or directory")
+    follower.end_flush(work)
+    assert (follower.state, follower.synced) == (LogState.ACTIVE, 0)
+    follower.flush()
+    assert follower.synced == 49
+
+
+@pytest.mark.parametrize("state", [LogState.ACTIVE, LogState.DAMAGED])
+def test_a_log_that_could_not_be_emptied_is_damaged_and_begins_again(state: LogState) -> None:
+    leader, theirs, follower = pair()
+    if state is LogState.DAMAGED:
+        follower.spoiled("bit rot")
+    whole = follower.discard
+
+    def refuses() -> None:
+        raise OSError(5, "Input/output error")
+
+    follower.discard = refuses
+    with pytest.raises(StorageError, match="cannot empty"):
+        follower.begin_anew(1, 0)
+    assert follower.state is LogState.DAMAGED
+    with pytest.raises(LogDamaged):
+        follower.read(1, 1 << 20, follower.last)
+    with pytest.raises(LogDamaged):
+        follower.append_stretch(stretch_of(leader, 13), 0)
+    follower.discard = whole
+    follower.begin_anew(1, 0)
+    push(leader, follower)
+    assert_copies(leader, follower)
+    assert_copies(leader, theirs.kill())
