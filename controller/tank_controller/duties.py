@@ -7,6 +7,7 @@ applied, so that what changed meanwhile is refused.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from tank_controller import limits
 from tank_controller.balance import Balance
@@ -37,6 +38,8 @@ class Duties:
         self._next_ms = 0
         self._displaced: list[int] = []
         """Partitions (keys) that have yet to be looked at in this round."""
+        self._leaving: dict[int, int] = {}
+        """By broker that leaves: the partition (key) at which looking at what it leads goes on."""
 
     def tick(self, state: ClusterState, now_ms: int) -> Work:
         """Time passes. Not to be called again before what it gave was applied or refused."""
@@ -119,12 +122,11 @@ class Duties:
             best = elections.best(partition.in_sync)
             if best != partition.leader and (best in steady or state.brokers[partition.leader].leaves):
                 found.append(key)
-        for broker in state.brokers.values():
-            if broker.leaves and state.derived.led[broker.broker_id]:
-                for key in state.held_by(broker.broker_id):
-                    _, partition = state.find(key)
-                    if partition.leader == broker.broker_id != elections.best(partition.in_sync):
-                        found.append(key)
+        for key in self._some_that_leave(state):
+            _, partition = state.find(key)
+            leader = state.brokers.get(partition.leader)
+            if leader is not None and leader.leaves and elections.best(partition.in_sync) != partition.leader:
+                found.append(key)
         return _refs(dict.fromkeys(found))
 
     def _some_displaced(self, state: ClusterState) -> list[int]:
@@ -136,6 +138,20 @@ class Duties:
         some = self._displaced[-limits.MAX_PROBES_PER_TICK :]
         del self._displaced[-limits.MAX_PROBES_PER_TICK :]
         return [key for key in reversed(some) if key in displaced]
+
+    def _some_that_leave(self, state: ClusterState) -> list[int]:
+        """A bounded number of the partitions on brokers that leave and yet lead, each in its turn: where a
+        broker has the only replicas there are many, and nothing to do about them."""
+        leaving = [b.broker_id for b in state.brokers.values() if b.leaves and state.derived.led[b.broker_id]]
+        share = max(1, limits.MAX_PROBES_PER_TICK // max(1, len(leaving)))
+        some: list[int] = []
+        for broker_id in leaving:
+            held = state.held_by(broker_id)
+            looked_at = list(islice(held.since(self._leaving.get(broker_id, 0)), share))
+            some += looked_at
+            self._leaving[broker_id] = looked_at[-1] + 1  # who leads holds something
+        self._leaving = {each: self._leaving[each] for each in leaving}
+        return some
 
 
 def _refs(keys: Iterable[int]) -> list[pb.PartitionRef]:

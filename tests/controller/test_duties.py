@@ -4,6 +4,7 @@ import pytest
 
 from tank_controller import limits
 from tank_controller.duties import Duties
+from tank_controller.elections import Elections
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.governed import Governed
@@ -188,6 +189,37 @@ def test_when_nothing_can_be_more_even_it_is_not_tried_for_a_while_unless_a_brok
 
 
 # --- draining ---
+
+
+def test_what_a_broker_that_leaves_yet_leads_is_looked_at_in_bounded_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "MAX_PROBES_PER_TICK", 3)
+    cluster = Cluster(1)
+    cluster.topic("alone", partitions=20, factor=1)
+    cluster.up(2)
+    t = cluster.topic("both", factor=2)
+    cluster.do(cluster.reassign(t, 1, 2))
+    cluster.fence(2)
+    cluster.up(2)
+    cluster.set_broker(1, shutting_down=True)
+    assert (cluster.partition(t).leader, len(cluster.state.derived.displaced)) == (1, 0)
+    looks: list[object] = []
+    best = Elections.best
+
+    def counted(elections: Elections, members: tuple[int, ...]) -> int:
+        looks.append(members)
+        return best(elections, members)
+
+    monkeypatch.setattr(Elections, "best", counted)
+    governed = Governed(cluster)
+    for _ in range(10):
+        looks.clear()
+        governed.duties.tick(cluster.state, governed.now_ms)
+        governed.now_ms += limits.DUTIES_EVERY_MS
+        assert 0 < len(looks) <= 3
+    governed.run(10)
+    assert cluster.partition(t).leader == 2, "those behind have their turn"
 
 
 def test_a_broker_that_is_drained_holds_nothing_in_the_end() -> None:
