@@ -25,7 +25,15 @@ from types import FrameType
 
 from tank_node.version import kernel_name
 from tank_protos import kernel
-from tests.fuzz import bundle_target, codec_target, flexible_target, live_target, session_target, twin_target
+from tests.fuzz import (
+    bundle_target,
+    codec_target,
+    flexible_target,
+    forward_target,
+    live_target,
+    session_target,
+    twin_target,
+)
 
 SHARES = {
     "messages": 0.55,
@@ -33,7 +41,8 @@ SHARES = {
     "batches": 0.1,
     "chunks": 0.02,
     "twins": 0.1,
-    "sessions": 0.15,
+    "sessions": 0.13,
+    "forward": 0.02,
     "live": 0.05,
 }
 """How the frames are divided: the slower a target, the fewer it gets."""
@@ -68,6 +77,7 @@ _ALONE: dict[str, Case] = {
     "chunks": bundle_target.chunk,
     "twins": twin_target.twins,
     "sessions": session_target.conversation,
+    "forward": forward_target.conversation,
 }
 """The targets whose cases need nothing but chance."""
 
@@ -133,7 +143,12 @@ def run_target(target: str, cases: Iterator[int], seed: int) -> Tally:
 
 def frames_each(target: str) -> int:
     """How many frames one case of a target has."""
-    return {"sessions": session_target.FRAMES, "live": live_target.FRAMES}.get(target, 1)
+    several = {
+        "sessions": session_target.FRAMES,
+        "forward": forward_target.FRAMES,
+        "live": live_target.FRAMES,
+    }
+    return several.get(target, 1)
 
 
 def _arguments(given: list[str] | None) -> argparse.Namespace:

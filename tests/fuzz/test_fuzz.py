@@ -20,7 +20,14 @@ LAST_LINE = re.compile(r"([0-9,]+) frames, ([0-9]+) failures\n$")
 
 @pytest.mark.parametrize(
     ("target", "frames"),
-    [("messages", 10_000), ("flexible", 3_000), ("batches", 6_000), ("chunks", 1_500), ("sessions", 4_500)],
+    [
+        ("messages", 10_000),
+        ("flexible", 3_000),
+        ("batches", 6_000),
+        ("chunks", 1_500),
+        ("sessions", 4_500),
+        ("forward", 8_000),
+    ],
 )
 def test_bad_input_is_refused(target: str, frames: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert run.main(["--target", target, "--frames", str(frames)]) == 0
