@@ -216,15 +216,9 @@ class ProduceRun:
         self._timestamps: list[int] = []
 
     def find(
-        self,
-        buffer: bytearray,
-        view: memoryview,
-        at: int,
-        end: int,
-        prefix: bytes,
-        most: int,
-        max_batch_bytes: int,
-    ) -> bytes:
+        self, buffer: bytearray, view: memoryview, at: int, end: int,
+        prefix: bytes, most: int, max_batch_bytes: int,
+    ) -> bytes:  # fmt: skip
         """Takes whole produce frames from `at` on, at most `most`, and returns their answers (no error).
 
         `view` is over all of `buffer`, and the same until `clear`. Frames are taken while `prefix` stands
