@@ -178,8 +178,10 @@ class CheckpointFile:
                 return
 
     def say_damaged(self, log: ReplicaLog) -> None:
-        """Before a damaged log is dropped: a start in the middle of its refill must find it damaged. Raises
+        """Before a damaged log is dropped, or mended: a start in the middle must find it damaged. Raises
         StorageError."""
+        if (log.topic_id, log.partition) not in self._logs:
+            return  # it is being opened: what is said of it stands until then
         since = self._damaged_since.get((log.topic_id, log.partition))
         if since is None or min(self._written) < since:
             self._write_twice(log)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from tank_node.disk import Disk
 from tank_node.limits import COMPACTED_MESSAGES
 from tank_node.log import swap
-from tank_node.log.errors import StorageError
 from tank_node.log.index import SCAN_RECORDS
 from tank_node.log.record import MARKER, RECORD_BYTES, SPARSE, Record, matches, read_record
 from tank_node.log.rewrite import SegmentWriter
@@ -239,14 +238,6 @@ def plan(log: "PartitionLog", high_water_mark: int) -> CompactionWork | None:
 def finish(log: "PartitionLog", work: CompactionWork, note: Callable[[str], None]) -> None:
     """Puts the rewritten segments in place of the old ones, on the loop."""
     if work.cancelled:
-        return
-    try:
-        if any(not count for _, _, count in work.rewritten):
-            log.before_emptying(log, work.through)
-    except StorageError as error:
-        note(f"compaction of {log.folder} stopped: {error}")
-        with contextlib.suppress(OSError):  # the next start ends it
-            work.cancel(log.disk)
         return
     for segment, size, count in work.rewritten:
         if segment not in log.segments:  # retention took it, and its new files too

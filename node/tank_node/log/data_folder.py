@@ -178,7 +178,7 @@ class DataFolder:
         log.before_truncation = self._checkpoint.lower
         log.before_refill = self._checkpoint.say_damaged
         log.discard = lambda: self.removal.remove(log.folder, f"{topic_id}-{partition}")
-        log.before_emptying = self._checkpoint.promise
+        log.before_compaction = self._checkpoint.promise
         entry = self._checkpoint.entries.get(key)
         try:
             found = recovery.open_files_of(log, entry, self.recovered.clean, self.clock.now_ms())

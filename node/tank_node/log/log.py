@@ -214,8 +214,9 @@ class PartitionLog(ReplicaLog):
         if self.settings.compact and self.compaction is None and now_ms >= self.compact_after_ms:
             work = compaction.plan(self, min(high_water_mark, self.synced))
             if work is not None:
-                self.compaction = work
                 self.compact_after_ms = now_ms + compaction.RETRY_MS
+                self.before_compaction(self, work.through)
+                self.compaction = work
                 if flusher is None:
                     work.run(self.disk)
                     self.end_compaction(work)
@@ -290,6 +291,7 @@ class PartitionLog(ReplicaLog):
         newest = self.epochs[-1][0] if self.epochs else 0
         parts = leader_epoch is not None and leader_epoch > newest
         epoch = max(newest, leader_epoch or 0)
+        self.before_refill(self)  # the holes that it leaves are above what was promised
         return mend.mend(self, self.recovery_point, epoch, now_ms, parts=parts)
 
     def take_over(self, last: int) -> None:

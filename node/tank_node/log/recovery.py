@@ -165,8 +165,8 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
                 raise _Damage(_missing(log, base, files))
             _remove_rest(log, files, bases[at:], found)
             break
-        if log.segments and base - 1 > max(last, point) and not log.segments[-1].is_rewritten:
-            # The name says where the log ended when it was given: what was before it never reached the disk.
+        if log.segments and base - 1 > max(last, point):
+            # Where the log ended by its name never reached the disk: compaction takes only what is promised.
             if last < point or _any_good(log, files, bases[at:]):
                 raise _Damage(f"the messages {last + 1} to {base - 1} are missing, and good ones follow")
             _remove_rest(log, files, bases[at:], found)

@@ -27,12 +27,13 @@ class ReplicaLog(AppendableLog):
         """Called with the new end before anything is cut: the checkpoint must not promise more. The
         folder's."""
         self.before_refill: Callable[[ReplicaLog], None] = _nobody
-        """Called before a damaged log is dropped: the checkpoint must say that it was. The folder's."""
+        """Called before a damaged log is dropped or mended: the checkpoint must say that it was damaged. The
+        folder's."""
         self.discard: Callable[[], None] = self._remove_folder
         """Makes the log's folder, with all that is in it, go at once; raises OSError. The folder's."""
-        self.before_emptying: Callable[[ReplicaLog, int], None] = _nothing
-        """Called before a compaction leaves nothing of a segment: the checkpoint must promise everything up
-        to this number, or recovery takes the hole for batches that a crash has lost. The folder's."""
+        self.before_compaction: Callable[[ReplicaLog, int], None] = _nothing
+        """Called before a compaction: the checkpoint must promise everything up to this number, or recovery
+        takes the holes at the ends of segments for batches that a crash has lost. The folder's."""
 
     # ---- as a follower ----
 

@@ -91,3 +91,22 @@ def test_behind_the_first_loss_a_lossy_leader_goes_on_in_its_own_epoch_and_other
     push(log, follower, start=point + 1, keep=kept_through(12, 7, follower.epochs))
     assert read_all(follower) == read_all(log)
     assert follower.epochs == log.epochs
+
+
+def test_a_kill_right_after_it_was_mended_gives_no_number_twice() -> None:
+    """The end that mending leaves is named by a segment behind a hole, above the recovery point."""
+    folder = Folder(settings=LogSettings(segment_bytes=100))
+    log = folder.log()
+    append(log, b"a" * 60)
+    log.flush()
+    folder.data.write_checkpoint()
+    append(log, b"b" * 60)
+    append(log, b"c" * 60)
+    log.flush()
+    log.spoiled("bit rot")
+    newest = log.segments[-1]
+    folder.fault.overwrite(newest.path(".log"), bytes(newest.size_bytes))
+    log.maintain(1000, 3)
+    assert (log.state, log.last, list(read_all(log))) == (LogState.ACTIVE, 3, [1, 2])
+    log = folder.kill()
+    assert (log.state, log.last, list(read_all(log))) == (LogState.ACTIVE, 3, [1, 2])

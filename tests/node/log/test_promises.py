@@ -106,12 +106,12 @@ def test_a_promise_is_in_both_files_whatever_was_tried_before() -> None:
     with pytest.raises(StorageError):
         folder.data.write_checkpoint()
     with pytest.raises(StorageError):
-        log.before_emptying(log, 11)
+        log.before_compaction(log, 11)
     refuse(folder, lambda count: False)
-    log.before_emptying(log, 11)
+    log.before_compaction(log, 11)
     assert promised(folder) == [11, 11]
     changes = folder.fault.changes
-    log.before_emptying(log, 11)
+    log.before_compaction(log, 11)
     assert folder.fault.changes == changes, "they say it already"
 
 

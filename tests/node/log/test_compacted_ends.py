@@ -1,0 +1,104 @@
+"""Segments that end before the next one's name: compaction took what was there, or it never reached
+the disk."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tank_node.log import compaction
+from tank_node.log.errors import StorageError
+from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.settings import LogSettings
+from tests.support.logs import FOLDER, Folder, append, read_all
+from tests.support.replicas import push, stretch_of
+
+REPLICATED = LogSettings(replication_factor=3)
+COMPACTED = LogSettings(segment_bytes=120, compact=True, min_cleanable_ratio=0.0, replication_factor=3)
+
+
+def keyed(count: int) -> tuple[Folder, PartitionLog]:
+    """Each segment loses its last batch to the next one's first, and some lose all."""
+    folder = Folder(settings=COMPACTED)
+    log = folder.log()
+    for number in range(count):
+        append(log, b"%04d" % number, keys=[b"k%d" % (number % 2 * number % 5)])
+    log.roll()
+    log.flush()
+    return folder, log
+
+
+@pytest.mark.parametrize("roll_only", [True, False])
+def test_a_lost_tail_is_missed_though_the_leader_had_compacted_what_is_left(roll_only: bool) -> None:
+    ours = Folder(settings=LogSettings(compact=True, min_cleanable_ratio=0.0, replication_factor=3))
+    leader = ours.log()
+    for number in range(40):
+        append(leader, b"%04d" % number, keys=[b"k%d" % (number % 20)])
+    leader.roll()
+    leader.flush()
+    leader.maintain(10_000, leader.last)
+    assert len(read_all(leader)) == 20
+    folder = Folder(settings=REPLICATED)
+    log = folder.log()
+    log.append_stretch(stretch_of(leader, 1, 150), 0)
+    log.flush()
+    end = log.last
+    assert 20 < end < 40
+    whole = {path: folder.fault.content(path) for path in folder.fault.paths() if path.startswith(FOLDER)}
+    push(leader, log)
+    log.roll()
+    if not roll_only:
+        append(log, b"behind it")
+    folder.fault.kill_process()
+    for path, content in whole.items():  # their sizes, too, are as they were at the fsync
+        folder.fault.overwrite(path, content)
+    log = folder.reopen_after_power_loss()
+    if roll_only:
+        assert (log.state, log.last) == (LogState.ACTIVE, end), "not 40, which it has not"
+    else:
+        assert (log.state, log.reason) == (
+            LogState.DAMAGED,
+            f"the messages {end + 1} to 40 are missing, and good ones follow",
+        )
+
+
+@pytest.mark.parametrize("without", ["nothing", "checkpoint"])
+def test_what_compaction_took_is_not_missed(without: str) -> None:
+    folder, log = keyed(40)
+    log.maintain(10_000, log.last)
+    kept = read_all(log)
+    assert len(kept) < 10
+    ends = [segment.last + 1 for segment in log.segments[:-1]]
+    assert ends != [segment.base for segment in log.segments[1:]]
+    if without != "nothing":
+        folder.fault.delete(f"/data/{without}")
+    log = folder.kill()
+    assert (log.state, log.last, read_all(log)) == (LogState.ACTIVE, 40, kept), log.reason
+
+
+class Never:
+    """Does the work, and the process ends before anybody hears of it."""
+
+    def run_long(self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]) -> None:
+        job()
+
+
+def test_nor_what_a_compaction_took_whose_end_nobody_saw() -> None:
+    folder, log = keyed(40)
+    log.maintain(10_000, log.last, Never())
+    assert folder.fault.paths(".swap")
+    log = folder.kill()
+    assert (log.state, log.last) == (LogState.ACTIVE, 40), log.reason
+    assert len(read_all(log)) < 10
+
+
+def test_without_the_promise_no_compaction_begins() -> None:
+    folder, log = keyed(40)
+    folder.fault.fail_write = lambda path: "checkpoint" in path
+    with pytest.raises(StorageError):
+        log.maintain(10_000, log.last)
+    assert (log.compaction, len(read_all(log))) == (None, 40)
+    folder.fault.fail_write = lambda path: False
+    log.maintain(10_001, log.last)
+    assert len(read_all(log)) == 40, "not at once again"
+    log.maintain(10_000 + compaction.RETRY_MS, log.last)
+    assert len(read_all(log)) < 10
