@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from tank_node.log.append import LogState
 from tank_node.log.checkpoint import Entry
 from tank_node.log.replica import ReplicaLog
 
@@ -38,7 +39,10 @@ class Claims:
 def entry_of(log: ReplicaLog, known: Entry | None) -> Entry:
     """What the checkpoint remembers of a log; `known`: what it said before."""
     if log.is_impaired:  # what was known before is what the damage is judged by
-        known = known or Entry(log.topic_id, log.partition)
+        if known is None:
+            known = Entry(log.topic_id, log.partition)
+            if log.refilling and log.state is LogState.ACTIVE:  # both files were lost: this is good
+                known = replace(known, recovery_point=log.synced, epochs=tuple(log.epochs))
         return replace(known, recovery_point=max(known.recovery_point, log.recovery_point), damaged=True)
     active = log.segments[-1] if log.segments else None
     return Entry(

@@ -171,3 +171,19 @@ def test_a_topic_that_the_cluster_does_not_know_is_set_aside_with_its_open_logs(
     assert any(f"/{aside}/0/" in path for path in folder.fault.paths(".log")), "its bytes stay"
     folder.data.close()
     assert claims_of(folder).damaged == (), "nor does the checkpoint speak of it any more"
+
+
+def test_what_is_left_without_any_checkpoint_is_still_known_after_the_next_crash() -> None:
+    """Else all such replicas would be called empty, and a lossy election might choose the shortest."""
+    folder = used()
+    last = folder.log().last
+    folder.fault.kill_process()
+    for path in folder.fault.paths("checkpoint") + folder.fault.paths("checkpoint.previous"):
+        folder.fault.delete(path)
+    assert (TOPIC, 0) in claims_of(folder).damaged
+    epochs = folder.log().epochs
+    folder.data.write_checkpoint()
+    folder.fault.kill_process()
+    assert (TOPIC, 0) in claims_of(folder).damaged
+    log = folder.log()
+    assert (log.last, log.recovery_point, log.epochs) == (last, last, epochs)
