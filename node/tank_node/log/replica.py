@@ -74,7 +74,8 @@ class ReplicaLog(AppendableLog):
         return self.state is LogState.DAMAGED or self.refilling
 
     def refilled_through(self, mark: int) -> None:
-        """The leader's high-water mark: a refill has done its work when it is synced up to there."""
+        """A high-water mark of the leader that was matched: a refill has done its work when it is synced up
+        to there."""
         if self.refilling and self.state is LogState.ACTIVE and self.synced >= mark:
             self.refilling = False
             self.changed = True

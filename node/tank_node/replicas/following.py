@@ -59,7 +59,7 @@ class PeerLine:
 class Following(FollowerRole):
     """One partition that is, or was, pushed to this node."""
 
-    __slots__ = ("_line", "_mark", "_matched", "_request_id", "_told", "partition")
+    __slots__ = ("_line", "_mark", "_matched", "_request_id", "_told", "_whole_at", "partition")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -74,6 +74,9 @@ class Following(FollowerRole):
         """What was told as synced."""
         self._mark = 0
         """The leader's high-water mark, as it was pushed last."""
+        self._whole_at: int | None = None
+        """A refill has done its work when it is synced up to here: the mark that it had matched first. A
+        later one may always be ahead of the disk, under flush=replicated. None: it has matched none yet."""
 
     def take(
         self,
@@ -141,6 +144,7 @@ class Following(FollowerRole):
                     f" ({log.reason})" if log.reason else "",
                     order.start,
                 )
+                self._whole_at = None
                 log.begin_anew(order.start, order.previous_epoch)
                 partition.note_state()
             try:
@@ -153,7 +157,7 @@ class Following(FollowerRole):
             self._mark = stretch.high_water_mark
             partition.advance(mark_of(partition.high_water_mark, self._mark, self._matched))
             log.retain_from(order.log_start)
-            log.refilled_through(self._mark)
+            self._refilled()
         except BadRecord as bad:
             partition.metrics.refused[bad.reason] += 1
             logger.error("%s/%d: a push was refused: %s", partition.topic_name, partition.number, bad)
@@ -169,6 +173,15 @@ class Following(FollowerRole):
             return PushError.STORAGE
         return PushError.NONE
 
+    def _refilled(self) -> None:
+        """Ends a refill that has done its work."""
+        if not self.partition.log.refilling:
+            return
+        if self._whole_at is None or self._whole_at > self._matched:  # another leader's
+            self._whole_at = self._mark if self._matched >= self._mark else None
+        if self._whole_at is not None:
+            self.partition.log.refilled_through(self._whole_at)
+
     def failed(self) -> None:
         line, self._line = self._line, None
         if line is not None and line.is_open:
@@ -180,7 +193,7 @@ class Following(FollowerRole):
         if log.state is not LogState.ACTIVE:
             self.failed()
             return
-        log.refilled_through(self._mark)
+        self._refilled()
         synced = min(log.synced, self._matched)
         if line is None or not line.is_open or synced <= self._told:
             return
@@ -254,7 +267,8 @@ class Followers:
             following = partition.follower = Following(partition)
         own_id = self._link.view.broker_id
         answer = following.take(line, request_id, start, stretch, topic.partitions[number], own_id)
-        if not answer.error and partition.flush_disk:
+        # Who has matched the mark may join, and then lead: a refill is not left to the interval.
+        if not answer.error and (partition.flush_disk or partition.log.refilling):
             self._unsynced[partition] = None
         return answer
 
