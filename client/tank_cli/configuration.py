@@ -40,7 +40,9 @@ NOTES = """
   by another address than it listens on: behind a Service, a container's port mapping, or a second network.
 - `--flush` is the default for topics whose own `flush` isn't set. `disk`: a message is acknowledged when it
   is fsynced. `replicated`: when the in-sync replicas have it in memory; with one broker a crash of the
-  machine (not of the process) loses what was written since the last fsync, up to 5 s of it.
+  machine (not of the process) loses what was written since the last fsync, up to 5 s of it. Give all
+  brokers of a cluster the same: who leads acknowledges by its own, and a follower with `replicated` under a
+  leader with `disk` fsyncs too seldom to stay in sync.
 - `--broker-id` and `--cluster-id` are kept in the data folder when it is made. Later they only check that it
   is the right one.
 - `--max-connections` is lowered to what the limit of open files leaves (`ulimit -n`).

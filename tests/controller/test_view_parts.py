@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tank_controller import queries, view_parts
 from tank_controller.cluster_state import ClusterState
-from tank_controller.state_parts import PositionState
+from tank_controller.state_parts import PositionState, TopicState
 from tank_controller.view_parts import view_updates
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
@@ -61,10 +61,11 @@ def test_positions_and_groups_are_answered_in_parts(monkeypatch: pytest.MonkeyPa
 def test_a_group_can_be_asked_for_by_topics_and_must_be_there() -> None:
     state = ClusterState()
     state.groups["g"] = {3: {0: PositionState(1, b"", 1)}, 7: {0: PositionState(2, b"", 1)}}
-    (found,) = queries.answers(
-        state, pb.BrokerQuery(positions=pb.PositionsQuery(group="g", topic_ids=[7, 0]))
-    )
+    state.topics = {number: TopicState(number, f"t{number}", 1, {}, []) for number in (3, 7)}
+    (found,) = queries.answers(state, pb.BrokerQuery(positions=pb.PositionsQuery(group="g", topic_ids=[7])))
     assert [p.topic_id for p in found.positions] == [7]
+    (late,) = queries.answers(state, pb.BrokerQuery(positions=pb.PositionsQuery(group="g", topic_ids=[7, 8])))
+    assert (late.error, list(late.positions)) == (ErrorCode.UNKNOWN_TOPIC, [])
     (unknown,) = queries.answers(state, pb.BrokerQuery(positions=pb.PositionsQuery(group="x")))
     assert unknown.error == ErrorCode.UNKNOWN_GROUP
     (senseless,) = queries.answers(state, pb.BrokerQuery())

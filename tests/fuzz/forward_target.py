@@ -1,8 +1,8 @@
 """A connection to a broker that leads, whose answers lie: wrong ids and lengths, halves, too early, twice."""
 
 from collections import Counter
+from functools import cache
 from random import Random
-from typing import cast
 
 from tank_node.forwarding import PURPOSE, Forwarded
 from tank_node.limits import Limits
@@ -13,6 +13,7 @@ from tank_node.sessions.tank import TankSession
 from tank_protos.errors import WireError
 from tank_protos.framing import frame
 from tests.fuzz import mutate
+from tests.fuzz.session_node import ROOMY, Node
 
 FRAMES = 8
 _OURS = PeerIdentity("cluster", bytes(16), 1, 1, 2, 1, PURPOSE)
@@ -31,12 +32,10 @@ class _Request(Forwarded):
         self.ends += 1
 
 
-class _Sender:
+@cache
+def _sender() -> TankSession:
     """A client that can be held back."""
-
-    def hold_back(self) -> None: ...
-
-    def go_on(self) -> None: ...
+    return TankSession(Node(Random(0), ROOMY).broker)
 
 
 def conversation(chance: Random) -> Counter[str]:
@@ -51,7 +50,7 @@ def conversation(chance: Random) -> Counter[str]:
             head = bytes([chance.choice((1, 2))]) + chance.randrange(10, 60).to_bytes(4, "little")
             request = _Request(bytearray(head + bytes(20)), now_ms + chance.randrange(1, 9))
             requests.append(request)
-            session.forward(request, cast(TankSession, _Sender()))
+            session.forward(request, _sender())
         now_ms += chance.randrange(3)
         session.expire()
         received = bytearray(_answer(chance, is_first=turn == 0))
