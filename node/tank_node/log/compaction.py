@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from tank_node.disk import Disk
 from tank_node.limits import COMPACTED_MESSAGES
 from tank_node.log import swap
+from tank_node.log.errors import StorageError
 from tank_node.log.index import SCAN_RECORDS
 from tank_node.log.record import MARKER, RECORD_BYTES, SPARSE, Record, matches, read_record
 from tank_node.log.rewrite import SegmentWriter
@@ -45,6 +46,9 @@ class CompactionWork:
     """The last number looked at."""
     sizes: list[tuple[int, int]]
     """Of each segment when the work was made: bytes of batches, number of records."""
+    remembered: frozenset[int] = frozenset()
+    """First numbers of the batches that producers' memory consists of: they stay as they are, for a replica
+    that copies this log learns that memory from their records."""
     cancelled: bool = False
     """The log was truncated or closed: nothing may be put in place. See `cancel`."""
     error: Exception | None = None
@@ -80,6 +84,13 @@ class CompactionWork:
         except (OSError, SpoiledBatch) as error:
             self.error = error
 
+    def _kept(
+        self, record: Record, batch: memoryview, newest: dict[bytes, int]
+    ) -> list[bundle.Message] | None:
+        if record.first in self.remembered:
+            return None
+        return kept_messages(record, batch, newest)
+
     def _sync_producers(self, disk: Disk) -> None:
         """Makes the snapshot behind these segments durable: rewritten records don't say all of producers."""
         path = os.path.join(self.folder, file_name(self.through + 1, PRODUCERS))
@@ -103,14 +114,14 @@ class CompactionWork:
     ) -> None:
         dropped = 0
         for record, batch in self._stored(disk, segment, sizes):
-            kept = kept_messages(record, batch, newest)
+            kept = self._kept(record, batch, newest)
             dropped += 0 if kept is None else record.messages - len(kept)
         if not dropped:
             return
         writer = SegmentWriter(disk, self.folder, segment.base)
         try:
             for record, batch in self._stored(disk, segment, sizes):
-                kept = kept_messages(record, batch, newest)
+                kept = self._kept(record, batch, newest)
                 if kept is None:
                     writer.add(batch, record, _last_in(record, batch))
                 elif kept:
@@ -232,7 +243,11 @@ def plan(log: "PartitionLog", high_water_mark: int) -> CompactionWork | None:
         return None
     segments = [segment for segment, _ in sealed]
     sizes = [(segment.size_bytes, segment.count) for segment in segments]
-    return CompactionWork(log.folder, segments, sealed[-1][1], sizes)
+    try:
+        remembered = frozenset(batch.first for batch in log.load_producers().batches())
+    except StorageError:  # its disk refuses: that is found out where it matters
+        return None
+    return CompactionWork(log.folder, segments, sealed[-1][1], sizes, remembered)
 
 
 def finish(log: "PartitionLog", work: CompactionWork, note: Callable[[str], None]) -> None:

@@ -140,6 +140,10 @@ class Producers:
         if append_ms > self.last_append_ms:
             self.last_append_ms = append_ms
 
+    def batches(self) -> list[ProducedBatch]:
+        """Every batch that is remembered."""
+        return [batch for state in self._states.values() for batch in state.batches]
+
     def snapshot(self) -> bytes:
         """All that is remembered, with a checksum: the content of `<first>.producers`."""
         parts = []

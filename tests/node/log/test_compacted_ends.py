@@ -8,6 +8,7 @@ import pytest
 from tank_node.log import compaction
 from tank_node.log.errors import StorageError
 from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.producers import Outcome
 from tank_node.log.settings import LogSettings
 from tests.support.logs import FOLDER, Folder, append, read_all
 from tests.support.replicas import push, stretch_of
@@ -102,3 +103,18 @@ def test_without_the_promise_no_compaction_begins() -> None:
     assert len(read_all(log)) == 40, "not at once again"
     log.maintain(10_000 + compaction.RETRY_MS, log.last)
     assert len(read_all(log)) < 10
+
+
+def test_what_producers_memory_consists_of_stays_so_that_a_replica_that_copies_it_learns_it() -> None:
+    log = Folder(settings=COMPACTED).log()
+    for turn in range(8):
+        append(log, b"%d" % turn, keys=[b"k"], producer=(9, 0, turn))
+    log.roll()
+    log.flush()
+    log.maintain(10_000, log.last)
+    assert read_all(log) == {n: b"%d" % (n - 1) for n in range(4, 9)}
+    copy = Folder(settings=COMPACTED).log()
+    push(log, copy)
+    verdict = copy.check_producer(9, 0, 8, 1)
+    assert verdict.outcome is Outcome.APPEND
+    assert copy.check_producer(9, 0, 3, 1).outcome is Outcome.REPEAT

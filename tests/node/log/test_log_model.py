@@ -109,6 +109,8 @@ class LogAgainstModel(RuleBasedStateMachine):
             LogSettings(segment_bytes=self.log.settings.segment_bytes, compact=True, min_cleanable_ratio=0.0)
         )
         sealed_before = self.log.segments[-1].base if self.log.segments else 0
+        batches = self.log.load_producers().batches()
+        remembered = {n for batch in batches for n in range(batch.first, batch.first + batch.span + 1)}
         self.log.maintain(1000, self.last)
         self.mark = self.last
         self.log.apply_settings(self.folder.settings)
@@ -118,7 +120,7 @@ class LogAgainstModel(RuleBasedStateMachine):
         self.stored = {
             n: (key, value)
             for n, (key, value) in self.stored.items()
-            if n >= sealed_before or (newest[key] == n if key else value)
+            if n >= sealed_before or n in remembered or (newest[key] == n if key else value)
         }
 
     @rule(how=st.sampled_from(["kill", "reopen"]))
