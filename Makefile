@@ -18,9 +18,10 @@ SHORT_FRAMES ?= 50000
 SANITIZED_FRAMES ?= 200000
 KILLS ?= 200
 SEEDS ?= 200
+CI_SEEDS ?= 100
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim mutants chaos long bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants chaos long bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +104,9 @@ crash: $(VENV)/.ready-dev ## kill -9 the broker under load, again and again (KIL
 sim: $(VENV)/.ready-dev ## a cluster in a simulated world full of faults (SEEDS=N, SEED=N for one again)
 	@TANK_KERNEL=pure $(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
+sim-short: $(VENV)/.ready-dev
+	@TANK_KERNEL=pure $(BIN)/python -m tests.simulation --seeds $(CI_SEEDS)
+
 mutants: $(VENV)/.ready-dev ## break the code on purpose, one line at a time: the simulator must see each
 	@TANK_KERNEL=pure $(BIN)/python -m tests.simulation.mutants
 
@@ -138,7 +142,7 @@ wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
 kernel-auto: $(VENV)/.ready-dev
 	@$(BIN)/python protos/kernel_build.py --auto
 
-ci: kernel-auto check test unit-pure fuzz-short sim wheel run ## what CI runs
+ci: kernel-auto check test unit-pure fuzz-short sim-short wheel run ## what CI runs
 
 clean: ## remove the environment and what was built
 	@rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis
