@@ -350,10 +350,12 @@ def test_metadata_that_finds_no_room_is_an_error_and_the_broker_goes_on(tmp_path
         resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (64, hard))  # no file may grow beyond it
         for _ in range(3):
             assert create_topic(broker, "now") == CreateTopicError.SYSTEM
-        assert get(broker.http_port, "/readyz")[0] == 200
+        assert get(broker.http_port, "/readyz")[0] == 503  # it takes no changes
+        assert get(broker.http_port, "/healthz")[0] == 200
         resource.prlimit(broker.pid, resource.RLIMIT_FSIZE, (soft, hard))
         # What waited for room comes to be, although its asker was told of the full disk.
         until(lambda: create_topic(broker, "now") == CreateTopicError.EXISTS, "no room was noticed")
+        until(lambda: get(broker.http_port, "/readyz")[0] == 200, "it is not ready again")
         broker.kill()
         broker.start()
         assert create_topic(broker, "before") == create_topic(broker, "now") == CreateTopicError.EXISTS
