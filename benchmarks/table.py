@@ -24,22 +24,28 @@ class Reached(StrEnum):
     """Whether a bar is reached, as the tables print it."""
 
     YES = "yes"
-    OPEN = "open"
-    """Some runs reach it and some don't: on that day it is neither reached nor missed."""
+    """In every run."""
+    MOST = "most"
+    """In more than half of the runs: with an odd number of them the median reaches it."""
+    SOME = "some"
+    """In half of the runs or fewer."""
     NO = "NO"
+    """In none."""
 
     @classmethod
     def of(cls, runs: Iterable[bool]) -> "Reached":
         """Of what each single run says; without any it is NO."""
-        said = set(runs)
-        if len(said) > 1:
-            return cls.OPEN
-        return cls.YES if True in said else cls.NO
+        said = list(runs)
+        if not any(said):
+            return cls.NO
+        if all(said):
+            return cls.YES
+        return cls.MOST if 2 * said.count(True) > len(said) else cls.SOME
 
     @classmethod
     def all(cls, bars: Iterable["Reached"]) -> "Reached":
         """Of several bars of one figure: as good as the worst of them."""
-        return max(bars, key=[cls.YES, cls.OPEN, cls.NO].index)
+        return max(bars, key=list(cls).index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +147,9 @@ def show_cells(
     table = Table(title=title, title_justify="left", title_style="bold")
     for head, to_right in zip(heads, right, strict=True):
         table.add_column(head, justify="right" if to_right else "left", overflow="fold")
-    styles: dict[str, str] = {Reached.NO: "red", Reached.OPEN: "yellow", Reached.YES: "green"}
+    styles: dict[str, str] = {
+        Reached.NO: "red", Reached.SOME: "yellow", Reached.MOST: "green", Reached.YES: "green",
+    }  # fmt: skip
     for line in lines:
         table.add_row(*(Text(cell, styles.get(cell, "")) for cell in line))
     width = None if sys.stdout.isatty() else 170
@@ -201,7 +209,7 @@ def load(text: str) -> tuple[str, list[Row]]:
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """How many bars are reached, how many the runs disagree about, how many are not reached."""
+    """How many bars are reached in every run, in most, in some, in none."""
     judged = [row.reached for row in rows if row.reached is not None]
-    reached, unclear, missed = (judged.count(kind) for kind in (Reached.YES, Reached.OPEN, Reached.NO))
-    return f"Of {len(judged)} bars {reached} reached, {unclear} open, {missed} not reached."
+    every, most, some, none = (judged.count(kind) for kind in Reached)
+    return f"Of {len(judged)} bars {every} are reached in every round, {most} in most, {some} in some, {none} in none."

@@ -70,23 +70,30 @@ def test_a_limit_itself_reaches_the_bar(bar: Bar, reached: Reached) -> None:
 @pytest.mark.parametrize(
     ("bar", "reached"),
     [
-        (Bar(Measure.CPU, Against.TIMES, 2.5), Reached.OPEN),
-        (Bar(Measure.CPU, Against.TIMES, 2.5, at_least=True), Reached.OPEN),
+        (Bar(Measure.CPU, Against.TIMES, 2.5), Reached.MOST),
+        (Bar(Measure.CPU, Against.TIMES, 2.5, at_least=True), Reached.SOME),
         (Bar(Measure.CPU, Against.TIMES, 3.0), Reached.YES),
         (Bar(Measure.CPU, Against.TIMES, 1.9), Reached.NO),
-        (Bar(Measure.CPU, Against.ALONE, 2.0), Reached.OPEN),
+        (Bar(Measure.CPU, Against.ALONE, 2.0), Reached.MOST),
     ],
     ids=str,
 )
-def test_a_bar_that_the_spread_crosses_is_open_whatever_the_median_says(bar: Bar, reached: Reached) -> None:
+def test_a_bar_says_whether_every_round_reaches_it_or_most_or_some_or_none(bar: Bar, reached: Reached) -> None:
     results = cpu_of(c=[1.0, 1.0, 1.0], ours=[2.0, 2.0, 3.0])
     assert judge(CASE, OURS, bar, results).reached is reached
 
 
 def test_a_figure_is_as_good_as_the_worst_of_its_bars() -> None:
     assert Reached.all([Reached.YES, Reached.YES]) is Reached.YES
-    assert Reached.all([Reached.YES, Reached.OPEN]) is Reached.OPEN
-    assert Reached.all([Reached.OPEN, Reached.NO, Reached.YES]) is Reached.NO
+    assert Reached.all([Reached.YES, Reached.MOST]) is Reached.MOST
+    assert Reached.all([Reached.SOME, Reached.MOST]) is Reached.SOME
+    assert Reached.all([Reached.MOST, Reached.NO, Reached.YES]) is Reached.NO
+
+
+def test_half_of_the_rounds_are_not_most_of_them() -> None:
+    assert Reached.of([True, False]) is Reached.SOME
+    assert Reached.of([True, False, True]) is Reached.MOST
+    assert Reached.of([]) is Reached.NO
 
 
 def test_every_kernel_that_ran_gets_a_row_for_each_of_its_bars() -> None:
@@ -119,11 +126,11 @@ def test_figures_that_say_less_than_they_seem_to_are_noted() -> None:
 
 
 def test_rows_pass_from_process_to_process(capsys: pytest.CaptureFixture[str]) -> None:
-    sent = [Row("a", "1", "≥ 1", Reached.OPEN, "pure"), Row("b", "2")]
+    sent = [Row("a", "1", "≥ 1", Reached.SOME, "pure"), Row("b", "2")]
     dump(sent, "once")
     how, rows_of_it = load(capsys.readouterr().out)
     assert (how, rows_of_it) == ("once", sent)
-    assert rows_of_it[0].reached is Reached.OPEN
+    assert rows_of_it[0].reached is Reached.SOME
 
 
 def test_markdown_leaves_out_what_is_empty_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,10 +153,10 @@ def test_figures_are_told_with_their_spread() -> None:
     assert spread([1234.5], 0) == "1,234"
 
 
-def test_a_summary_counts_what_is_reached_what_is_open_and_what_is_not() -> None:
-    kinds = [Reached.YES, Reached.NO, Reached.OPEN, Reached.NO, None]
+def test_a_summary_counts_bars_by_how_many_rounds_reach_them() -> None:
+    kinds = [Reached.YES, Reached.NO, Reached.SOME, Reached.NO, Reached.MOST, None]
     found = summary(Row("a", "1", "", kind) for kind in kinds)
-    assert found == "Of 4 bars 1 reached, 1 open, 2 not reached."
+    assert found == "Of 5 bars 1 are reached in every round, 1 in most, 1 in some, 2 in none."
 
 
 def test_in_short_the_kernels_stand_beside_each_other(capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,14 +174,14 @@ def test_in_short_the_kernels_stand_beside_each_other(capsys: pytest.CaptureFixt
                 "8",
             ),
             Row("without a bar", "7 µs", kernel="compiled"),
-            Row("a", "4.0 (3.5–4.5) µs", "≤ 4 µs", Reached.OPEN, "pure", "1 (1–1) µs"),
+            Row("a", "4.0 (3.5–4.5) µs", "≤ 4 µs", Reached.SOME, "pure", "1 (1–1) µs"),
         ],
         {"beside": "C"},
     )
     assert capsys.readouterr().out == (
         "\nTitle\n\n| what | C | ours, compiled | ours, pure | recorded |\n"
         "| --- | ---: | ---: | ---: | ---: |\n"
-        "| a | 1 µs | 1.5 µs, 1.5 ×, yes | 4.0 µs, open | 8 |\n"
+        "| a | 1 µs | 1.5 µs, 1.5 ×, yes | 4.0 µs, some | 8 |\n"
     )
 
 
