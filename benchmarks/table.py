@@ -212,4 +212,5 @@ def summary(rows: Iterable[Row]) -> str:
     """How many bars are reached in every run, in most, in some, in none."""
     judged = [row.reached for row in rows if row.reached is not None]
     every, most, some, none = (judged.count(kind) for kind in Reached)
-    return f"Of {len(judged)} bars {every} are reached in every round, {most} in most, {some} in some, {none} in none."
+    counts = f"{every} are reached in every round, {most} in most, {some} in some, {none} in none"
+    return f"Of {len(judged)} bars {counts}."

@@ -78,7 +78,9 @@ def test_a_limit_itself_reaches_the_bar(bar: Bar, reached: Reached) -> None:
     ],
     ids=str,
 )
-def test_a_bar_says_whether_every_round_reaches_it_or_most_or_some_or_none(bar: Bar, reached: Reached) -> None:
+def test_a_bar_says_whether_every_round_reaches_it_or_most_or_some_or_none(
+    bar: Bar, reached: Reached
+) -> None:
     results = cpu_of(c=[1.0, 1.0, 1.0], ours=[2.0, 2.0, 3.0])
     assert judge(CASE, OURS, bar, results).reached is reached
 
