@@ -125,6 +125,9 @@ class InlineFlusher(Flusher):
         self._idle -= 1
         job()
 
+    def _remove(self, job: Callable[[], None]) -> None:
+        job()  # the disk in memory knows one thread
+
     def settle(self) -> None:
         while self.posted:
             self.posted.pop(0)()
