@@ -21,7 +21,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 100
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants chaos long bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants chaos chaos-short long bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,6 +112,9 @@ mutants: $(VENV)/.ready-dev ## break the code on purpose, one line at a time: th
 
 chaos: $(VENV)/.ready-dev ## real processes killed, frozen, cut off under load (MINUTES=N); root makes network namespaces
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES)
+
+chaos-short: $(VENV)/.ready-dev
+	@$(BIN)/python -m tests.chaos --minutes 1
 
 long: $(VENV)/.ready-dev ## the long forms of single tests, for the night
 	@pytest -q -n 2 --timeout 3000 -m long
