@@ -1,0 +1,20 @@
+"""What the processes of a cluster say of themselves over HTTP."""
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+PATIENCE_S = 5.0
+
+
+def facts_of(http: str) -> dict[str, Any]:
+    """What /readyz at host:port says, ready or not; empty when nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://{http}/readyz", timeout=PATIENCE_S) as answer:
+            found: dict[str, Any] = json.load(answer)
+    except urllib.error.HTTPError as error:
+        found = json.load(error)
+    except (OSError, ValueError):
+        return {}
+    return found
