@@ -29,6 +29,9 @@ TITLES = {
     "broker": "The broker beside C", "client": "The Python client", "spark": "Spark", "memory": "Memory",
 }  # fmt: skip
 
+ROUNDS_OPTION = {"client": "--rounds", "spark": "--runs"}
+"""What their scripts call `--rounds`; the memory's has none."""
+
 
 class PartFailed(Exception):
     """A part ended with an error, which it has told on stderr."""
@@ -70,7 +73,8 @@ def measure(part: str, given: argparse.Namespace) -> tuple[str, list[Row]]:
         return broker.how(options), rows
     # The client lives in the process that measures it: each kernel has one of its own.
     own = kernels() if part == "client" else [None]
-    measured = [rows_of(part, quick, kernel) for kernel in own]
+    often = [ROUNDS_OPTION[part], str(given.rounds)] if given.rounds and part in ROUNDS_OPTION else []
+    measured = [rows_of(part, [*quick, *often], kernel) for kernel in own]
     rows = [row for _, some in measured for row in some]
     if given.json:
         with given.json.open("a") as file:
@@ -138,7 +142,7 @@ def main() -> None:
         "--quick", action="store_true", help="few and short runs: for a look, not for a claim"
     )
     parser.add_argument("--parts", default=",".join(PARTS), help="some of them, with commas between")
-    parser.add_argument("--rounds", type=int, help="how often each load runs on each broker")
+    parser.add_argument("--rounds", type=int, help="how often each load and each job runs")
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append every single result here")
     parser.add_argument(
