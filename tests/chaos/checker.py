@@ -96,19 +96,21 @@ def _seen_but_gone(history: History, log: Log) -> Iterator[str]:
 
 
 def _seen_badly(history: History, log: Log) -> Iterator[str]:
+    # All begin with the first message.
     for consumer, places in history.seen.items():
         for place, messages in places.items():
-            for (before, _), (number, _) in pairwise(messages):
+            for (before, _), (number, _) in pairwise([(0, ""), *messages]):
                 if number != before + 1:
                     yield f"{consumer} saw {_name(place)} {number} after {before}"
 
 
 def _missed(history: History, log: Log) -> Iterator[str]:
-    for consumer, topic in history.through.items():
-        for place, messages in log.items():
+    for consumer, places in history.through.items():
+        for place in places:
+            last = log[place][-1][0] if log.get(place) else 0
             seen = history.seen.get(consumer, {}).get(place, [(0, "")])
-            if place[0] == topic and seen[-1][0] != messages[-1][0]:
-                yield f"MISSED: {consumer} saw {_name(place)} up to {seen[-1][0]} of {messages[-1][0]}"
+            if seen[-1][0] != last:
+                yield f"MISSED: {consumer} saw {_name(place)} up to {seen[-1][0]} of {last}"
 
 
 def _name(place: Place) -> str:

@@ -11,6 +11,7 @@ FROZEN_S = 9.0
 """Longer than a session (6 s), than a follower may lag (3 s), than a producer waits for replicas (8 s)."""
 CUT_S = 9.0
 FULL_S = 5.0
+FLAPS = 5
 DOWN_S = 2.0
 """A killed process stays away so long: it is fenced meanwhile."""
 
@@ -80,6 +81,13 @@ def kill_all(scene: Scene) -> None:
     scene.members.start_all()
 
 
+def stop_all(scene: Scene) -> None:
+    """SIGTERM to every process at the same moment: nobody is left to take over."""
+    scene.tell("stop all controllers and brokers at once, in order")
+    scene.members.stop_all()
+    scene.members.start_all()
+
+
 def freeze(scene: Scene, member: Member) -> None:
     scene.tell(f"freeze {member.name} for {FROZEN_S:.0f} s")
     member.freeze()
@@ -105,6 +113,19 @@ def cut_one_way(scene: Scene) -> None:
         scene.members.network.cut(source.host, target.host)
     time.sleep(CUT_S)
     scene.members.network.mend()
+
+
+def flap(scene: Scene) -> None:
+    """The link between a leading broker and another member comes and goes."""
+    one = scene.leading_broker()
+    other = scene.chance.choice([member for member in scene.members.all if member is not one])
+    scene.tell(f"the link between {one.name} and {other.name} goes {FLAPS} times for less than 2 s")
+    for _ in range(FLAPS):
+        scene.members.network.cut(one.host, other.host)
+        scene.members.network.cut(other.host, one.host)
+        time.sleep(scene.chance.uniform(0.2, 2))
+        scene.members.network.mend()
+        time.sleep(scene.chance.uniform(0.1, 1))
 
 
 def isolate(scene: Scene, member: Member) -> None:
@@ -144,6 +165,15 @@ def tear_tail(scene: Scene) -> None:
     scene.tell(f"kill -9 {member.name} and leave torn writes at the ends of its logs")
     member.kill()
     member.tear_tail(scene.chance)
+    back(member)
+
+
+def lose_indexes(scene: Scene) -> None:
+    """Of a killed broker: it has to be filled anew there."""
+    member = scene.any_broker()
+    member.kill()
+    lost = member.lose_indexes(scene.chance)
+    scene.tell(f"kill -9 {member.name} and delete the indexes of {lost} partitions")
     back(member)
 
 
@@ -194,13 +224,16 @@ FAULTS = (
     Fault("kill the leading controller", kill_leading_controller),
     Fault("kill both leaders", kill_both_leaders),
     Fault("kill everything", kill_all),
+    Fault("stop everything", stop_all),
     Fault("freeze a leading broker", freeze_leading_broker),
     Fault("freeze the leading controller", freeze_leading_controller),
     Fault("cut a link one way", cut_one_way, needs_links=True),
+    Fault("let a link come and go", flap, needs_links=True),
     Fault("cut a leading broker off", isolate_leading_broker, needs_links=True),
     Fault("cut the leading controller off", isolate_leading_controller, needs_links=True),
     Fault("fill a disk", fill_disk, needs_small_disk=True),
     Fault("tear the tails of logs", tear_tail),
+    Fault("lose indexes", lose_indexes),
     Fault("empty a broker's disk", empty_broker),
     Fault("empty a controller's disk", empty_controller),
     Fault("restart the brokers", roll_brokers),

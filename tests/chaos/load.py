@@ -1,8 +1,9 @@
 """The clients of a run, a process of their own: `python -m tests.chaos.load`.
 
 Idempotent producers and consumers are those of our client; raw ones speak the wire by hand. Each writes down
-what it does (tests.chaos.record). A line of JSON a second on standard output says how far it is. When
-standard input ends, the producers stop, wait for the answers they still want, and the process ends.
+what it does (tests.chaos.record). Lines of JSON on standard output say how far each is. When standard input
+ends, the producers stop and wait for the answers they still want, the consumers read on to the end of the
+log, and the process ends.
 """
 
 import argparse
@@ -10,23 +11,27 @@ import asyncio
 import json
 import random
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tank_client import Client, ConsumerSettings, DeliveryTimedOut, ProducerSettings, TankError
+from tank_client import Client, ConsumerSettings, ProducerSettings, TankError
 from tank_client.model import parse_servers
 from tank_client.producer import BundleDelivery, Producer
-from tests.chaos.raw_writers import SERVERS_VERSION, RawWriter
+from tests.chaos.raw_clients import OLD_CLIENT, SERVERS_VERSION, RawClient
+from tests.chaos.raw_readers import RawReader
+from tests.chaos.raw_writers import RawWriter
 from tests.chaos.record import Fate, Place, Recorder
 from tests.chaos.values import content, name_of, named
 
 TOPICS = {"disk": 4, "memory": 4, "raw": 3}
 """Partitions of each. `disk`: flush=disk; `memory` and `raw`: flush=replicated."""
 IDEMPOTENT = ("disk", "memory")
-OLD_CLIENT, OLD_RATE = 0, 5.0
+OLD_RATE = 5.0
 SETTLE_S = 150.0
 """Longer than a delivery may take."""
+TELL_EVERY_S = 0.25
 END_OF_LOG = 6
 """So many polls of half a second that bring nothing, when nobody writes any more: a reader has read all."""
 
@@ -40,46 +45,44 @@ class Load:
     rate: float
     seed: int
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    stored: int = 0
-    seen: int = 0
-    failures: list[str] = field(default_factory=list)
-    """What passes: somebody was not reached in time."""
-    broken: list[str] = field(default_factory=list)
-    """What must not be: errors that no fault of the cluster explains."""
-
     written: asyncio.Event = field(default_factory=asyncio.Event)
     """Nobody writes any more, and all answers are there."""
+    stored: dict[Place, int] = field(default_factory=lambda: dict.fromkeys(places(IDEMPOTENT), 0))
+    """Values that idempotent producers were told to be stored."""
+    seen: dict[Place, int] = field(default_factory=lambda: dict.fromkeys(places(TOPICS), 0))
+    """Values that consumers were given."""
+    broken: list[str] = field(default_factory=list)
+    """Errors of clients. A fault is over long before a producer or a consumer of ours gives up, so that none
+    may be met."""
 
-    def note(self, name: str, error: TankError | TimeoutError) -> bool:
-        """An error that a client raised; whether a fault of the cluster explains it: it took too long, or
-        may go well another time."""
-        passing = isinstance(error, TimeoutError | DeliveryTimedOut) or error.retriable
-        (self.failures if passing else self.broken).append(f"{name}: {type(error).__name__}: {error}")
-        return passing
+    def note(self, name: str, error: TankError | TimeoutError) -> None:
+        """An error that a client raised."""
+        self.broken.append(f"{name}: {type(error).__name__}: {error}")
 
     def recorder(self, name: str) -> Recorder:
         return Recorder(self.folder / f"{name}.jsonl")
 
 
+def places(topics: Iterable[str]) -> list[Place]:
+    """All partitions of these."""
+    return [(topic, partition) for topic in topics for partition in range(TOPICS[topic])]
+
+
 async def write(load: Load, topic: str, number: int) -> None:
-    """An idempotent producer that never stops of itself: after a failed delivery it goes on under a new name,
-    since the order of what comes after it is no longer promised."""
+    """An idempotent producer that doesn't stop of itself, unless it met an error."""
     chance = random.Random(f"{load.seed}-{topic}-{number}")
-    generation = 0
-    while not load.stopping.is_set():
-        name = f"{topic}-writer-{number}-{generation}"
-        recorder = load.recorder(name)
-        async with Client(load.servers) as client:
-            producer = client.producer(ProducerSettings(idempotent=True))
-            try:
-                await _write_until_failure(load, producer, name, topic, recorder, chance)
-            finally:
-                producer.abort()
-                recorder.close()
-        generation += 1
+    name = f"{topic}-writer-{number}"
+    recorder = load.recorder(name)
+    async with Client(load.servers) as client:
+        producer = client.producer(ProducerSettings(idempotent=True))
+        try:
+            await _write(load, producer, name, topic, recorder, chance)
+        finally:
+            producer.abort()
+            recorder.close()
 
 
-async def _write_until_failure(
+async def _write(
     load: Load, producer: Producer, name: str, topic: str, recorder: Recorder, chance: random.Random
 ) -> None:
     orders = dict.fromkeys(range(TOPICS[topic]), 0)
@@ -99,7 +102,7 @@ async def _write_until_failure(
         except (TankError, TimeoutError) as error:
             load.note(name, error)
             break
-        waiting.add(asyncio.create_task(_settle(load, name, recorder, values, deliveries)))
+        waiting.add(asyncio.create_task(_settle(load, name, recorder, place, values, deliveries)))
         done = {task for task in waiting if task.done()}
         failed = any(not task.result() for task in done)
         waiting -= done
@@ -109,7 +112,12 @@ async def _write_until_failure(
 
 
 async def _settle(
-    load: Load, name: str, recorder: Recorder, values: list[str], deliveries: list[BundleDelivery]
+    load: Load,
+    name: str,
+    recorder: Recorder,
+    place: Place,
+    values: list[str],
+    deliveries: list[BundleDelivery],
 ) -> bool:
     """Notes what became of values of one call. The number of each is known where one bundle took them all."""
     try:
@@ -123,7 +131,7 @@ async def _settle(
         len(set(deliveries)) == 1 and stored[0].known and stored[0].last - stored[0].first + 1 == len(values)
     )
     recorder.told(Fate.STORED, values, stored[0].first if alone else 0)
-    load.stored += len(values)
+    load.stored[place] += len(values)
     return True
 
 
@@ -138,74 +146,100 @@ async def read(load: Load, name: str, topic: str) -> None:
                 try:
                     batch = await consumer.poll(500)
                 except TankError as error:
-                    if not load.note(name, error):
-                        return
-                    await asyncio.sleep(0.5)
-                    continue
+                    load.note(name, error)
+                    return
                 empty = empty + 1 if batch is None and load.written.is_set() else 0
                 if batch is not None:
                     messages = list(batch.messages())
+                    place = (batch.topic, batch.partition)
                     recorder.seen(
                         name,
-                        (batch.topic, batch.partition),
+                        place,
                         [message.sequence_number for message in messages],
                         [name_of(bytes(message.value or b"")) for message in messages],
                     )
-                    load.seen += len(messages)
-            recorder.read_all(name, topic)
+                    load.seen[place] += len(messages)
+            recorder.read_all(name, places([topic]))
     finally:
         recorder.close()
 
 
-def raw_writers(load: Load, old: bool) -> list[RawWriter]:
-    """A newer client on each partition of `raw`; with `old` also one of the old document for each."""
-    servers = [(a.host, a.port) for a in parse_servers(load.servers)]
-    writers = []
-    for partition in range(TOPICS["raw"]):
-        place: Place = ("raw", partition)
-        kinds = [(f"raw-{partition}", SERVERS_VERSION, servers)]
-        if old:
-            kinds.append((f"old-{partition}", OLD_CLIENT, [servers[partition % len(servers)]]))
-        for name, version, its in kinds:
-            rate = OLD_RATE if version == OLD_CLIENT else load.rate / 10
-            writers.append(RawWriter(name, place, its, load.recorder(name), rate, version, load.seed))
-    return writers
+@dataclass(slots=True)
+class RawClients:
+    """On each partition of `raw` a producer and a consumer that speak the wire by hand, and with `old` one
+    more of each of the old document."""
+
+    writers: list[RawWriter] = field(default_factory=list)
+    readers: list[RawReader] = field(default_factory=list)
+    written: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def all(self) -> list[RawClient]:
+        return [*self.writers, *self.readers]
+
+    def plan(self, load: Load, old: bool) -> None:
+        """Nobody runs yet."""
+        servers = [(a.host, a.port) for a in parse_servers(load.servers)]
+        for place in places(["raw"]):
+            kinds = [("raw", SERVERS_VERSION, servers, load.rate / 10)]
+            if old:
+                kinds.append(("old", OLD_CLIENT, [servers[place[1] % len(servers)]], OLD_RATE))
+            for kind, version, its, rate in kinds:
+                name = f"{kind}-writer-{place[1]}"
+                recorder = load.recorder(name)
+                self.writers.append(RawWriter(name, place, its, recorder, rate, version, load.seed))
+                name = f"{kind}-reader-{place[1]}"
+                recorder = load.recorder(name)
+                self.readers.append(
+                    RawReader(name, place, its, recorder, version, load.seed, self.written, END_OF_LOG)
+                )
+
+    async def end(self, clients: Iterable[RawClient]) -> None:
+        """Returns when these are through. TimeoutError."""
+        async with asyncio.timeout(SETTLE_S):
+            for client in clients:
+                await asyncio.to_thread(client.join, SETTLE_S)
+                client.recorder.close()
 
 
 async def run(load: Load, old: bool) -> None:
     """All of them, until standard input ends."""
-    threads = raw_writers(load, old)
-    for thread in threads:
-        thread.start()
+    raw = RawClients()
+    raw.plan(load, old)
+    for client in raw.all:
+        client.start()
     writers = [asyncio.create_task(write(load, topic, n)) for topic in IDEMPOTENT for n in range(2)]
     readers = [asyncio.create_task(read(load, f"{topic}-reader", topic)) for topic in TOPICS]
-    told = asyncio.create_task(_tell(load, lambda: load.stored + sum(t.stored for t in threads)))
+    told = asyncio.create_task(_tell(load, raw))
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     load.stopping.set()
-    for thread in threads:
-        thread.stopping.set()
+    for writer in raw.writers:
+        writer.stopping.set()
     await asyncio.gather(*writers)
-    for thread in threads:
-        await asyncio.to_thread(thread.join)
-        thread.recorder.close()
-        if thread.failure is not None:
-            load.broken.append(f"{thread.name} ended: {thread.failure}")
+    await raw.end(raw.writers)
     load.written.set()
+    raw.written.set()
     async with asyncio.timeout(SETTLE_S):
         await asyncio.gather(*readers)
+    await raw.end(raw.readers)
     told.cancel()
-    _say(load, load.stored)
+    _say(load, raw)
 
 
-async def _tell(load: Load, stored: Callable[[], int]) -> None:
+async def _tell(load: Load, raw: RawClients) -> None:
     while True:
-        _say(load, stored())
-        await asyncio.sleep(1)
+        _say(load, raw)
+        await asyncio.sleep(TELL_EVERY_S)
 
 
-def _say(load: Load, stored: int) -> None:
-    told = {"stored": stored, "seen": load.seen, "failures": load.failures[-5:], "broken": load.broken}
-    print(json.dumps(told), flush=True)
+def _say(load: Load, raw: RawClients) -> None:
+    """`tests.chaos.load_process.Progress`."""
+    stored = {f"writers of {topic}/{partition}": n for (topic, partition), n in load.stored.items()}
+    stored |= {writer.name: writer.count for writer in raw.writers}
+    seen = {f"reader of {topic}/{partition}": n for (topic, partition), n in load.seen.items()}
+    seen |= {reader.name: reader.count for reader in raw.readers}
+    ended = [f"{client.name}: {client.failure!r}" for client in raw.all if client.failure is not None]
+    print(json.dumps({"stored": stored, "seen": seen, "broken": load.broken + ended}), flush=True)
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """The processes of a run: started, hurt and looked at."""
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -28,6 +29,23 @@ DISK_BYTES = 256 << 20
 
 class StuckError(Exception):
     """Something that must come within bounded time did not."""
+
+
+def tied_to_us() -> list[str]:
+    """What a command line begins with, for a process that is killed when we are: a run that was killed leaves
+    none behind. Nothing where util-linux's `setpriv` is missing."""
+    return list(_TIE) if _can_tie() else []
+
+
+_TIE = ("setpriv", "--pdeathsig", "KILL")
+
+
+@functools.cache
+def _can_tie() -> bool:
+    return (
+        bool(shutil.which(_TIE[0]))
+        and not subprocess.run([*_TIE, "true"], capture_output=True, check=False).returncode
+    )
 
 
 def until(true: Callable[[], bool], what: str, patience_s: float) -> None:
@@ -71,16 +89,26 @@ class Member:
 
     def kill(self) -> None:
         """kill -9; returns when it is gone."""
-        self._end(signal.SIGKILL)
+        self._send(signal.SIGKILL)
+        self.await_end()
 
     def stop(self) -> None:
         """SIGTERM: in order. StuckError when it goes on."""
-        self._end(signal.SIGTERM)
+        self.ask_to_stop()
+        self.await_end()
 
-    def _end(self, number: signal.Signals) -> None:
+    def ask_to_stop(self) -> None:
+        """SIGTERM."""
+        self._send(signal.SIGTERM)
+
+    def _send(self, number: signal.Signals) -> None:
         assert self.process is not None
         self.thaw()
         self.process.send_signal(number)
+
+    def await_end(self) -> None:
+        """Returns when it is gone. StuckError when it goes on."""
+        assert self.process is not None
         try:
             self.process.wait(STOP_S)
         except subprocess.TimeoutExpired:
@@ -135,9 +163,9 @@ class Member:
         run."""
         assert self.process is None
         torn = 0
-        for folder in sorted(self.data.glob("**/*.index")):
-            newest = max(folder.parent.glob("*.index"))
-            if folder != newest or not newest.with_suffix(".log").exists() or chance.random() < 0.5:
+        for folder in self.partition_folders():
+            newest = max(folder.glob("*.index"))
+            if not newest.with_suffix(".log").exists() or chance.random() < 0.5:
                 continue
             with open(newest.with_suffix(".log"), "ab") as log:
                 log.write(chance.randbytes(chance.randrange(1, 5_000)))
@@ -146,6 +174,19 @@ class Member:
                     index.write(chance.randbytes(chance.randrange(1, 64)))
             torn += 1
         return torn
+
+    def lose_indexes(self, chance: random.Random) -> int:
+        """Deletes the newest index of about half of its partitions. Returns how many. It must not run."""
+        assert self.process is None
+        newest = [max(folder.glob("*.index")) for folder in self.partition_folders()]
+        lost = [index for index in newest if chance.random() < 0.5] or newest[:1]
+        for index in lost:
+            index.unlink()
+        return len(lost)
+
+    def partition_folders(self) -> list[Path]:
+        """Where it has logs of partitions."""
+        return sorted({index.parent for index in self.data.glob("topics/*/*/*.index")})
 
     def fill_disk(self) -> None:
         """Takes what is left of its small disk."""
@@ -162,6 +203,11 @@ class Member:
         """Gives it back."""
         assert self.small_disk is not None
         (self.small_disk / "filling").unlink(missing_ok=True)
+
+    def bugs(self) -> list[str]:
+        """Lines of its log that speak of a bug of ours, and exceptions that nobody expected."""
+        with open(self.log, errors="replace") as lines:
+            return [line.strip() for line in lines if "bug of ours" in line or line.startswith("Traceback ")]
 
     def last_words(self, lines: int = 12) -> str:
         """The end of its log."""
@@ -185,7 +231,7 @@ class Members:
         (self.folder / "logs").mkdir(parents=True)
         at = {n: f"{network.address(n)}:{free_port()}" for n in range(1, controllers + 1)}
         cluster = ",".join(f"{n}={address}" for n, address in at.items())
-        python = [sys.executable, "-P", "-m"]
+        python = [*tied_to_us(), sys.executable, "-P", "-m"]
         for number, address in at.items():
             member = self._member(CONTROLLER, number, number, address)
             member.command += [*python, "tank_controller", "--id", str(number), "--cluster", cluster]
@@ -249,14 +295,22 @@ class Members:
         for member in self.all:
             until(member.is_ready, f"{member.name} is not ready", READY_S)
 
+    def stop_all(self) -> None:
+        """SIGTERM to all at the same moment; returns when they are gone. StuckError."""
+        for member in self.all:
+            member.ask_to_stop()
+        for member in self.all:
+            member.await_end()
+
     def ended_by_themselves(self) -> list[Member]:
         """Those whose process ended without being told to."""
         return [
             member for member in self.all if member.process is not None and member.process.poll() is not None
         ]
 
-    def close(self) -> None:
-        """Ends what runs, and gives the disks back."""
+    def close(self, *, keep: bool) -> None:
+        """Ends what runs, and gives the disks back; what lies on them is kept beside them when it is
+        wanted."""
         for member in self.all:
             if member.process is not None:
                 member.thaw()
@@ -264,4 +318,8 @@ class Members:
                 member.process.wait()
                 member.process = None
         while self.mounts:
-            subprocess.run(["umount", str(self.mounts.pop())], check=False, capture_output=True)
+            disk = self.mounts.pop()
+            if keep:
+                (disk / "filling").unlink(missing_ok=True)
+                shutil.copytree(disk, disk.with_name(f"{disk.name}-kept"))
+            subprocess.run(["umount", str(disk)], check=False, capture_output=True)

@@ -111,9 +111,11 @@ class Namespaces:
             _ip("-n", name, "link", "set", "eth0", "up")
             _ip("-n", name, "link", "set", "lo", "up")
             _ip("-n", name, "route", "add", "default", "via", f"10.77.{host}.1")
+        _ip("netns", "exec", self._hub, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+        # All that the run needs was tried before it moves: what fails here leaves it where it was.
+        self.cut(1, 2)
+        self.mend()
         _enter(self._hub)
-        with open("/proc/sys/net/ipv4/ip_forward", "w") as forward:
-            forward.write("1")
 
     def _add(self, name: str) -> None:
         _ip("netns", "add", name)
@@ -156,7 +158,7 @@ class Namespaces:
 
     def close(self) -> None:
         while self._made:
-            with contextlib.suppress(subprocess.CalledProcessError):
+            with contextlib.suppress(subprocess.SubprocessError):
                 _ip("netns", "del", self._made[-1])
             self._made.pop()
 
@@ -169,7 +171,7 @@ def make(hosts: int, *, namespaces: bool | None) -> tuple[Network, str]:
     if not why:
         try:
             return Namespaces(hosts), ""
-        except (subprocess.CalledProcessError, OSError) as error:
+        except (subprocess.SubprocessError, OSError) as error:
             said = getattr(error, "stderr", None)
             why = f"namespaces can't be made here: {said.strip() if said else error}"
     if namespaces:

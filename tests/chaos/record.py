@@ -47,8 +47,8 @@ class History:
     """By value."""
     seen: dict[str, dict[Place, list[tuple[int, str]]]] = field(default_factory=dict)
     """By consumer: (number, value) of each partition, in the order they were handed out."""
-    through: dict[str, str] = field(default_factory=dict)
-    """Consumers that followed a topic until nothing more came, and the topic."""
+    through: dict[str, list[Place]] = field(default_factory=dict)
+    """Consumers that read until nothing more came, and what."""
 
     def stored(self) -> int:
         """How many values were acknowledged."""
@@ -73,9 +73,9 @@ class Recorder:
         """What a consumer handed out."""
         self._write(["seen", consumer, *place, numbers, values])
 
-    def read_all(self, consumer: str, topic: str) -> None:
-        """It has followed the topic until nothing more came."""
-        self._write(["through", consumer, topic])
+    def read_all(self, consumer: str, places: list[Place]) -> None:
+        """It has read these until nothing more came."""
+        self._write(["through", consumer, places])
 
     def close(self) -> None:
         self._file.close()
@@ -107,8 +107,8 @@ def _take(history: History, line: list[object]) -> None:
         case ["seen", str(consumer), str(topic), int(partition), list(numbers), list(values)]:
             seen = history.seen.setdefault(consumer, {}).setdefault((topic, partition), [])
             seen.extend(zip(numbers, values, strict=True))
-        case ["through", str(consumer), str(topic)]:
-            history.through[consumer] = topic
+        case ["through", str(consumer), list(places)]:
+            history.through[consumer] = [(topic, partition) for topic, partition in places]
         case _:
             raise ValueError(f"no line of a history: {line}")
 

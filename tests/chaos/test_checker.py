@@ -62,6 +62,12 @@ def test_each_thing_that_must_not_be_is_told(
     assert any(told in line for line in found), found
 
 
+def test_a_consumer_that_begins_late_is_told(tmp_path: Path) -> None:
+    seen = history(tmp_path)
+    del seen.seen["c"][PLACE][0]
+    assert violations(seen, {PLACE: GOOD}) == ["c saw t/0 2 after 0"]
+
+
 def test_a_consumer_that_goes_back_or_skips_is_told(tmp_path: Path) -> None:
     seen = history(tmp_path)
     seen.seen["c"][PLACE] += [(3, "b0"), (5, "a3")]
@@ -70,7 +76,7 @@ def test_a_consumer_that_goes_back_or_skips_is_told(tmp_path: Path) -> None:
 
 def test_a_consumer_that_read_to_the_end_and_missed_some_is_told(tmp_path: Path) -> None:
     seen = history(tmp_path)
-    seen.through["c"] = "t"
+    seen.through["c"] = [PLACE]
     assert violations(seen, {PLACE: GOOD}) == ["MISSED: c saw t/0 up to 3 of 6"]
     assert violations(seen, {PLACE: GOOD[:3]}) == []
 

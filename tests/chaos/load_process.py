@@ -1,0 +1,89 @@
+"""The load as the run sees it: a process that is started, listened to, and ended."""
+
+import json
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.chaos.load import SETTLE_S
+from tests.chaos.members import StuckError, tied_to_us, until
+
+GETS_ON = 10
+"""So many values each client stores or sees when it gets on."""
+
+
+@dataclass(slots=True, frozen=True)
+class Progress:
+    """What the load says of itself, by client and partition."""
+
+    stored: dict[str, int] = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+    """Errors of clients that no fault explains."""
+
+    def total(self) -> int:
+        """Values that were acknowledged."""
+        return sum(self.stored.values())
+
+    def standing_since(self, earlier: "Progress") -> list[str]:
+        """Who has stored or seen next to nothing since then."""
+        return [
+            name
+            for now, before in ((self.stored, earlier.stored), (self.seen, earlier.seen))
+            for name, count in now.items()
+            if count < before[name] + GETS_ON
+        ]
+
+
+class LoadProcess:
+    """`tests.chaos.load`."""
+
+    def __init__(self, folder: Path, servers: str, rate: float, seed: int, old_clients: bool) -> None:
+        self.folder = folder
+        self.progress = Progress()
+        folder.mkdir()
+        command = [*tied_to_us(), sys.executable, "-m", "tests.chaos.load", "--servers", servers]
+        command += ["--folder", str(folder), "--rate", str(rate), "--seed", str(seed)]
+        command += ["--old-clients"] if old_clients else []
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._hearing = threading.Thread(target=self._hear, daemon=True)
+        self._hearing.start()
+
+    def _hear(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.progress = Progress(**json.loads(line))
+
+    def await_all_get_on(self, patience_s: float) -> None:
+        """Returns when every client got on in every partition from now on, or one met an error. StuckError
+        names those that didn't."""
+        old = self.progress
+        until(lambda: self.progress is not old, "the clients' process says nothing", patience_s)
+        since = self.progress
+        try:
+            until(
+                lambda: bool(self.progress.broken) or not self.progress.standing_since(since), "", patience_s
+            )
+        except StuckError:
+            standing = ", ".join(self.progress.standing_since(since))
+            raise StuckError(f"nothing goes on for {patience_s:.0f} s: {standing}") from None
+
+    def end(self) -> None:
+        """Returns when all its clients are through. StuckError."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            code = self.process.wait(2 * SETTLE_S)
+        except subprocess.TimeoutExpired:
+            raise StuckError("the clients don't come to an end") from None
+        if code:
+            raise StuckError(f"the clients ended with exit code {code}")
+        self._hearing.join(5)
+
+    def close(self) -> None:
+        """When the run ends early."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()

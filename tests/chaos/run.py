@@ -1,0 +1,175 @@
+"""One run: a cluster from empty folders, its load, fault after fault, and the verdict."""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tank_cli.controllers import Controllers
+from tank_cli.exit_codes import CliError
+from tank_client import ConsumerSettings, TankError
+from tank_client.sync import Client
+from tests.chaos.checker import Log, violations
+from tests.chaos.copies import differing
+from tests.chaos.faults import Fault, Scene, possible
+from tests.chaos.load import TOPICS
+from tests.chaos.load_process import LoadProcess
+from tests.chaos.members import Members, StuckError, until
+from tests.chaos.record import Fate, History, read
+from tests.chaos.values import name_of
+
+CONTROLLERS, BROKERS = 3, 3
+HEAL_S = 90.0
+"""From the end of a fault until every replica is in sync, and again until every client gets on."""
+CALM_S = 1.0
+"""Between healing and the next fault."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One run, from empty folders to the verdict."""
+
+    members: Members
+    controllers: Controllers
+    seed: int
+    minutes: float
+    rate: float
+    old_clients: bool
+    counts: Counter[str] = field(default_factory=Counter)
+    heal_s: list[float] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    def tell(self, text: str) -> None:
+        """A line for whoever watches."""
+        passed = time.monotonic() - self.began
+        print(f"{int(passed // 60):3d}:{passed % 60:04.1f}  {text}", flush=True)
+
+    def live(self, client: Client) -> list[str]:
+        """Violations; StuckError."""
+        members = self.members
+        members.start_all()
+        for topic, partitions in TOPICS.items():
+            flush = "disk" if topic == "disk" else "replicated"
+            client.admin.create_topic(topic, partitions, BROKERS, {"flush": flush})
+        self.tell(f"{len(members.all)} processes are ready")
+        load = LoadProcess(
+            members.folder / "clients", members.servers, self.rate, self.seed, self.old_clients
+        )
+        try:
+            load.await_all_get_on(HEAL_S)
+            self._strike(client, load)
+            self.tell("no more faults: the producers wait for their answers")
+            load.end()
+        except StuckError as error:
+            raise StuckError("\n".join([str(error), *load.progress.broken])) from None
+        finally:
+            load.close()
+        self._await_in_sync()
+        return self._verdict(client, load)
+
+    def _strike(self, client: Client, load: LoadProcess) -> None:
+        chance = random.Random(self.seed)
+        scene = Scene(self.members, chance, lambda: self._leader(client, chance), self.tell)
+        for fault in self._faults(chance):
+            if time.monotonic() - self.began > self.minutes * 60 or load.progress.broken:
+                return
+            fault.strike(scene)
+            self.counts[fault.name] += 1
+            healing = time.monotonic()
+            self._await_in_sync()
+            self.heal_s.append(time.monotonic() - healing)
+            load.await_all_get_on(HEAL_S)
+            stored = load.progress.total()
+            self.tell(f"  whole again after {self.heal_s[-1]:.1f} s; {stored:,} values stored")
+            for ended in self.members.ended_by_themselves():
+                raise StuckError(f"{ended.name} ended by itself")
+            time.sleep(CALM_S)
+
+    def _faults(self, chance: random.Random) -> Iterator[Fault]:
+        can, cannot = possible(self.members)
+        if cannot:
+            self.tell(f"NOT MADE HERE: {', '.join(cannot)}")
+        while True:
+            yield from chance.sample(can, len(can))
+
+    def _leader(self, client: Client, chance: random.Random) -> int:
+        def leaders() -> list[int]:
+            described = client.admin.describe_topics(list(TOPICS))
+            return [p.leader for topic in described for p in topic.partitions if p.leader is not None]
+
+        return chance.choice(leaders())
+
+    def _await_in_sync(self) -> None:
+        def whole() -> bool:
+            # The leading controller's word: a broker that was cut off would tell of the time before.
+            try:
+                found = self.controllers.overview()
+            except CliError:
+                return False
+            return not (found.under_replicated or found.leaderless or found.moving)
+
+        until(whole, "not every replica is in sync", HEAL_S)
+
+    def _verdict(self, client: Client, load: LoadProcess) -> list[str]:
+        history = read(sorted(load.folder.glob("*.jsonl")))
+        log = read_all(client)
+        found = load.progress.broken + violations(history, log)
+        self._sum_up(history, log)
+        if lossy := self.controllers.overview().lossy_elections:
+            found.append(f"{lossy} elections took into account that messages are lost; none was due")
+        found += self._others_serve(client, log)
+        self.members.stop_all()
+        found += differing({member.name: member.data for member in self.members.brokers})
+        return found + [f"{m.name}: {line}" for m in self.members.all for line in m.bugs()]
+
+    def _sum_up(self, history: History, log: Log) -> None:
+        fates = Counter(sent.fate for sent in history.sent.values())
+        self.tell(
+            f"{fates[Fate.STORED]:,} values acknowledged, {fates[Fate.UNKNOWN]:,} unknown, "
+            f"{fates[Fate.REFUSED]:,} refused; {sum(map(len, log.values())):,} in the log; consumers saw "
+            f"{sum(len(m) for places in history.seen.values() for m in places.values()):,}"
+        )
+        for name, count in sorted(self.counts.items()):
+            self.tell(f"  {count:4d} x {name}")
+        if self.heal_s:
+            worst, middle = max(self.heal_s), sorted(self.heal_s)[len(self.heal_s) // 2]
+            self.tell(f"  whole again: median {middle:.1f} s, at most {worst:.1f} s")
+
+    def _others_serve(self, client: Client, log: Log) -> list[str]:
+        """Each broker is stopped in turn, so that others lead: what can be read must be the same."""
+        self.tell("each broker is stopped in turn, and what the others serve is compared")
+        found = []
+        for member in self.members.brokers:
+            member.stop()
+            until(lambda: self._leaders(client), "a partition has no leader", HEAL_S)
+            others = read_all(client)
+            for topic, partition in sorted({*log, *others}):
+                if others.get((topic, partition)) != log.get((topic, partition)):
+                    found.append(f"DIFFERENT: without {member.name} {topic}/{partition} is something else")
+            member.start()
+            until(member.is_ready, f"{member.name} is not ready again", HEAL_S)
+            self._await_in_sync()
+        return found
+
+    def _leaders(self, client: Client) -> bool:
+        """Whether every partition has a leader whose process runs."""
+        running = {member.number for member in self.members.brokers if member.runs}
+        try:
+            described = client.admin.describe_topics(list(TOPICS))
+        except TankError:
+            return False
+        return all(p.leader in running for topic in described for p in topic.partitions)
+
+
+def read_all(client: Client) -> Log:
+    """Everything that can be read, by a fresh consumer."""
+    log: dict[tuple[str, int], list[tuple[int, str]]] = {}
+    for topic in TOPICS:
+        settings = ConsumerSettings(max_wait_ms=100)
+        consumer = client.consumer(topic, stop_at_end=True, settings=settings)
+        for batch in consumer:
+            messages = log.setdefault((batch.topic, batch.partition), [])
+            messages += [(m.sequence_number, name_of(bytes(m.value or b""))) for m in batch.messages()]
+        consumer.close()
+    return log
