@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import json
 import os
 import random
 import shutil
@@ -10,8 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +16,7 @@ from typing import Any
 
 from tests.chaos.network import Network
 from tests.support.ports import free_port
+from tests.support.readiness import facts_of
 
 CONTROLLER, BROKER = "controller", "broker"
 STOP_S = 40.0
@@ -134,22 +132,11 @@ class Member:
 
     def facts(self) -> dict[str, Any]:
         """What /readyz says; empty when nobody answers."""
-        try:
-            with urllib.request.urlopen(f"http://{self.http}/readyz", timeout=2) as answer:
-                found: dict[str, Any] = json.load(answer)
-        except urllib.error.HTTPError as error:
-            found = json.load(error)
-        except (OSError, ValueError):
-            return {}
-        return found
+        return facts_of(self.http)
 
     def is_ready(self) -> bool:
         """Whether /readyz says so."""
-        try:
-            with urllib.request.urlopen(f"http://{self.http}/readyz", timeout=2):
-                return True
-        except (OSError, ValueError):
-            return False
+        return bool(self.facts().get("ready"))
 
     def empty_disk(self) -> None:
         """All its data is gone. It must not run."""
