@@ -12,6 +12,8 @@ from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.output import Json
 
 LOOPBACK = "127.0.0.1"
+DEFAULT_MEMBERS = 3
+"""Of controllers and of brokers, where nobody says how many."""
 MAX_BROKERS = 50
 CONTROLLERS_FROM = 2 * MAX_BROKERS
 """Controllers' ports begin so far above the base port; each process has two."""
@@ -130,16 +132,19 @@ def _members(processes: list[dict[str, object]]) -> Iterator[Member]:
         )
 
 
-def planned(path: Path, controllers: int, brokers: int, base_port: int) -> ClusterFolder:
-    """The cluster of this folder, grown to so many brokers; a new one where there is none. CliError."""
+def planned(path: Path, controllers: int | None, brokers: int | None, base_port: int) -> ClusterFolder:
+    """The cluster of this folder, grown to so many brokers; a new one where there is none. None: as many as
+    it has. CliError."""
     folder = load(path)
     if folder is None:
         members = [
             Member(CONTROLLER, number, base_port + CONTROLLERS_FROM + 2 * number - 2)
-            for number in range(1, controllers + 1)
+            for number in range(1, (controllers or DEFAULT_MEMBERS) + 1)
         ]
         folder = ClusterFolder(path, "", members)
-    if len(folder.controllers) != controllers:
+        brokers = brokers or DEFAULT_MEMBERS
+    brokers = brokers or len(folder.brokers)
+    if controllers not in (None, len(folder.controllers)):
         raise CliError(
             f"The cluster in {path} has {len(folder.controllers)} controllers, and keeps that number.",
             ExitCode.USAGE,

@@ -18,7 +18,8 @@ CONTROLLERS_VARIABLE = "TANK_CONTROLLERS"
 
 FOLDER = click.option(
     "--data",
-    type=click.Path(path_type=Path, file_okay=False),
+    # By one name however it is said: a process is known by the folder on its command line.
+    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
     required=True,
     metavar="DIR",
     help="The cluster's folder: data, logs and cluster.json.",

@@ -1,9 +1,11 @@
 """The processes of a cluster on this machine: started detached, found again by their numbers, stopped."""
 
 import contextlib
+import errno
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -36,6 +38,21 @@ def command_of(folder: ClusterFolder, member: Member) -> list[str]:
         *[*python, "tank_node", "--controllers", controllers, "--broker-id", str(member.number)],
         *["--listen", member.address, *data],
     ]
+
+
+def taken_address(member: Member) -> str:
+    """The host:port of its own on which another process listens already; empty where it can listen."""
+    for address in (member.address, member.http):
+        host, _, port = address.rpartition(":")
+        with socket.socket() as listener:
+            # As the process will do it: what is left of connections that have ended doesn't count.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind((host, int(port)))
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    return address
+    return ""
 
 
 def start(folder: ClusterFolder, member: Member) -> Member:
@@ -93,6 +110,9 @@ def await_ready(folder: ClusterFolder, tell: Callable[[Member], None]) -> None:
     while missing:
         lacking = ""
         for member in list(missing):
+            # Whether it lives comes first: were its port another's, that one would answer for it.
+            if not is_alive(folder, member):
+                raise CliError(f"{member.name} ended.{last_words(folder, member)}")
             ready, said = readiness(member)
             if ready:
                 if not folder.cluster_id:
@@ -100,8 +120,6 @@ def await_ready(folder: ClusterFolder, tell: Callable[[Member], None]) -> None:
                     folder.store()
                 missing.remove(member)
                 tell(member)
-            elif not is_alive(folder, member):
-                raise CliError(f"{member.name} ended.{last_words(folder, member)}")
             else:
                 lacking = f"{member.name}: {said}"
         if missing and time.monotonic() > deadline:

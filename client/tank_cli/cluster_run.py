@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,8 +12,13 @@ from tank_cli.figures import seconds_text
 from tank_cli.output import Json, print_json
 from tank_cli.session import Session, offline_options
 
+if TYPE_CHECKING:
+    from tank_cli.cluster_folder import Member
+
 DEFAULT_BASE_PORT = 11011
 MAX_BASE_PORT = 65_000
+NEXT_BASE_PORT = 1_000
+"""How far away the ports lie that are proposed where some are taken."""
 FOLLOW_EVERY_S = 0.2
 
 
@@ -20,18 +26,14 @@ FOLLOW_EVERY_S = 0.2
 @click.option(
     "--controllers",
     type=click.IntRange(1, 9),
-    default=3,
-    show_default=True,
     metavar="N",
-    help="How many controllers: an odd number.",
+    help="How many controllers: an odd number.  [default: 3, later as many as there are]",
 )
 @click.option(
     "--brokers",
     type=click.IntRange(1, 50),
-    default=3,
-    show_default=True,
     metavar="N",
-    help="How many brokers; later, more.",
+    help="How many brokers; later, more.  [default: 3, later as many as there are]",
 )
 @FOLDER
 @click.option(
@@ -43,28 +45,26 @@ FOLLOW_EVERY_S = 0.2
     help="The first broker's TANK port; each process has two. Kept from the first start on.",
 )
 @offline_options
-def up(session: Session, controllers: int, brokers: int, data: Path, base_port: int) -> None:
+def up(session: Session, controllers: int | None, brokers: int | None, data: Path, base_port: int) -> None:
     """Start the processes that don't run, and wait until all are ready.
 
     They go on when this command has ended, and log to DIR/logs. Run it again to start those that died.
     """
     from tank_cli import cluster_folder, cluster_processes
 
-    if controllers % 2 == 0:
+    if controllers is not None and controllers % 2 == 0:
         raise CliError(
             f"{controllers} controllers bear no more losses than {controllers - 1}: take an odd number.",
             ExitCode.USAGE,
         )
-    data = data.absolute()
     began = time.monotonic()
     folder = cluster_folder.planned(data, controllers, brokers, base_port)
+    dead = [member for member in folder.members if not cluster_processes.is_alive(folder, member)]
+    _check_ports(dead, base_port, data)
     data.mkdir(parents=True, exist_ok=True)
     folder.store()
-    started = 0
-    for member in list(folder.members):
-        if not cluster_processes.is_alive(folder, member):
-            cluster_processes.start(folder, member)
-            started += 1
+    for member in dead:
+        cluster_processes.start(folder, member)
 
     def tell(member: cluster_folder.Member) -> None:
         if not session.as_json:
@@ -76,13 +76,31 @@ def up(session: Session, controllers: int, brokers: int, data: Path, base_port: 
         return
     servers = ",".join(member.address for member in folder.brokers)
     took = seconds_text(time.monotonic() - began)
-    click.echo(
-        f"Cluster {folder.cluster_id} is up: {started} of {len(folder.members)} processes started in {took}."
-    )
+    count = f"{len(dead)} of {len(folder.members)}"
+    click.echo(f"Cluster {folder.cluster_id} is up: {count} processes started in {took}.")
     click.echo(f"  export TANK_SERVERS={servers}")
     click.echo(f"  export {CONTROLLERS_VARIABLE}={','.join(member.address for member in folder.controllers)}")
     click.echo("  tank cluster status")
     click.echo(f"  tank cluster down --data {data}")
+
+
+def _check_ports(members: "list[Member]", base_port: int, data: Path) -> None:
+    """CliError when one of them could not listen. Nothing was written by then: a new cluster may take other
+    ports."""
+    from tank_cli.cluster_processes import taken_address
+
+    taken = next(((member, address) for member in members if (address := taken_address(member))), None)
+    if taken is None:
+        return
+    member, address = taken
+    what = f"{member.name} can't listen on {address}: another process does, such as `tank serve` or another"
+    if (data / "cluster.json").exists():
+        raise CliError(f"{what} cluster. Stop that one; this cluster keeps its ports.")
+    other = base_port + NEXT_BASE_PORT if base_port + NEXT_BASE_PORT <= MAX_BASE_PORT else DEFAULT_BASE_PORT
+    raise CliError(
+        f"{what} cluster. Stop that one, or choose other ports.",
+        hint=f"tank cluster up --data {data} --base-port {other}",
+    )
 
 
 @click.command()
@@ -92,7 +110,7 @@ def down(session: Session, data: Path) -> None:
     """Stop all processes in order; the data stays."""
     from tank_cli import cluster_folder, cluster_processes
 
-    folder = cluster_folder.load_existing(data.absolute())
+    folder = cluster_folder.load_existing(data)
     ended: list[Json] = []
 
     def tell(member: cluster_folder.Member, killed: bool) -> None:
@@ -105,7 +123,7 @@ def down(session: Session, data: Path) -> None:
     if session.as_json:
         print_json({"stopped": ended})
     else:
-        click.echo(f"Stopped {len(ended)} processes.")
+        click.echo(f"Stopped {len(ended)} process{'' if len(ended) == 1 else 'es'}.")
 
 
 @click.command()
@@ -126,7 +144,7 @@ def logs(session: Session, data: Path, lines: int, follow: bool, names: tuple[st
     """Show what the processes logged: all, or those named, such as broker-1."""
     from tank_cli import cluster_folder, cluster_processes
 
-    folder = cluster_folder.load_existing(data.absolute())
+    folder = cluster_folder.load_existing(data)
     known = [member.name for member in folder.members]
     for name in names:
         if name not in known:

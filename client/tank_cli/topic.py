@@ -41,7 +41,7 @@ def topic() -> None:
 )  # fmt: skip
 @click.option(
     "--replication-factor", "-r", type=click.IntRange(0, 255), default=0, metavar="N",
-    help="How many brokers hold each partition.  [default: the cluster's]",
+    help="How many brokers hold each partition.  [default: 3, or as many as there are]",
 )  # fmt: skip
 @SETTINGS
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")

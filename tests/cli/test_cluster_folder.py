@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,6 +50,13 @@ def test_a_cluster_keeps_its_ports_and_grows_by_brokers_alone(tmp_path: Path) ->
         planned(tmp_path, 5, 2, 20000)
 
 
+def test_nobody_has_to_say_again_how_many_there_are(tmp_path: Path) -> None:
+    assert len(planned(tmp_path, None, None, 20000).members) == 3 + 3
+    planned(tmp_path, 1, 4, 20000).store()
+    again = planned(tmp_path, None, None, 30000)
+    assert (len(again.controllers), len(again.brokers)) == (1, 4)
+
+
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text('{"cluster_id": 1')
     with pytest.raises(CliError, match=r"cluster\.json can't be read"):
@@ -59,6 +67,35 @@ def test_a_number_that_another_process_has_by_now_is_nobodys(tmp_path: Path) -> 
     folder = planned(tmp_path, 1, 1, 20000)
     assert not cluster_processes.is_alive(folder, replace(folder.brokers[0], pid=os.getpid()))
     assert not cluster_processes.is_alive(folder, folder.brokers[0])
+
+
+def test_ports_that_somebody_else_has_are_named_before_anything_is_written(
+    tank: Tank, tmp_path: Path
+) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        taken = listener.getsockname()[1]
+        for base in (taken, taken - 1):  # TANK of the first broker, and its HTTP
+            up = ["cluster", "up", "--data", str(tmp_path / "c"), "--base-port", str(base)]
+            ended = tank(*up)
+            assert ended.exit_code == 1
+            assert f"broker-1 can't listen on 127.0.0.1:{taken}" in ended.stderr
+            assert "--base-port" in ended.stderr
+            assert not (tmp_path / "c").exists(), "so that it may be tried with others"
+        planned(tmp_path, 1, 1, taken).store()
+        kept = tank("cluster", "up", "--data", str(tmp_path))
+        assert (kept.exit_code, "keeps its ports" in kept.stderr) == (1, True)
+
+
+def test_a_process_that_ended_is_not_ready_though_another_answers_at_its_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = planned(tmp_path, 1, 1, 20000)
+    monkeypatch.setattr(cluster_processes, "readiness", lambda member: (True, "another cluster"))
+    with pytest.raises(CliError, match="controller-1 ended"):
+        cluster_processes.await_ready(folder, lambda member: None)
+    assert folder.cluster_id == ""
 
 
 def test_commands_that_want_a_cluster_say_that_there_is_none(tank: Tank, tmp_path: Path) -> None:
