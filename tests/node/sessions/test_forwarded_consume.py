@@ -1,6 +1,5 @@
 """Consume requests to a broker that does not lead: it asks those that do, and puts one answer together."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,18 +26,10 @@ from tests.support.forwarded import (
     line_to,
     produce_request,
     results,
-    three_leaders,
     values,
 )
 
 END = 2**64 - 1
-
-
-@pytest.fixture
-def cell(tmp_path: Path) -> Iterator[BrokerCell]:
-    cell = three_leaders(tmp_path)
-    yield cell
-    cell.close()
 
 
 def answering_lines(cell: BrokerCell, broker: int) -> list[PipeEnd]:

@@ -1,8 +1,5 @@
 """Produce requests to a broker that does not lead: it brings them to the one that does, once."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tank_node.forwarding import ForwardingPolicy
@@ -22,17 +19,9 @@ from tests.support.forwarded import (
     produce_request,
     results,
     stored,
-    three_leaders,
 )
 
 END = 2**64 - 1
-
-
-@pytest.fixture
-def cell(tmp_path: Path) -> Iterator[BrokerCell]:
-    cell = three_leaders(tmp_path)
-    yield cell
-    cell.close()
 
 
 def test_an_old_clients_bundles_reach_their_leader_in_order_and_each_is_answered(cell: BrokerCell) -> None:

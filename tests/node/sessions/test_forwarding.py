@@ -1,6 +1,5 @@
 """Who is forwarded and who is redirected, and the connections between the brokers."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,17 +28,9 @@ from tests.support.forwarded import (
     produce_request,
     results,
     stored,
-    three_leaders,
 )
 
 END = 2**64 - 1
-
-
-@pytest.fixture
-def cell(tmp_path: Path) -> Iterator[BrokerCell]:
-    cell = three_leaders(tmp_path)
-    yield cell
-    cell.close()
 
 
 # --- who is forwarded, and who is redirected -------------------------------------------------------------

@@ -1,6 +1,5 @@
 """A connection on which another broker forwards, as the leader sees it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,18 +25,10 @@ from tests.support.forwarded import (
     lead,
     produce_request,
     stored,
-    three_leaders,
     values,
 )
 
 END = 2**64 - 1
-
-
-@pytest.fixture
-def cell(tmp_path: Path) -> Iterator[BrokerCell]:
-    cell = three_leaders(tmp_path)
-    yield cell
-    cell.close()
 
 
 def opened(cell: BrokerCell) -> BenchClient:
