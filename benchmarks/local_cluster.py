@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.servers import Kernel, environment
+from tank_cli.cluster_folder import planned
+from tank_cli.cluster_processes import taken_address
 from tank_client.sync import Client
 
 UP_TIMEOUT_S = 120.0
@@ -142,7 +143,8 @@ def running_cluster(
         ClusterFailed: it doesn't start.
     """
     place = Path(tempfile.mkdtemp(prefix="tank-bench-", dir=folder))
-    cluster = LocalCluster(place / "cluster", brokers, controllers, _free_base(), kernel)
+    data = place / "cluster"
+    cluster = LocalCluster(data, brokers, controllers, _free_base(data, controllers, brokers), kernel)
     try:
         cluster.up()
         yield cluster
@@ -156,18 +158,10 @@ def running_cluster(
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _free_base() -> int:
-    """A base port with a hundred free ones behind it and the controllers', just now."""
+def _free_base(data: Path, controllers: int, brokers: int) -> int:
+    """A base port that leads to free ones, just now."""
     for base in _PORTS:
-        if all(_is_free(port) for port in (*range(base, base + 20), *range(base + 100, base + 110))):
+        members = planned(data, controllers, brokers, base).members
+        if not any(taken_address(member) for member in members):
             return base
     raise ClusterFailed("no free ports on loopback")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as listener:
-        try:
-            listener.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

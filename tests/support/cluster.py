@@ -4,11 +4,8 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +13,9 @@ from typing import Any
 from unittest.mock import patch
 
 from tank_cli import cluster_folder, cluster_processes
-from tank_cli.cluster_processes import command_of
+from tank_cli.cluster_processes import command_of, taken_address
 from tests.support.ports import free_port
+from tests.support.readiness import facts_of
 from tests.support.waiting import until
 
 UP_TIMEOUT_S = 110.0
@@ -44,14 +42,7 @@ class Process:
 
     def facts(self) -> dict[str, Any]:
         """What /readyz says; empty when nobody answers."""
-        try:
-            with urllib.request.urlopen(f"http://{self.addresses['http']}/readyz", timeout=5) as answer:
-                found: dict[str, Any] = json.load(answer)
-        except urllib.error.HTTPError as error:
-            found = json.load(error)
-        except OSError:
-            return {}
-        return found
+        return facts_of(str(self.addresses["http"]))
 
 
 class LocalCluster:
@@ -60,7 +51,7 @@ class LocalCluster:
     def __init__(self, data: Path, controllers: int = 3, brokers: int = 3) -> None:
         self.data = data
         self.size = ["--controllers", str(controllers), "--brokers", str(brokers)]
-        self.base_port = _free_base(brokers, controllers)
+        self.base_port = _free_base(data, controllers, brokers)
 
     def tank(self, *arguments: str, fails: bool = False) -> str:
         """Runs the command; its standard output."""
@@ -154,20 +145,11 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def _free_base(brokers: int, controllers: int) -> int:
-    """A base port with whose others are free, too, just now."""
+def _free_base(data: Path, controllers: int, brokers: int) -> int:
+    """A base port that leads to free ones, just now."""
     for _ in range(200):
         base = free_port()
-        wanted = [*range(base, base + 2 * brokers), *range(base + 100, base + 100 + 2 * controllers)]
-        if all(_is_free(port) for port in wanted):
+        members = cluster_folder.planned(data, controllers, brokers, base).members
+        if not any(taken_address(member) for member in members):
             return base
     raise AssertionError("no free ports side by side")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as listener:
-        try:
-            listener.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
