@@ -11,20 +11,24 @@ with --state the state is made once, and read by the next run.
 import argparse
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
-from tank_controller import commands
+from tank_controller import commands, limits
 from tank_controller.cluster_state import ClusterState
 from tank_controller.duties import Duties
 from tank_controller.outcome import Outcome
 from tank_controller.sessions import BrokerSessions
+from tank_controller.view_parts import PART_BYTES
 from tank_node.cluster_view import ClusterView
 from tank_protos.generated import control_pb2 as pb
 
 RACKS = 20
 PARTITIONS_PER_TOPIC = 1000
 REPEATS = 300
+
+Piece = TypeVar("Piece")
 
 
 def main() -> None:
@@ -223,10 +227,10 @@ def measure_failover(led: int) -> None:
     show("failover, in a view", f"{(ended - decided) * 1e3:.0f} ms, of {len(delta):,} bytes")
 
 
-def measure_snapshot(state: ClusterState) -> None:
-    """What a start costs, and where a state comes from when there is none."""
+def timed_pieces(begin: Callable[[], Iterator[Piece]]) -> tuple[list[Piece], list[float]]:
+    """What is made in pieces, and the seconds of each; those of its image come first."""
     began = time.perf_counter()
-    pieces = state.snapshot_pieces()
+    pieces = begin()
     taken = [time.perf_counter() - began]
     made = []
     began = time.perf_counter()
@@ -234,6 +238,30 @@ def measure_snapshot(state: ClusterState) -> None:
         made.append(piece)
         taken.append(time.perf_counter() - began)
         began = time.perf_counter()
+    return made, taken
+
+
+def measure_view(state: ClusterState) -> None:
+    """What a broker costs that lacks everything: the leader's part, and its own."""
+    made, taken = timed_pieces(lambda: state.whole_view(limits.VIEW_PART, PART_BYTES))
+    updates = [update for update in made if update is not None]
+    size = sum(update.ByteSize() for update in updates)
+    show("a whole view", f"{sum(taken):.1f} s, {size:,} bytes in {len(updates):,} messages")
+    turns = len(made) - len(updates)
+    show(
+        "a piece of it", f"{sum(taken) / turns * 1e3:.1f} ms on the average, {max(taken) * 1e3:.1f} at worst"
+    )
+    began = time.perf_counter()
+    whole = pb.Delta()
+    for update in updates:
+        whole.MergeFrom(update.delta)
+    ClusterView("c", 1).replace(whole)
+    show("in the broker's view", f"{time.perf_counter() - began:.1f} s at one stroke")
+
+
+def measure_snapshot(state: ClusterState) -> None:
+    """What a start costs, and where a state comes from when there is none."""
+    made, taken = timed_pieces(state.snapshot_pieces)
     snapshot = b"".join(made)
     count = state.partition_count
     show("snapshot", f"{len(snapshot) / count:.0f} bytes a partition, {len(snapshot):,} in all")
@@ -285,6 +313,7 @@ PARTS: dict[str, Callable[[ClusterState], None]] = {
     "commands": measure_commands,
     "leader": measure_leader,
     "fencing": measure_fencing,
+    "view": measure_view,
     "snapshot": measure_snapshot,
     "outage": measure_outage,
 }

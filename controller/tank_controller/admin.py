@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
-from tank_controller import overview
+from tank_controller import limits, overview
 from tank_controller.outcome import Outcome, Rejected
 from tank_controller.proposals import Proposals
 from tank_controller.raft.errors import ProposalRefusedError
 from tank_controller.raft.membership import Change, ChangeKind
 from tank_controller.rooms import Rooms
 from tank_controller.service import Context, House
-from tank_controller.view_parts import view_updates
+from tank_controller.view_parts import PART_BYTES
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminServicer
@@ -43,9 +43,11 @@ class AdminService(AdminServicer):
         if rooms is None:
             yield pb.StateAnswer(not_leader=self._not_leader())
             return
-        state = rooms.metadata.state
-        for update in view_updates(state.delta(), whole=True):
-            yield pb.StateAnswer(view=update)
+        for update in rooms.metadata.state.whole_view(limits.VIEW_PART, PART_BYTES):
+            if update is None:
+                await asyncio.sleep(0)  # brokers' heartbeats come in between
+            else:
+                yield pb.StateAnswer(view=update)
 
     async def Change(self, request: pb.Command, context: Context) -> pb.ChangeAnswer:
         """One command."""

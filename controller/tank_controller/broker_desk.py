@@ -15,7 +15,7 @@ from tank_controller.leading import Ask, Care, Leading, Liveness
 from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome, Rejected
 from tank_controller.proposals import Proposals
-from tank_controller.view_parts import view_updates
+from tank_controller.whole_views import WholeViews
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
@@ -73,6 +73,7 @@ class BrokerDesk:
         self._leader_address = leader_address
         self._session_timeout_ms = session_timeout_ms
         self._history = DeltaHistory(metadata.state.index)
+        self._views = WholeViews(metadata, self._follow)
         self._leading: Leading | None = None
         self._last_tick_ms = clock.monotonic_ms()
         self._judged = True
@@ -90,6 +91,7 @@ class BrokerDesk:
         leading = self._look(now_ms)
         if leading is None:
             return
+        self._views.go_on()
         if late_ms > STALLED_MS:
             leading.sessions.lead(now_ms)
         # A broker whose stream broke meanwhile may have registered again: that is read before the next tick.
@@ -173,9 +175,7 @@ class BrokerDesk:
             return  # before its registration is committed nothing that it says counts
         elif kind == "heartbeat":
             leading.sessions.heard(stream.broker_id, stream.epoch, up.heartbeat.seen_index, now_ms)
-            # The answer: this leader lives, and this is how far a view that has everything is.
-            alive = pb.ViewUpdate(delta=pb.Delta(index=self._metadata.state.index))
-            stream.send(pb.BrokerDown(view=alive))
+            stream.send(pb.BrokerDown(view=self._alive(stream)))
             self._let_stop(stream)  # it may have been said by a stream that broke, or to a leader before
         elif kind == "proposal":
             self._propose(stream, up.proposal)
@@ -183,6 +183,13 @@ class BrokerDesk:
             self._query(stream, up.query)
         elif kind == "log_ends":
             leading.duties.ends(stream.broker_id, stream.epoch, up.log_ends, now_ms)
+
+    def _alive(self, stream: Stream) -> pb.ViewUpdate:
+        """This leader lives, and this is how far a view that has everything is; of one that is being brought
+        everything, a part."""
+        if not stream.follows:
+            return pb.ViewUpdate(whole=True, more=True)
+        return pb.ViewUpdate(delta=pb.Delta(index=self._metadata.state.index))
 
     def closed(self, stream: Stream) -> None:
         """The stream broke, or the broker ended it."""
@@ -210,6 +217,7 @@ class BrokerDesk:
         for stream in list(self.streams.values()):
             self._send_away(stream)
         self.streams.clear()
+        self._views = WholeViews(self._metadata, self._follow)
 
     def _send_away(self, stream: Stream) -> None:
         stream.end(pb.BrokerDown(not_leader=self.not_leader()))
@@ -261,17 +269,21 @@ class BrokerDesk:
             peer_key=state.peer_key,
         )
         stream.send(pb.BrokerDown(registered=registered))
-        for message in self._since(view_index):
+        leading.sessions.connected(stream.broker_id, stream.epoch, self._clock.monotonic_ms())
+        if 0 < view_index <= state.index and self._history.complete_from <= view_index:
+            self._follow(stream, view_index)
+        else:
+            self._views.bring(stream)
+
+    def _follow(self, stream: Stream, index: int) -> None:
+        """A view that is so far is sent what came since, and every delta from now on."""
+        deltas = self._history.since(index)
+        if deltas is None:
+            stream.end()  # so much came while it was brought the whole state: it comes again
+            return
+        for message in deltas:
             stream.send(message)
         stream.follows = True
-        leading.sessions.connected(stream.broker_id, stream.epoch, self._clock.monotonic_ms())
-
-    def _since(self, view_index: int) -> list[pb.BrokerDown]:
-        """What a view lacks: the deltas behind it, or everything."""
-        state = self._metadata.state
-        if 0 < view_index <= state.index and (deltas := self._history.since(view_index)) is not None:
-            return deltas
-        return [pb.BrokerDown(view=update) for update in view_updates(state.delta(), whole=True)]
 
     def _refuse(self, stream: Stream, why: Rejected) -> None:
         passing = why.error in _PASSING

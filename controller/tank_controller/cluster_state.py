@@ -4,9 +4,11 @@ Invariant: the state after entry n depends on the entries up to n alone; its sna
 however it was reached (replayed, or loaded from an older snapshot and the rest replayed).
 """
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tank_controller import limits, state_messages
 from tank_controller.partition_keys import KeySet, key_of, partition_of, topic_of
@@ -21,7 +23,11 @@ from tank_controller.state_parts import (
     ProducerState,
     TopicState,
 )
+from tank_controller.topics_image import TopicsImage
+from tank_controller.view_image import ViewImage
 from tank_protos.generated import control_pb2 as pb
+
+Piece = TypeVar("Piece")
 
 __all__ = [
     "NOBODY",
@@ -84,8 +90,8 @@ class ClusterState:
     derived: Derived = field(default_factory=Derived)
     spread: Spread = field(default_factory=Spread, compare=False)
     """Of replicas over brokers and racks; brought up to date when somebody places."""
-    _image: SnapshotImage | None = field(default=None, compare=False, repr=False)
-    """What a snapshot that is being made is written of."""
+    _images: list[TopicsImage] = field(default_factory=list, compare=False, repr=False)
+    """What snapshots and whole views that are being made are written of."""
 
     @property
     def topic_ids(self) -> dict[str, int]:
@@ -225,35 +231,39 @@ class ClusterState:
 
     def snapshot(self) -> bytes:
         """All of it, as `load` reads it."""
-        return b"".join(self._pieces(SnapshotImage(self._stored()), limits.SNAPSHOT_PART))
+        return b"".join(self.snapshot_pieces())
 
     def snapshot_pieces(self, items: int = limits.SNAPSHOT_PART) -> Iterator[bytes]:
-        """The same of this moment, so many partitions at a time, between which the state may change. One such
-        at a time.
-        """
-        self._image = image = SnapshotImage(self._stored())
-        return self._pieces(image, items)
-
-    def _pieces(self, image: SnapshotImage, items: int) -> Iterator[bytes]:
-        yield from image.pieces(items)
-        if self._image is image:
-            self._image = None
-
-    def keep_for_snapshot(self, key: int, partition: PartitionState) -> None:
-        """The partition is about to change: a snapshot that is being made is of before."""
-        if self._image is not None:
-            self._image.keep(key, partition)
+        """The same of this moment, so many partitions at a time, between which the state may change."""
+        image = SnapshotImage(self._stored())
+        return self._while_imaged(image.topics, image.pieces(items))
 
     def delta(self) -> pb.Delta:
         """All that brokers need to know, for one that knows nothing yet."""
-        delta = pb.Delta(
-            index=self.index,
-            brokers=[state_messages.broker_message(broker) for broker in self.brokers.values()],
-            ended_producers=[number for producer in self.producers.values() for number in producer.ended],
-        )
-        for topic in self.topics.values():
-            state_messages.fill_topic(delta.topics.add(), topic)
-        return delta
+        (whole,) = [update for update in self.whole_view(limits.MAX_PARTITIONS, sys.maxsize) if update]
+        return whole.delta
+
+    def whole_view(self, items: int, part_bytes: int) -> Iterator[pb.ViewUpdate | None]:
+        """The same in messages of about so many bytes, as `ViewImage.updates`; it may change meanwhile."""
+        image = ViewImage(self._stored())
+        return self._while_imaged(image.topics, image.updates(items, part_bytes))
+
+    def _while_imaged(self, image: TopicsImage, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        """Keeps the image of what changes until all was taken, or nobody wants more."""
+        self._images.append(image)
+
+        def taken() -> Iterator[Piece]:
+            try:
+                yield from pieces
+            finally:
+                self._images.remove(image)
+
+        return taken()
+
+    def keep_for_images(self, key: int, partition: PartitionState) -> None:
+        """The partition is about to change: what is being written is of before."""
+        for image in self._images:
+            image.keep(key, partition)
 
     @staticmethod
     def load(data: bytes) -> "ClusterState":

@@ -22,6 +22,10 @@ SNAPSHOT_PART = 500
 """Partitions, or positions, that are written into a snapshot in one piece: a few milliseconds' work. Part of
 its format: the same state is the same bytes, and a topic's parts have so many."""
 
+VIEW_PART = 2_000
+"""Partitions that the leader writes down in one piece for a broker that lacks the whole state: some 20 ms'
+work at each tick."""
+
 MAX_NAMED_PRODUCERS = 100_000
 PRODUCER_NAME_KEPT_MS = 7 * 86_400_000
 """A full table forgets names unused for so long: brokers' memory of what a producer wrote is as long."""

@@ -20,7 +20,7 @@ class PartitionChanges:
     def touch(self, key: int, partition: PartitionState) -> None:
         """The partition is about to change. Its epoch rises once for all that the command does to it."""
         if key not in self._touched:
-            self._state.keep_for_snapshot(key, partition)
+            self._state.keep_for_images(key, partition)
             self._touched[key] = partition, partition.replicas
             self._state.uncount_leader(key, partition)
             partition.partition_epoch += 1

@@ -3,8 +3,9 @@
 The same state is the same bytes: everything is written in one order.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from tank_controller.state_parts import (
     BrokerState,
@@ -150,20 +151,35 @@ def broker_message(broker: BrokerState) -> pb.Broker:
 def topic_message(topic: TopicState) -> pb.Topic:
     """A topic as snapshots and deltas hold it."""
     message = pb.Topic()
-    fill_topic(message, topic)
+    describe_topic(message, topic)
+    for number, partition in enumerate(topic.partitions):
+        add_partition(message, number, partition)
     return message
 
 
-def fill_topic(message: pb.Topic, topic: TopicState) -> None:
-    """The same in place: a message given to another is copied."""
+class Described(Protocol):
+    """What there is of a topic beside its partitions."""
+
+    @property
+    def topic_id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def replication_factor(self) -> int: ...
+    @property
+    def was_replicated(self) -> bool: ...
+    @property
+    def settings(self) -> Mapping[str, str]: ...
+
+
+def describe_topic(message: pb.Topic, topic: Described) -> None:
+    """A topic without its partitions."""
     message.topic_id = topic.topic_id
     message.name = topic.name
     message.replication_factor = topic.replication_factor
     message.was_replicated = topic.was_replicated
     for key, value in topic.settings.items():
         message.settings.add(key=key, value=value)
-    for number, partition in enumerate(topic.partitions):
-        add_partition(message, number, partition)
 
 
 def add_partition(holder: pb.Topic | pb.ChangedPartitions, number: int, partition: PartitionState) -> None:

@@ -1,6 +1,6 @@
 """Deltas cut into parts that fit a message. Pure.
 
-A fence of a broker that leads ten thousand partitions, or the whole state, may be tens of megabytes.
+A fence of a broker that leads ten thousand partitions may be megabytes. The whole state is `view_image`'s.
 """
 
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ PART_BYTES = 1024 * 1024
 """Of one message; a single larger item, a topic of tens of thousands of partitions, goes alone."""
 
 
-def view_updates(delta: pb.Delta, *, whole: bool = False) -> list[pb.ViewUpdate]:
+def view_updates(delta: pb.Delta) -> list[pb.ViewUpdate]:
     """The messages that bring a delta, in order; all but the last say that more follow."""
     if delta.ByteSize() <= PART_BYTES:
-        return [pb.ViewUpdate(delta=delta, whole=whole)]
+        return [pb.ViewUpdate(delta=delta)]
     parts = list(_parts(delta))
-    return [pb.ViewUpdate(delta=part, whole=whole, more=part is not parts[-1]) for part in parts]
+    return [pb.ViewUpdate(delta=part, more=part is not parts[-1]) for part in parts]
 
 
 def _parts(delta: pb.Delta) -> Iterator[pb.Delta]:

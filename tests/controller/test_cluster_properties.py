@@ -341,6 +341,35 @@ def test_a_snapshot_made_in_pieces_is_of_its_moment_whatever_changes_meanwhile(
     assert ClusterState.load(before).snapshot() == before
 
 
+@given(stories, st.integers(0, 40), st.integers(1, 3), st.sampled_from([1, 60, 10_000]))
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
+def test_a_whole_view_made_in_pieces_is_of_its_moment_whatever_changes_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, story: list[Step], cut: int, part: int, part_bytes: int
+) -> None:
+    monkeypatch.setattr(limits, "SNAPSHOT_PART", part)
+    world = begun()
+    for each in story[:cut]:
+        each(world)
+    before = world.state.delta()
+    pieces = world.state.whole_view(part, part_bytes)
+    made = []
+    for each in story[cut:]:
+        made.append(next(pieces, None))
+        each(world)
+    made.extend(pieces)
+    updates = [update for update in made if update is not None]
+    assert [update.more for update in updates] == [True] * (len(updates) - 1) + [False]
+    assert all(update.whole for update in updates)
+    together = pb.Delta()
+    for update in updates:
+        together.MergeFrom(update.delta)
+    assert together == before
+
+
 @given(stories)
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_when_all_brokers_are_back_and_duties_are_done_every_partition_is_led(story: list[Step]) -> None:
