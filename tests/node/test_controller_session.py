@@ -127,6 +127,19 @@ def test_a_whole_state_in_parts_counts_together_and_takes_away_what_is_not_in_it
     assert [c.kind.value for c in node.changes] == ["created", "deleted", "created", "created"]
 
 
+def test_controllers_whose_metadata_went_back_are_not_followed(node: Node) -> None:
+    node.register()
+    node.view(pb.Delta(index=20, topics=[topic(20, "t")]))
+    node.session.closed(node.line, "gone")
+    line = node.connect()
+    node.hear(registered=pb.Registered(broker_epoch=7, index=7, peer_key=b"k" * 16))
+    node.view(pb.Delta(index=15, brokers=[pb.Broker(broker_id=1, epoch=7)]), whole=True)
+    assert "ends at entry 15, and this broker has seen entry 20" in (node.session.refused or "")
+    assert line.ended
+    assert node.session.target() is None
+    assert [t.name for t in node.session.view.topics()] == ["t"], "nothing of two histories is mixed"
+
+
 def test_parts_of_a_lost_stream_are_not_mixed_with_those_of_the_next(node: Node) -> None:
     node.register()
     node.view(pb.Delta(index=9, topics=[topic(9, "half")]), more=True)

@@ -171,7 +171,7 @@ class ControllerSession(RequestingLink):
             case "registered":
                 self._on_registration(line, down.registered)
             case "view":
-                self._on_view(down.view)
+                self._on_view(line, down.view)
             case "outcome":
                 self._pending.on_outcome(down.outcome)
             case "answer":
@@ -239,7 +239,7 @@ class ControllerSession(RequestingLink):
             line.send(message)
         self._take_epoch()
 
-    def _on_view(self, update: pb.ViewUpdate) -> None:
+    def _on_view(self, line: Line, update: pb.ViewUpdate) -> None:
         delta = update.delta
         if self._parts is not None:
             self._parts.MergeFrom(delta)
@@ -248,6 +248,10 @@ class ControllerSession(RequestingLink):
             self._parts = delta
             return
         self._parts = None
+        if update.whole and delta.index < self.view.index:
+            self.refused = _rolled_back(delta.index, self.view.index)
+            self._give_up(line, "", self.refused)
+            return
         if update.whole:
             self._take_whole(delta)
         else:
@@ -317,6 +321,15 @@ class ControllerSession(RequestingLink):
         line = self._line if self._wanted_epoch else None
         if self._pending.take(pending, connected=line is not None) and line is not None:
             line.send(message)
+
+
+def _rolled_back(theirs: int, own: int) -> str:
+    """What is committed is never taken back, but by hands: this view and theirs are of two histories."""
+    return (
+        f"the controllers' metadata ends at entry {theirs}, and this broker has seen entry {own}: was their "
+        "folder put back from a backup? What was decided since then is lost, and messages may be; start the "
+        "broker again to go on with what they have now"
+    )
 
 
 def _nothing(asked: Sequence[tuple[int, int]]) -> Sequence[ReplicaEnd]:
