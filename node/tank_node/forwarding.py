@@ -4,8 +4,9 @@ Sessions make a `Forwarded` for each leader that a request needs; the node's `Fo
 docs/decisions/0012-forwarding.md.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from tank_node.sessions.session import Session
@@ -16,6 +17,11 @@ PURPOSE: Final = 2
 """Of the connection that carries them, in ReplicaId."""
 _REQUEST_ID: Final = slice(7, 11)
 """In a frame of produce or consume: behind its head and the client version."""
+
+_MOST_ENTRIES: Final = 255
+"""Of one topic in a message."""
+
+Entry = TypeVar("Entry")
 
 
 class ForwardingPolicy(StrEnum):
@@ -44,6 +50,10 @@ class Forwarded:
         frame[_REQUEST_ID] = request_id.to_bytes(4, "little")
         return bytes(frame)
 
+    def may_be_sent(self) -> bool:
+        """Whether what it waited for the connection with still holds; else it fails, and is not sent."""
+        return True
+
     def answered(self, payload: memoryview) -> None:
         """The leader's answer; the memory is not its own. Raises WireError before anything was done: it is
         no answer to this."""
@@ -52,6 +62,17 @@ class Forwarded:
     def failed(self, *, sent: bool) -> None:
         """No answer will come. Not `sent`: the leader has not seen it, and never will."""
         raise NotImplementedError
+
+
+def by_topic(named: Iterable[tuple[str, Entry]]) -> list[tuple[str, list[Entry]]]:
+    """Entries under the names of their topics, in their order, as a message has them: one counts those of a
+    topic in a byte, so a topic with more comes again."""
+    topics: list[tuple[str, list[Entry]]] = []
+    for name, entry in named:
+        if not topics or topics[-1][0] != name or len(topics[-1][1]) == _MOST_ENTRIES:
+            topics.append((name, []))
+        topics[-1][1].append(entry)
+    return topics
 
 
 class Forwarding:

@@ -8,12 +8,13 @@ answer of another. In each round the leaders may be others.
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tank_node.forwarding import FORWARDED_VERSION, Forwarded
+from tank_node.forwarding import FORWARDED_VERSION, Forwarded, by_topic
 from tank_node.numbering import END, FIRST_AVAILABLE
 from tank_node.partition import Partition, Reach
 from tank_node.sessions.consume import (
     Relayed,
     Topics,
+    Wanted,
     WantedElsewhere,
     answer,
     bounds_entry,
@@ -96,12 +97,12 @@ class ForwardedFetch(Forwarded):
         self._wanted = wanted
         limits = fetch.session.limits
         share = max(limits.forwarded_fetch_bytes // len(wanted), limits.forwarded_share_bytes)
-        topics: list[ConsumeTopic] = []
-        for name, one in wanted:
-            if not topics or topics[-1].name != name:
-                topics.append(ConsumeTopic(name, []))
-            entry = ConsumePartition(one.number, one.sequence_number, min(one.fetch_bytes, share))
-            topics[-1].partitions.append(entry)
+        topics = [
+            ConsumeTopic(
+                name, [ConsumePartition(e.number, e.sequence_number, min(e.fetch_bytes, share)) for e in some]
+            )
+            for name, some in by_topic(wanted)
+        ]
         asked = fetch.request
         min_bytes = min(asked.min_bytes, limits.forwarded_fetch_bytes)
         message = ConsumeRequest(FORWARDED_VERSION, 0, asked.client_id, wait_ms, min_bytes, 0, topics)
@@ -149,6 +150,13 @@ class ForwardedFetch(Forwarded):
         self._fetch.one_less()
 
 
+def _shows_nothing(one: Wanted) -> bool:
+    """Whether nobody said in this round where the partition ends."""
+    if isinstance(one, WantedElsewhere):
+        return not one.is_shown
+    return one.partition is None or one.partition.unreadable
+
+
 _WITH_CHUNK: Final = (ConsumeFlag.DATA, ConsumeFlag.SPARSE)
 
 
@@ -170,8 +178,8 @@ class ElsewhereFetch(Waiter):
     """A consume of which some partitions are led elsewhere."""
 
     __slots__ = (
-        "_began_us", "_missing", "_pause", "_pause_ms", "_redirects", "_topics", "_until_ms", "_waits",
-        "request", "session",
+        "_began_us", "_missing", "_pause", "_pause_ms", "_redirects", "_shown", "_topics", "_until_ms",
+        "_waits", "request", "session",
     )  # fmt: skip
 
     def __init__(self, session: "TankSession", request: ConsumeRequest) -> None:
@@ -187,6 +195,8 @@ class ElsewhereFetch(Waiter):
         self._topics: Topics = []
         self._missing = 0
         """Leaders that have not answered in this round, and 1 until all were asked."""
+        self._shown: dict[tuple[str, int], WantedElsewhere] = {}
+        """What leaders have shown in earlier rounds, by topic and partition."""
         self._pause: Pause | None = None
         """Until the next round; None: one is under way."""
         self._pause_ms = session.limits.forwarded_pause_ms
@@ -309,6 +319,10 @@ class ElsewhereFetch(Waiter):
         """That pause is over: the next round."""
         if self.done or self._pause is not pause:
             return
+        for name, _, wanted in self._topics:
+            for one in wanted or ():
+                if isinstance(one, WantedElsewhere) and one.is_shown:
+                    self._shown[name, one.number] = one
         topics = resolve(self.session, self.request)
         self._round(topics, _places(self.session, self.request, topics))
 
@@ -341,10 +355,14 @@ class ElsewhereFetch(Waiter):
     def _finish(self) -> None:
         session = self.session
         self._end_pause()
-        for _, _, wanted in self._topics:
-            for one in wanted or ():
+        for name, _, wanted in self._topics:
+            for i, one in enumerate(wanted or ()):
                 if isinstance(one, WantedElsewhere) and one.found is Reach.WAIT and not one.is_shown:
                     self.found_nothing(one)
+                shown = self._shown.get((name, one.number))
+                if shown is not None and one.found is Reach.WAIT and _shows_nothing(one):
+                    assert wanted is not None
+                    wanted[i] = shown
         hide_ends(self._topics, redirects=self._redirects)
         session.end_wait(self)
         session.asked_bytes -= session.limits.forwarded_fetch_cost_bytes

@@ -181,7 +181,12 @@ class ForwardSession(Session):
             self.is_open = self.was_open = True
             waiting, self._waiting = self._waiting, deque()
             for request in waiting:
-                self._write(request)
+                if request.may_be_sent():
+                    self._write(request)
+                else:
+                    self._over(request, NOT_SENT)
+                    request.failed(sent=False)
+            self._let_go()
         elif message_id == _PING:
             return
         elif self.is_open and len(payload) >= _LEAST_BYTES.get(message_id, len(payload) + 1):

@@ -4,8 +4,9 @@ answers become one. See docs/decisions/0012-forwarding.md.
 
 from typing import TYPE_CHECKING
 
-from tank_node.forwarding import FORWARDED_VERSION, Forwarded
+from tank_node.forwarding import FORWARDED_VERSION, Forwarded, by_topic
 from tank_node.sessions.forward import UnexpectedAnswer
+from tank_node.sessions.redirect import leader_epoch_of
 from tank_protos.error_codes import ErrorCode
 from tank_protos.framing import frame
 from tank_protos.generated.tank import (
@@ -32,19 +33,33 @@ _ANSWERS = frozenset(
     )
 )
 """Result bytes of a leader, for one bundle each."""
+_UNKNOWN_TOPIC = bytes([ErrorCode.UNKNOWN_TOPIC])
 
 
 class ForwardedProduce(Forwarded):
     """The bundles of one request for one leader, in their order."""
 
     def __init__(
-        self, reply: "ProduceReply", names: list[str], tokens: list[int], frame: bytearray, deadline_ms: int
+        self,
+        reply: "ProduceReply",
+        counts: list[int],
+        tokens: list[int],
+        epochs: dict[tuple[str, int], int],
+        frame: bytearray,
+        deadline_ms: int,
     ) -> None:
         super().__init__(frame, deadline_ms)
         self._reply = reply
-        self._names = names
-        """Of the topic of each bundle."""
+        self._epochs = epochs
+        """In which each partition, by topic and number, was led when the client sent this."""
+        self._counts = counts
+        """Of the bundles of each topic that the frame names."""
         self._tokens = tokens
+
+    def may_be_sent(self) -> bool:
+        """Not once another has led: it may have stored what the client sent later."""
+        session = self._reply.session
+        return all(leader_epoch_of(session, *partition) == epoch for partition, epoch in self._epochs.items())
 
     def answered(self, payload: memoryview) -> None:
         results = self._results(payload[4:])
@@ -55,21 +70,22 @@ class ForwardedProduce(Forwarded):
     def _results(self, told: memoryview) -> list[int]:
         """The error of each bundle. Raises UnexpectedAnswer."""
         results: list[int] = []
-        names = self._names
-        for error in told:
-            if len(results) == len(names):
-                raise UnexpectedAnswer("more results than bundles")
-            name = names[len(results)]
-            if error == ErrorCode.UNKNOWN_TOPIC:
+        at = 0
+        for count in self._counts:
+            if told[at : at + 1] == _UNKNOWN_TOPIC:
                 # One byte for the topic: that broker's view is behind, or ahead. Nothing was stored.
-                while len(results) < len(names) and names[len(results)] == name:
-                    results.append(ErrorCode.NO_LEADER)
-            elif error in _ANSWERS:
-                results.append(error)
-            else:
-                raise UnexpectedAnswer(f"result {error:#x}")
-        if len(results) != len(names):
-            raise UnexpectedAnswer("fewer results than bundles")
+                results += [ErrorCode.NO_LEADER] * count
+                at += 1
+                continue
+            of_topic = told[at : at + count]
+            if len(of_topic) != count:
+                raise UnexpectedAnswer("fewer results than bundles")
+            if wrong := set(of_topic) - _ANSWERS:
+                raise UnexpectedAnswer(f"result {min(wrong):#x}")
+            results += of_topic
+            at += count
+        if at != len(told):
+            raise UnexpectedAnswer("more results than bundles")
         return results
 
     def failed(self, *, sent: bool) -> None:
@@ -104,35 +120,35 @@ class ProduceParts:
         broker = session.broker
         timeout_ms = self._request.ack_timeout_ms or session.limits.ack_timeout_ms
         for leader, bundles in self._parts.items():
+            topics = by_topic((topic, entry) for _, topic, entry in bundles)
             part = ForwardedProduce(
                 reply,
-                [topic for _, topic, _ in bundles],
+                [len(entries) for _, entries in topics],
                 [token for token, _, _ in bundles],
-                self._frame([(topic, entry) for _, topic, entry in bundles]),
+                {
+                    (topic, entry.partition): leader_epoch_of(session, topic, entry.partition)
+                    for _, topic, entry in bundles
+                },
+                self._frame(topics),
                 broker.tick.monotonic_ms + timeout_ms,
             )
             session.asked_bytes += part.size_bytes
             if not broker.forwarding.send(leader, part, session):
                 part.failed(sent=False)
 
-    def _frame(self, bundles: list[tuple[str, ProducePartition | ProduceBasePartition]]) -> bytearray:
+    def _frame(self, topics: list[tuple[str, list[ProducePartition | ProduceBasePartition]]]) -> bytearray:
         asked = self._request
         head = (FORWARDED_VERSION, 0, asked.client_id, asked.required_acks, asked.ack_timeout_ms)
         message: ProduceRequest | ProduceWithBaseSeqNumRequest
         if isinstance(asked, ProduceRequest):
             plain: list[ProduceTopic] = []
-            for name, entry in bundles:
-                assert isinstance(entry, ProducePartition)
-                if not plain or plain[-1].name != name:
-                    plain.append(ProduceTopic(name, []))
-                plain[-1].partitions.append(entry)
+            for name, entries in topics:
+                plain.append(ProduceTopic(name, [e for e in entries if isinstance(e, ProducePartition)]))
             message = ProduceRequest(*head, plain)
         else:
             numbered: list[ProduceBaseTopic] = []
-            for name, entry in bundles:
-                assert isinstance(entry, ProduceBasePartition)
-                if not numbered or numbered[-1].name != name:
-                    numbered.append(ProduceBaseTopic(name, []))
-                numbered[-1].partitions.append(entry)
+            for name, entries in topics:
+                bases = [e for e in entries if isinstance(e, ProduceBasePartition)]
+                numbered.append(ProduceBaseTopic(name, bases))
             message = ProduceWithBaseSeqNumRequest(*head, numbered)
         return bytearray().join(frame(message.ID, message.encode()))

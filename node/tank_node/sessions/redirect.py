@@ -23,6 +23,14 @@ def leader_of(session: "TankSession", topic: str, number: int) -> BrokerView | N
     return None if leader in (NO_LEADER, view.broker_id) else view.brokers.get(leader)
 
 
+def leader_epoch_of(session: "TankSession", topic: str, number: int) -> int:
+    """In which a partition is led now, by anybody; 0: it isn't known."""
+    known = session.broker.link.view.topic(topic)
+    if known is None or number >= len(known.partitions):
+        return 0
+    return known.partitions[number].leader_epoch
+
+
 def address_of(session: "TankSession", topic: str, number: int) -> tuple[bytes, int] | None:
     """Its leader's IPv4 address and port, as TANK's messages carry them; None when they can't. A broker that
     forwards hears of nobody: it is to believe its own view."""
