@@ -21,7 +21,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 100
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants chaos chaos-short long bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants mutants-short chaos chaos-short long bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +110,9 @@ sim-short: $(VENV)/.ready-dev
 mutants: $(VENV)/.ready-dev ## break the code on purpose, one line at a time: the simulator must see each
 	@TANK_KERNEL=pure $(BIN)/python -m tests.simulation.mutants
 
+mutants-short: $(VENV)/.ready-dev
+	@TANK_KERNEL=pure $(BIN)/python -m tests.simulation.mutants --short
+
 chaos: $(VENV)/.ready-dev ## real processes killed, frozen, cut off under load (MINUTES=N); root makes network namespaces
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES)
 
@@ -145,7 +148,7 @@ wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
 kernel-auto: $(VENV)/.ready-dev
 	@$(BIN)/python protos/kernel_build.py --auto
 
-ci: kernel-auto check test unit-pure fuzz-short sim-short wheel run ## what CI runs
+ci: kernel-auto check test unit-pure fuzz-short sim-short mutants-short wheel run ## what CI runs
 
 clean: ## remove the environment and what was built
 	@rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -17,6 +17,8 @@ class Mutant:
     """The stories that it should show in."""
     seeds: int = 200
     """Within so many it must be caught."""
+    told: str = ""
+    """The story without chance that shows it, by its name in `told_stories`; it is tried alone."""
     also: tuple[tuple[str, str, str], ...] = ()
     """(file, old, new) of a second guard, where the code has two that each suffice."""
 

@@ -1,7 +1,8 @@
 """Breaks the code on purpose, one line each, and has the simulator find out: so the finder is tested, too.
 
-Each mutation is made in a copy of the tree. One that is not caught within its number of seeds survives, and
-that is a failure; so is one whose text is no longer found exactly once.
+Each mutation is made in a copy of the tree. Some are looked for by chance, seed after seed; those that
+chance meets rarely have a story of their own that is told. One that is not caught within its number of seeds
+survives, and that is a failure; so is one whose text is no longer found exactly once.
 """
 
 import argparse
@@ -10,17 +11,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.simulation import mutants_of_brokers, mutants_of_controllers
+from tests.simulation import mutants_of_brokers, mutants_of_controllers, told_stories
 from tests.simulation.mutant import Mutant
 
 MUTANTS = (*mutants_of_controllers.MUTANTS, *mutants_of_brokers.MUTANTS)
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("node", "controller", "protos", "client")
+SHORT_SEEDS = 4
+"""Mutants that must be caught within so few stories are tried in CI."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -32,6 +36,19 @@ class Fate:
     """Until it was caught; 0: it survived."""
     seen: str
     """What the simulator said."""
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        """How many stories it took."""
+        mutant = self.mutant
+        if not self.seeds:
+            return "SURVIVED the story told for it" if mutant.told else f"SURVIVED {mutant.seeds} seeds"
+        return (
+            "caught by the story told for it"
+            if mutant.told
+            else f"caught at seed {self.seeds} of {mutant.seeds}"
+        )
 
 
 def problems() -> list[str]:
@@ -43,6 +60,8 @@ def problems() -> list[str]:
             times = path.read_text().count(old) if path.exists() else 0
             if times != 1:
                 found.append(f"{mutant.name}: its text is {times} times in {file}, and should be once")
+        if mutant.told and mutant.told not in told_stories.STORIES:
+            found.append(f"{mutant.name}: nobody tells {mutant.told}")
     return found
 
 
@@ -55,6 +74,7 @@ def copy_packages(mutant: Mutant, folder: Path) -> None:
 
 def try_one(mutant: Mutant) -> Fate:
     """In a copy of its own."""
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutant-") as temporary:
         folder = Path(temporary)
         copy_packages(mutant, folder)
@@ -62,19 +82,23 @@ def try_one(mutant: Mutant) -> Fate:
             path = folder / file
             path.write_text(path.read_text().replace(old, new))
         done = _simulate(folder, mutant)
+    seconds = time.monotonic() - began
     if done.returncode == 0:
-        return Fate(mutant, 0, "")
+        return Fate(mutant, 0, "", seconds)
     number, _, seen = done.stdout.strip().rpartition("\n")[2].partition(" ")
     if done.returncode != 1 or not number.isdigit():
         raise RuntimeError(f"{mutant.name}: the simulator itself ended badly:\n{done.stdout}{done.stderr}")
-    return Fate(mutant, int(number), seen)
+    return Fate(mutant, int(number), seen, seconds)
 
 
 def _simulate(folder: Path, mutant: Mutant) -> subprocess.CompletedProcess[str]:
     paths = [str(top / room) for top in (folder, ROOT) for room in ROOMS]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TANK_KERNEL": "pure"}
-    command = [sys.executable, "-m", "tests.simulation", "--until-failure"]
-    command += ["--kind", mutant.kind.value, "--seeds", str(mutant.seeds)]
+    if mutant.told:
+        command = [sys.executable, "-m", "tests.simulation.told_stories", mutant.told]
+    else:
+        command = [sys.executable, "-m", "tests.simulation", "--until-failure"]
+        command += ["--kind", mutant.kind.value, "--seeds", str(mutant.seeds)]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -92,26 +116,42 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument("--list", action="store_true", help="name them, and run nothing")
+    short = f"only those that a story is told for, or that {SHORT_SEEDS} seeds suffice for"
+    parser.add_argument("--short", action="store_true", help=short)
+    by_chance = "look for those by seeds, too, that a story is told for"
+    parser.add_argument("--by-chance", action="store_true", help=by_chance)
     options = parser.parse_args(arguments)
     if wrong := problems():
         print("\n".join(wrong), file=sys.stderr)
         return 2
     chosen = [m for m in MUTANTS if not options.names or any(name in m.name for name in options.names)]
+    if options.short:
+        chosen = [m for m in chosen if m.told or m.seeds <= SHORT_SEEDS]
+    if options.by_chance:
+        chosen = [replace(m, told="") for m in chosen]
     if options.list:
         for mutant in chosen:
             print(f"{mutant.name}  ({mutant.file})")
         return 0
-    survived = 0
-    for number, fate in enumerate(fates(chosen, options.processes), 1):
-        survived += not fate.seeds
-        said = (
-            f"caught at seed {fate.seeds:3}: {fate.seen}"
-            if fate.seeds
-            else f"SURVIVED {fate.mutant.seeds} seeds"
-        )
-        print(f"[{number}/{len(chosen)}] {fate.mutant.name}: {said}", flush=True)
-    print(f"{len(chosen) - survived} of {len(chosen)} mutants caught")
-    return 1 if survived else 0
+    return _try_all(chosen, options.processes)
+
+
+def _try_all(chosen: Sequence[Mutant], processes: int) -> int:
+    """Says what becomes of each, and at the end of all; 0 when none survived."""
+    began = time.monotonic()
+    found = []
+    for number, fate in enumerate(fates(chosen, processes), 1):
+        found.append(fate)
+        seen = f": {fate.seen}" if fate.seen else ""
+        where = f"[{number}/{len(chosen)}] {fate.mutant.name}"
+        print(f"{where}: {fate.sentence} ({fate.seconds:.0f} s){seen}", flush=True)
+    width = max((len(fate.mutant.name) for fate in found), default=0)
+    print()
+    for fate in found:
+        print(f"{fate.mutant.name:{width}}  {fate.sentence}")
+    caught = sum(1 for fate in found if fate.seeds)
+    print(f"{caught} of {len(chosen)} mutants caught, in {time.monotonic() - began:.0f} s")
+    return 0 if caught == len(chosen) else 1
 
 
 if __name__ == "__main__":

@@ -7,20 +7,28 @@ COMMANDS = "controller/tank_controller/"
 NODE = "node/tank_node/"
 
 
-def Mutant(name: str, file: str, old: str, new: str, also: tuple[tuple[str, str, str], ...] = ()) -> _Mutant:
+def Mutant(
+    name: str,
+    file: str,
+    old: str,
+    new: str,
+    also: tuple[tuple[str, str, str], ...] = (),
+    told: str = "",
+    seeds: int = 200,
+) -> _Mutant:
     """One that shows in stories of whole clusters."""
-    return _Mutant(name, file, old, new, Kind.CLUSTER, 200, also)
+    return _Mutant(name, file, old, new, Kind.CLUSTER, seeds, told, also)
 
 
 MUTANTS = (
     Mutant(
-        "a leader acknowledges before its own fsync",
+        "acknowledges before fsync: a broker that leads",
         NODE + "replication/in_sync.py",
         "        self.written = end\n",
         "        self.written = self.synced = end\n",
     ),
     Mutant(
-        "a follower's fsync is not waited for",
+        "acknowledges before fsync: a broker that follows",
         NODE + "replication/in_sync.py",
         "return replica.synced if self.flush_disk else replica.matched",
         "return replica.matched",
@@ -56,6 +64,7 @@ MUTANTS = (
         NODE + "replication/follow.py",
         "    if order.leader_epoch < standing.leader_epoch:",
         "    if False:",
+        told="an_old_leader_goes_on_pushing",
     ),
     Mutant(
         "a leader adds a replica before it has caught up",
@@ -68,18 +77,21 @@ MUTANTS = (
         NODE + "replication/in_sync.py",
         "self._counted(replica) >= max(self.mark, self.start_end)",
         "self._counted(replica) >= self.mark",
+        told="a_new_leader_knows_an_old_mark",
     ),
     Mutant(
         "an in-sync change without compare-and-set",
         COMMANDS + "partition_commands.py",
         "    if (partition.leader_epoch, partition.partition_epoch) != (",
         "    if False and (partition.leader_epoch, partition.partition_epoch) != (",
+        told="a_proposal_is_overtaken",
     ),
     Mutant(
         "an in-sync proposal without broker epochs",
         COMMANDS + "partition_commands.py",
         "if broker.fenced or broker.epoch != member.broker_epoch or (joins and broker.leaves):",
         "if broker.fenced or (joins and broker.leaves):",
+        told="a_member_restarts_as_it_is_proposed",
     ),
     Mutant(
         "acknowledges before the high-water mark",
@@ -100,13 +112,13 @@ MUTANTS = (
         "    pass",
     ),
     Mutant(
-        "a follower forgets what producers wrote",
+        "producer state lost on failover: a follower forgets what producers wrote",
         NODE + "log/pushed.py",
         "            producers.replay(_each(records))",
         "            pass",
     ),
     Mutant(
-        "an emptied disk counts as the one before",
+        "an emptied disk rejoins as in sync",
         COMMANDS + "broker_commands.py",
         "    new_disk = before.disk_uuid != register.disk_uuid",
         "    new_disk = False",
@@ -121,28 +133,38 @@ MUTANTS = (
         "counts a follower's log end instead of what it matched",
         NODE + "replication/push.py",
         "        source.matched(self.follower, last, told.synced)",
-        "        source.matched(self.follower, told.log_end, told.log_end)",
+        "        source.matched(self.follower, max(last, told.log_end), told.synced)",
+        told="a_follower_has_more_than_its_leader",
     ),
     Mutant(
         "a leader keeps its epoch over a restart",
-        COMMANDS + "broker_commands.py",
-        "        _leave_in_sync_sets(state, before, register, outcome)\n    else:",
-        "        pass\n    else:",
+        COMMANDS + "elections.py",
+        "            partition.leader = leader\n            partition.leader_epoch += 1\n",
+        "            came_back = partition.leader == NOBODY and not partition.eligible\n"
+        "            partition.leader = leader\n"
+        "            partition.leader_epoch += not (leader == NOBODY or came_back)\n",
+        also=(
+            (
+                NODE + "replicas/roles.py",
+                "elif not (goes_on or makes_do) and log.epochs and log.epochs[-1][0] >= placed.leader_epoch:",
+                "elif False:",
+            ),
+        ),
     ),
     Mutant(
-        "a new in-sync member is counted only once the answer is there",
+        "a new in-sync member counted only once the answer is there",
         NODE + "replication/in_sync.py",
         "for broker_id, _ in self.proposed or ():",
         "for broker_id, _ in ():",
     ),
     Mutant(
-        "a repeat is acknowledged at once",
+        "a repeat acknowledged at once",
         NODE + "partition.py",
         "            if through <= self.high_water_mark:",
         "            if True:",
     ),
     Mutant(
-        "a short index is rebuilt by parsing at rf 3",
+        "a short index rebuilt by parsing at rf 3",
         NODE + "log/recovery.py",
         "        if log.settings.replication_factor == 1:  # nobody can refill it",
         "        if True:",
@@ -152,6 +174,7 @@ MUTANTS = (
         NODE + "log/data_folder.py",
         'return os.path.join(self.path, "topics", str(topic_id), str(partition))',
         'return os.path.join(self.path, "topics", "1", str(partition))',
+        told="a_topic_is_made_again",
     ),
     Mutant(
         "a boundary error above a new leader's mark",
@@ -176,24 +199,28 @@ MUTANTS = (
                 "        if False:\n            message = (",
             ),
         ),
+        told="two_brokers_at_one_address",
     ),
     Mutant(
         "a second start calls a lost tail whole",
         NODE + "log/data_folder.py",
         "boot_id=self._boot_id if self.recovered.tail_sure else _UNKNOWN_BOOT",
         "boot_id=self._boot_id",
+        told="a_lost_tail_stays_unsure_over_two_starts",
     ),
     Mutant(
         "what was acknowledged from memory is forgotten when flush becomes disk",
         COMMANDS + "state_parts.py",
         "return self.was_replicated or self.acknowledges_unsynced(",
         "return self.acknowledges_unsynced(",
+        told="flush_becomes_disk_after_messages_were_acknowledged_from_memory",
     ),
     Mutant(
         "committed positions are sent again on another stream",
         NODE + "controllers/pending.py",
         'NOT_REPEATED = frozenset({"commit_positions"})',
         "NOT_REPEATED = frozenset[str]()",
+        told="a_position_is_overtaken",
     ),
     Mutant(
         "a batch whose last messages are compacted away is given again and again",
@@ -212,5 +239,40 @@ MUTANTS = (
         NODE + "log/compaction.py",
         "if (newest.get(message.key, 0) <= message.sequence_number if message.key else message.value)",
         "if (newest.get(message.key, 0) < message.sequence_number if message.key else message.value)",
+    ),
+    Mutant(
+        "a push of a leader that has been replaced takes the place of its successor's",
+        NODE + "replicas/following.py",
+        "        if verdict.error is PushError.STALE_LEADER:\n",
+        "        self._line = None\n        if verdict.error is PushError.STALE_LEADER:\n",
+        told="an_old_leader_goes_on_pushing",
+    ),
+    Mutant(
+        "a leader that stood still judges its followers before it has heard them",
+        NODE + "replicas/replicator.py",
+        "        self._was_frozen = not self._was_frozen and now_ms",
+        "        self._was_frozen = False and now_ms",
+        told="a_leader_stands_still",
+    ),
+    Mutant(
+        "a replica joins that lags too far to stay",
+        NODE + "replication/in_sync.py",
+        "stays = stays and self.has_caught_up(replica)",
+        "stays = self.has_caught_up(replica)",
+        told="a_member_joins_that_would_not_stay",
+    ),
+    Mutant(
+        "too few are in sync when the answer is due",
+        NODE + "replicas/acks.py",
+        "if not error and not self._partition.has_in_sync(self._required_acks):",
+        "if False:",
+        told="too_few_are_left_when_the_answer_is_due",
+    ),
+    Mutant(
+        "what a lossy election chose makes do a second time in its epoch",
+        NODE + "replicas/roles.py",
+        "            and partition.led_epoch < placed.leader_epoch\n",
+        "",
+        told="a_chosen_replica_is_damaged_again",
     ),
 )

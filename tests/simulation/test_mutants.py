@@ -1,0 +1,96 @@
+"""The mistakes that are made on purpose: which there must be, and that one that nobody sees survives."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation import mutants, told_stories
+from tests.simulation.mutant import Mutant
+
+MISTAKES = (
+    "forgets its vote",
+    "counts stale votes",
+    "commits entries of old terms",
+    "half a quorum",
+    "acknowledges before fsync",
+    "truncates on stale messages",
+    "serves stale reads",
+    "high-water mark ignores one in-sync replica",
+    "high-water mark goes back",
+    "truncates by high-water mark",
+    "accepts an old leader epoch",
+    "leader adds a replica before it has caught up",
+    "in-sync change without compare-and-set",
+    "acknowledges before the high-water mark",
+    "reads past the high-water mark",
+    "a fenced broker stays leader",
+    "producer state lost on failover",
+    "an emptied disk rejoins as a voter",
+    "an emptied disk rejoins as in sync",
+    "counts a follower's log end instead of what it matched",
+    "a leader keeps its epoch over a restart",
+    "a new in-sync member counted only once the answer is there",
+    "rejoins by high-water mark alone",
+    "an in-sync proposal without broker epochs",
+    "a repeat acknowledged at once",
+    "a short index rebuilt by parsing at rf 3",
+    "an unsure tail stays in sync",
+    "a topic made again appends to the old folder",
+    "a boundary error above a new leader's mark",
+    "one host answers for two replicas",
+    "empty controllers form a new cluster",
+)
+"""Each has lost somebody's messages, in one system or another."""
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_every_mistake_that_loses_messages_is_made_on_purpose(mistake: str) -> None:
+    assert any(mistake in mutant.name for mutant in mutants.MUTANTS)
+
+
+def test_every_story_that_is_told_is_told_for_a_mutant() -> None:
+    told = {mutant.told for mutant in mutants.MUTANTS}
+    twice = {"a_lost_tail_stays_unsure_over_one_start"}
+    assert set(told_stories.STORIES) - told == twice
+
+
+def harmless(**changes: object) -> Mutant:
+    """One that changes nothing that anybody could see."""
+    mutant = Mutant(
+        "says the same in other words",
+        "node/tank_node/replication/follow.py",
+        "    return max(own, min(pushed, matched))",
+        "    return max(min(pushed, matched), own)",
+        seeds=1,
+    )
+    return replace(mutant, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("mutant", "sentence"),
+    [
+        (harmless(), "SURVIVED 1 seeds"),
+        (harmless(told="an_old_leader_goes_on_pushing"), "SURVIVED the story told for it"),
+    ],
+)
+def test_a_mutant_that_nobody_sees_survives(mutant: Mutant, sentence: str) -> None:
+    fate = mutants.try_one(mutant)
+    assert not fate.seeds
+    assert fate.sentence == sentence
+
+
+@pytest.mark.integration
+def test_a_mutant_is_caught_by_the_story_that_is_told_for_it() -> None:
+    mutant = next(m for m in mutants.MUTANTS if m.name == "an in-sync change without compare-and-set")
+    fate = mutants.try_one(mutant)
+    assert fate.sentence == "caught by the story told for it"
+    assert "is in sync" in fate.seen
+
+
+def test_a_mutant_whose_text_or_story_is_gone_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = [harmless(old="nobody wrote this"), harmless(told="nobody_tells_this")]
+    monkeypatch.setattr(mutants, "MUTANTS", lost)
+    gone, untold = mutants.problems()
+    assert "its text is 0 times in" in gone
+    assert "nobody tells nobody_tells_this" in untold

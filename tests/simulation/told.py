@@ -1,0 +1,260 @@
+"""What stories that are told are made of: a cluster to which nothing happens but what is told.
+
+A loss that a seed has found, and a mistake that seeds find rarely, is told without chance: seeds change their
+story whenever a story gets another ingredient.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+from tank_controller.cluster_state import ClusterState
+from tank_controller.state_parts import PartitionState
+from tank_node.forwarding import ForwardingPolicy
+from tank_node.limits import Limits
+from tank_node.partition import Partition
+from tank_protos import bundle
+from tank_protos.generated import control_pb2 as pb
+from tests.simulation.brokers import BrokerMachine
+from tests.simulation.clients import Client, Target
+from tests.simulation.cluster_story import ClusterStory
+from tests.simulation.ingredients import Wanted
+from tests.simulation.message_books import Key
+from tests.simulation.network import Weather
+from tests.simulation.story import listening
+from tests.simulation.world import MS, SECOND, must
+
+BROKERS_OF_THREE = 1
+"""A seed whose cluster has three brokers."""
+RESTS_WITHIN_US = 60 * SECOND
+LIMITS = Limits()
+
+
+class ToldStory(ClusterStory):
+    """Three brokers and one topic of one partition. All that must hold is looked at after every event."""
+
+    def __init__(self, settings: Mapping[str, str], limits: Limits, *, clients: bool) -> None:
+        super().__init__(BROKERS_OF_THREE)
+        assert len(self.brokers) == 3
+        self.network.weather = Weather()
+        self.among = frozenset()
+        self.wanted = Wanted("told", 1, 3, dict(settings))
+        self._wanted[:] = [self.wanted]
+        self._has_clients = clients
+        self._told = Outcomes(self)
+        for machine in self.brokers.values():
+            machine.limits, machine.forwarding = limits, ForwardingPolicy.NEVER
+            machine.proposes = partial(self._proposed, machine)
+        self._awaited: tuple[BrokerMachine, int, Callable[[], None]] | None = None
+        """Who proposes whom, and what happens then."""
+
+    def begin(self) -> None:
+        """Everybody is there, and the topic."""
+        for node in self.cluster.nodes.values():
+            node.start()
+        self.go_on(3 * SECOND)
+        for broker in self.brokers.values():
+            broker.start()
+        self.go_on(SECOND)
+        self.create()
+
+    def create(self) -> None:
+        """The topic, with everybody in sync."""
+        deadline = self.world.now + 10 * SECOND
+        while not self.wanted.topic_id:
+            must(self.world.now < deadline, "the topic was not created")
+            self._create(self.wanted)
+            self.go_on(SECOND)
+        self.go_on(SECOND)
+        must(len(self.placed.in_sync) == 3, "not all are in sync")
+
+    def delete(self) -> None:
+        """The topic, by its name."""
+        while self.wanted.topic_id:  # asked of a broker that doesn't run, nothing happens
+            self._delete(self.wanted)
+        self.go_on(SECOND)
+
+    def _clients_of(self, wanted: Wanted, target: Target) -> Iterator[Client]:
+        if self._has_clients:
+            yield from super()._clients_of(wanted, target)
+
+    # --- time ---
+
+    def go_on(self, time_us: int) -> None:
+        """For so long."""
+        self.world.run_until(self.world.now + time_us)
+
+    def until(self, done: Callable[[], bool], what: str, within_us: int = 10 * SECOND) -> None:
+        """Until then, to the millisecond. Violation when it never comes."""
+        deadline = self.world.now + within_us
+        while not done():
+            must(self.world.now < deadline, "%s: it never came", what)
+            self.go_on(MS)
+
+    # --- who is there ---
+
+    @property
+    def key(self) -> Key:
+        """Of the partition."""
+        return self.wanted.topic_id, 0
+
+    @property
+    def state(self) -> ClusterState:
+        """As the leading controller has it."""
+        state = self._state()
+        must(state is not None, "no controller leads")
+        assert state is not None
+        return state
+
+    @property
+    def placed(self) -> PartitionState:
+        """The partition, in that state."""
+        return self.state.topics[self.wanted.topic_id].partitions[0]
+
+    @property
+    def cast(self) -> tuple[BrokerMachine, ...]:
+        """Who leads, and the others in the order in which they would."""
+        placed = self.placed
+        others = [each for each in placed.replicas if each != placed.leader]
+        return tuple(self.brokers[broker_id] for broker_id in (placed.leader, *others))
+
+    @property
+    def controllers(self) -> list[str]:
+        """The machines of all controllers."""
+        return [node.name for node in self.cluster.nodes.values()]
+
+    def at(self, machine: BrokerMachine) -> Partition:
+        """The partition, as a broker that runs has it."""
+        found = machine.replica(self.key)
+        assert found is not None
+        return found
+
+    def is_back(self, machine: BrokerMachine) -> bool:
+        """Whether its process serves, and the controllers know."""
+        return machine.broker is not None and not self.state.brokers[machine.broker_id].fenced
+
+    def are_in_sync(self, *machines: BrokerMachine) -> bool:
+        """Whether it is these, and nobody else."""
+        return set(self.placed.in_sync) == {machine.broker_id for machine in machines}
+
+    # --- what happens ---
+
+    def append(self, machine: BrokerMachine, count: int = 1) -> None:
+        """So many messages at the broker that leads, each a batch of its own. When they are acknowledged,
+        the books are told; nobody may wait for it."""
+        server, partition = machine.server, self.at(machine)
+        assert server is not None
+
+        def act() -> None:
+            server.begin()
+            batches = [self._told.next_batch() for _ in range(count)]
+            for token, batch in batches:
+                partition.append(memoryview(batch), self._told, token)
+            server.finish()
+
+        self.do(machine, act)
+
+    def do(self, machine: BrokerMachine, call: Callable[[], None]) -> None:
+        """What a process does now."""
+        assert machine.life is not None
+        self.world.guarded(machine.life, call)
+
+    def part(self, machine: BrokerMachine, *others: str, one_way: bool = False) -> None:
+        """From now on nothing gets from it to the others; nor, unless `one_way`, back."""
+        self.network.cut([machine.name], list(others), one_way=one_way)
+
+    def rejoin(self, machine: BrokerMachine, *others: str) -> None:
+        """They reach each other again: what waited on their streams goes on."""
+        for other in others:
+            self.network.cuts -= {(machine.name, other), (other, machine.name)}
+        for stream in list(self.network.streams.values()):
+            stream.go_on()
+
+    def break_streams(self, machine: BrokerMachine, *others: str) -> None:
+        """Those between them, with what is on them."""
+        for stream in list(self.network.streams.values()):
+            ends = {stream.near.machine, stream.far.machine}
+            if machine.name in ends and ends & set(others):
+                stream.reset()
+
+    def when_proposed(
+        self, leader: BrokerMachine, member: BrokerMachine, happens: Callable[[], None]
+    ) -> None:
+        """Once, just before the leader proposes an in-sync set that names this member."""
+
+        self._awaited = leader, member.broker_id, happens
+
+    def _proposed(self, machine: BrokerMachine, change: pb.ChangeInSync) -> None:
+        if self._awaited is None:
+            return
+        leader, member, happens = self._awaited
+        named = {one.broker_id for wanted in change.sets for one in wanted.in_sync}
+        if machine is leader and member in named:
+            self._awaited = None
+            happens()
+
+    def on_in_sync(self, look: Callable[[tuple[int, ...]], None]) -> None:
+        """Told, beside the books, of every in-sync set that comes into the log."""
+        books = self.cluster.metadata_books
+        before = books.on_in_sync
+
+        def both(key: Key, members: tuple[int, ...]) -> None:
+            before(key, members)
+            look(members)
+
+        books.on_in_sync = both
+
+    def rest(self) -> None:
+        """All that was broken is mended: all replicas come to hold the same, and nothing acknowledged is
+        lost."""
+        self.network.heal()
+        for machine in self.faults.machines:
+            if machine.life is None:
+                machine.start()
+            elif machine.life.frozen:
+                self.world.thaw(machine.life)
+        rests = self.world.run_until(self.world.now + RESTS_WITHIN_US, lambda: not self._complaint())
+        must(rests, "the cluster did not come to rest: %s", self._complaint())
+        self.books.check_acknowledged()
+
+
+class Outcomes:
+    """Who is told how appends ended: `tank_node.waiting.Settler`."""
+
+    def __init__(self, story: ToldStory) -> None:
+        self._story = story
+        self._values: list[tuple[Key, bytes]] = []
+
+    def next_batch(self) -> tuple[int, bytes]:
+        """A message like no other, and the token that it is settled by."""
+        value = b"told:%d" % len(self._values)
+        self._values.append((self._story.key, value))
+        world = self._story.world
+        batch = bundle.as_batch(bundle.encode([value], timestamps=world.now_ms()))
+        return len(self._values) - 1, bytes(batch)
+
+    def settle(self, token: int, error: int, first: int, last: int) -> None:
+        """The books hear of it after the event, when they have looked at what it committed."""
+        if not error:
+            key, value = self._values[token]
+            world, books = self._story.world, self._story.books
+            world.after(0, None, partial(books.acknowledged, key, value, first))
+
+
+@contextmanager
+def telling(
+    settings: Mapping[str, str], *, limits: Limits = LIMITS, clients: bool = False
+) -> Iterator[ToldStory]:
+    """A story from its beginning, with what the code logs in its trace."""
+    story = ToldStory(settings, limits, clients=clients)
+    with listening(story.world):
+        story.begin()
+        yield story
+
+
+def lose_power(broker: BrokerMachine) -> None:
+    """All that was not synced is lost, to the last byte."""
+    for path, file in broker.disk.names.items():
+        if file is not None:
+            broker.disk.overwrite(path, bytes(file.durable))
+    broker.end(True)

@@ -1,0 +1,193 @@
+"""Told: what a broker's disk and its stream to the controllers promise. A leads, B leads next, C last."""
+
+from collections.abc import Callable
+
+from tank_node.controller_link import (
+    CommitOutcome,
+    Position,
+    PositionsOutcome,
+    TopicAlteration,
+    TopicOutcome,
+)
+from tank_node.log.errors import LogDamaged
+from tank_node.partition import Partition
+from tank_node.replication.role import Role
+from tests.simulation.brokers import FOLDER, BrokerMachine
+from tests.simulation.told import ToldStory, lose_power, telling
+from tests.simulation.world import MS, SECOND, must
+
+IN_MEMORY = {"flush": "replicated", "min.insync.replicas": "2"}
+
+
+def a_lost_tail_stays_unsure_over_one_start() -> None:
+    """See `_lose_a_tail`."""
+    _lose_a_tail(1)
+
+
+def a_lost_tail_stays_unsure_over_two_starts() -> None:
+    """The first of which is forgotten by everybody."""
+    _lose_a_tail(2)
+
+
+def _lose_a_tail(starts: int) -> None:
+    """A and B acknowledge from memory, and B's machine loses its power. However often B's process starts
+    before anybody hears of it, B doesn't lead: it has lost what was acknowledged."""
+    with telling(IN_MEMORY, clients=True) as story:
+        a, b, c = story.cast
+        c.end(False)
+        story.go_on(4 * SECOND)
+        must(story.are_in_sync(a, b), "not A and B alone are in sync")
+        lose_power(b)
+        for _ in range(starts):
+            b.start()
+            b.end(False)  # nobody has heard of it yet
+        a.end(False)
+        b.start()
+        story.go_on(3 * SECOND)
+        must(story.placed.leader == 0, "B leads, and has lost what was acknowledged")
+        _come_back(story, a, c)
+
+
+def flush_becomes_disk_after_messages_were_acknowledged_from_memory() -> None:
+    """What was acknowledged before is no surer for that: a B that has lost it doesn't lead."""
+    with telling(IN_MEMORY) as story:
+        a, b, c = story.cast
+        c.end(False)
+        story.until(lambda: story.are_in_sync(a, b), "C's leaving")
+        story.append(a, 3)
+        story.until(lambda: story.at(a).high_water_mark == 3, "their being acknowledged")
+        story.part(b, *story.controllers)  # it goes on without fsyncs
+        change = TopicAlteration("told", settings={"flush": "disk"})
+        told: list[TopicOutcome] = []
+        assert a.link is not None
+        link = a.link
+        story.do(a, lambda: link.alter_topic(change, told.append))
+        story.until(lambda: bool(told), "the alteration")
+        lose_power(b)
+        a.end(False)
+        story.rejoin(b, *story.controllers)
+        b.start()
+        story.go_on(3 * SECOND)
+        must(story.placed.leader == 0, "B leads, and has lost what was acknowledged")
+        _come_back(story, a, c)
+
+
+def _come_back(story: ToldStory, a: BrokerMachine, c: BrokerMachine) -> None:
+    a.start()
+    story.go_on(3 * SECOND)
+    must(story.placed.leader == a.broker_id, "A has everything, and doesn't lead")
+    c.start()
+    story.go_on(5 * SECOND)
+    must(len(story.placed.in_sync) == 3, "not all have come back")
+    must(story.placed.lossy_elections == 0, "an election was lossy")
+    story.books.check_acknowledged()
+
+
+def a_topic_is_made_again() -> None:
+    """Under its name, while C is away: it begins empty everywhere."""
+    with telling({"flush": "disk"}) as story:
+        a, _, c = story.cast
+        story.append(a, 3)
+        story.go_on(SECOND)
+        before = story.key
+        c.end(False)
+        story.go_on(SECOND)
+        story.delete()
+        c.start()
+        story.create()
+        must(story.key != before, "it is the topic of before")
+        for machine in story.brokers.values():
+            must(story.at(machine).log.written == 0, "%s has messages of an older topic", machine.name)
+        story.append(story.cast[0], 2)
+        story.rest()
+
+
+def a_position_is_overtaken() -> None:
+    """A is asked to keep a position, and its stream breaks; meanwhile the group goes on at B. A's next stream
+    doesn't bring the older position back."""
+    with telling({"flush": "disk"}) as story:
+        a, b, _ = story.cast
+        answers: list[CommitOutcome] = []
+        story.part(a, *story.controllers, one_way=True)
+        _keep(story, a, 5, answers)
+        _keep(story, b, 7, answers)
+        story.until(lambda: len(answers) == 1, "the answer to B")
+        story.break_streams(a, *story.controllers)
+        story.rejoin(a, *story.controllers)
+        story.until(lambda: len(answers) == 2, "the answer to A", 40 * SECOND)
+        found: list[PositionsOutcome] = []
+        assert b.link is not None
+        link = b.link
+        story.do(b, lambda: link.fetch_positions("g", ["told"], found.append))
+        story.until(lambda: bool(found), "the position")
+        [kept] = found[0].positions
+        must(kept.sequence_number == 7, "the position has gone back to %s", kept.sequence_number)
+        story.rest()
+
+
+def _keep(story: ToldStory, machine: BrokerMachine, number: int, answers: list[CommitOutcome]) -> None:
+    assert machine.link is not None
+    link = machine.link
+    position = Position("told", 0, number, "")
+    story.do(machine, lambda: link.commit_positions("g", [position], answers.append))
+
+
+def a_chosen_replica_is_damaged_again() -> None:
+    """All three are damaged, and a lossy election chooses one: it makes do with what it has. What it loses
+    later in that epoch others have: it gives up leading, though the controllers haven't heard of it."""
+    with telling({"flush": "disk", "min.insync.replicas": "3"}) as story:
+        story.append(story.cast[0], 3)
+        story.go_on(SECOND)
+        for machine in story.brokers.values():
+            machine.end(False)
+        for machine in story.brokers.values():
+            _spoil(story, machine, FIRST_BATCH)
+            machine.start()
+        story.until(lambda: story.placed.lossy_elections == 1, "a lossy election", 30 * SECOND)
+        story.until(lambda: len(story.placed.in_sync) == 3, "their coming together", 60 * SECOND)
+        leader, other, _ = story.cast
+        story.append(leader, 3)
+        story.go_on(SECOND)
+        story.part(leader, *story.controllers, one_way=True)
+        _spoil(story, leader, LAST_BATCH)
+        partition = story.at(leader)
+        story.do(leader, lambda: _notice(partition))
+        told: list[TopicOutcome] = []
+        assert other.link is not None
+        link = other.link
+        change = TopicAlteration("told", settings={"min.insync.replicas": "1"})
+        story.do(other, lambda: link.alter_topic(change, told.append))
+        story.until(lambda: bool(told), "the alteration")
+        story.go_on(500 * MS)
+        must(partition.role is not Role.LEADER, "%s leads with what is left of it, twice", leader.name)
+        story.rest()
+
+
+FIRST_BATCH, LAST_BATCH = 5, -1
+"""A byte in it, of the one file that there is."""
+
+
+def _spoil(story: ToldStory, machine: BrokerMachine, at: int) -> None:
+    """A byte of the partition becomes another one."""
+    folder = f"{FOLDER}/topics/{story.wanted.topic_id}/0/"
+    [path] = [path for path in machine.disk.paths(".log") if path.startswith(folder)]
+    content = bytearray(machine.disk.content(path))
+    content[at] ^= 1
+    machine.disk.overwrite(path, bytes(content))
+    story.books.of(story.key).spoiled.add(machine.name)
+
+
+def _notice(partition: Partition) -> None:
+    """As scrub does."""
+    partition.log.spoiled("a batch is bad")
+    partition.note_error(LogDamaged("a batch is bad"))
+
+
+STORIES: tuple[Callable[[], None], ...] = (
+    a_lost_tail_stays_unsure_over_one_start,
+    a_lost_tail_stays_unsure_over_two_starts,
+    flush_becomes_disk_after_messages_were_acknowledged_from_memory,
+    a_topic_is_made_again,
+    a_position_is_overtaken,
+    a_chosen_replica_is_damaged_again,
+)

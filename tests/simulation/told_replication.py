@@ -1,0 +1,250 @@
+"""Told: what replication promises, where one mistake would lose a message. A leads, B leads next, C last."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tests.simulation.client_lines import ClientLine
+from tests.simulation.clients import Target
+from tests.simulation.message_books import Key
+from tests.simulation.producers import Producer
+from tests.simulation.told import LIMITS, ToldStory, lose_power, telling
+from tests.simulation.world import MS, SECOND, must
+
+SYNCED = {"flush": "disk"}
+ALONE_IS_ENOUGH = {"flush": "disk", "min.insync.replicas": "1"}
+IN_MEMORY = {"flush": "replicated"}
+
+
+def an_old_leader_goes_on_pushing() -> None:
+    """A leader that nobody but C can hear has been replaced. What it gives C now may not take the place of
+    what its successor has committed there, and an fsync of C is told to the successor, whatever came
+    between."""
+    with telling(SYNCED) as story:
+        a, b, c = story.cast
+        story.append(a, 2)
+        story.go_on(SECOND)
+        story.part(a, b.name, *story.controllers)
+        story.until(lambda: story.placed.leader == b.broker_id, "another leader")
+        story.until(lambda: story.at(b).leader_epoch == story.placed.leader_epoch, "its taking office")
+        story.append(b)
+        story.until(lambda: story.at(b).high_water_mark == 3, "the new leader's mark")
+        story.go_on(SECOND)  # C hears of it
+        story.append(a, 2)
+        story.go_on(SECOND)
+        must(story.at(c).log.written == 3, "who has been replaced was obeyed")
+        c.slow_until = story.world.now + 50 * MS  # one fsync
+        story.append(b)
+        story.until(lambda: story.at(c).log.written == 4, "the append at C")
+        story.append(a)
+        story.until(lambda: story.at(b).high_water_mark == 4, "what C has synced")
+        story.rest()
+
+
+def a_proposal_is_overtaken() -> None:
+    """A proposes to take C in beside B, and is not heard; meanwhile B leaves, and A commits without it. Then
+    the proposal arrives, and names a B that is registered and runs, and lacks what was committed."""
+    with telling(ALONE_IS_ENOUGH) as story:
+        a, b, c = story.cast
+        story.append(a, 2)
+        c.end(False)
+        story.until(lambda: story.are_in_sync(a, b), "C's leaving")
+
+        def strike() -> None:
+            story.part(a, *story.controllers, one_way=True)
+            story.part(b, a.name, c.name, *story.controllers)
+            story.break_streams(b, *story.controllers)
+
+        story.when_proposed(a, c, strike)
+        c.start()
+        story.until(lambda: story.are_in_sync(a), "B's leaving")
+        story.go_on(100 * MS)
+        story.append(a)
+        story.until(lambda: story.at(a).high_water_mark == 3, "a message without B")
+        story.rejoin(b, *story.controllers)
+        story.until(lambda: story.is_back(b), "B's return", 2 * SECOND)
+        must(story.placed.leader == a.broker_id, "A was fenced too early")
+        story.rejoin(a, *story.controllers)
+        story.go_on(SECOND)
+        story.rest()
+
+
+def a_member_restarts_as_it_is_proposed() -> None:
+    """C has caught up in memory, and A proposes it; before anybody hears of it, C's machine loses its power.
+    The process behind it has another epoch than the one that was proposed."""
+    with telling({**IN_MEMORY, "min.insync.replicas": "1"}) as story:
+        a, b, c = story.cast
+        c.end(False)
+        story.until(lambda: story.are_in_sync(a, b), "C's leaving")
+        story.append(a, 3)
+        story.go_on(100 * MS)
+        struck: list[bool] = []
+
+        def strike() -> None:
+            story.part(a, *story.controllers, one_way=True)
+            struck.append(True)
+
+        story.when_proposed(a, c, strike)
+        c.start()
+        story.until(lambda: bool(struck), "the proposal")
+        story.part(c, a.name, b.name)
+        lose_power(c)
+        c.start()
+        story.until(lambda: story.is_back(c), "C's return", 2 * SECOND)
+        must(story.placed.leader == a.broker_id, "A was fenced too early")
+        must(story.at(c).log.written < 3, "C has lost nothing")
+        story.rejoin(a, *story.controllers)
+        story.go_on(SECOND)
+        story.rest()
+
+
+def a_new_leader_knows_an_old_mark() -> None:
+    """A commits a message that C lacks, and dies before B has heard that it is committed. B leads, and its
+    mark is still below that message: C is no member before it has synced what B's epoch began with."""
+    with telling(SYNCED) as story:
+        a, b, c = story.cast
+        story.append(a, 2)
+        story.go_on(SECOND)
+        story.part(a, c.name)
+        story.append(a)
+        story.until(lambda: story.at(a).high_water_mark == 3, "a message without C")
+        must(story.at(b).high_water_mark == 2, "B has heard of it")
+        a.end(False)
+        c.slow_until = story.world.now + 5 * SECOND
+        story.until(lambda: story.placed.leader == b.broker_id, "another leader")
+        story.go_on(3 * SECOND)
+        story.rest()
+
+
+def a_follower_has_more_than_its_leader() -> None:
+    """C has messages of A that nobody else has, and A dies. B leads, and C agrees with it as far as B has
+    gone: what lies behind that counts for nothing."""
+    with telling({**IN_MEMORY, "min.insync.replicas": "2"}) as story:
+        a, b, c = story.cast
+        story.append(a, 2)
+        story.go_on(SECOND)
+        story.part(a, b.name)
+        story.append(a, 3)
+        story.until(lambda: story.at(c).log.written == 5, "the append at C")
+        a.end(False)
+        story.until(lambda: story.are_in_sync(b, c), "another leader")
+        story.until(lambda: story.at(b).leader_epoch == story.placed.leader_epoch, "its taking office")
+        story.go_on(500 * MS)  # B and C agree
+        story.part(b, c.name)
+        story.append(b)
+        story.go_on(20 * MS)
+        b.end(False)
+        story.until(lambda: story.placed.leader == c.broker_id, "the next leader")
+        story.go_on(SECOND)
+        story.rest()
+
+
+def two_brokers_at_one_address() -> None:
+    """B and C say that they are reached at the same address: whoever answers there counts once."""
+    with telling(ALONE_IS_ENOUGH) as story:
+        a, b, c = story.cast
+        story.append(a, 2)
+        for machine in (b, c):
+            machine.end(False)
+        story.until(lambda: story.are_in_sync(a), "their leaving")
+        story.append(a, 2)
+        story.go_on(100 * MS)
+        host, b.host = b.host, c.host
+        b.start()
+        story.go_on(SECOND)
+        c.start()
+        story.go_on(8 * SECOND)
+        b.end(False)
+        b.host = host
+        story.rest()
+
+
+def a_leader_stands_still() -> None:
+    """A waits for fsyncs of B and C, and stands still for longer than a member may lag. They have told it
+    meanwhile: nobody leaves."""
+    limits = replace(LIMITS, replica_lag_ms=1200)
+    with telling(SYNCED, limits=limits) as story:
+        a, b, c = story.cast
+        story.on_in_sync(lambda members: must(len(members) == 3, "only %s are in sync", members))
+        for machine in (b, c):
+            machine.slow_until = story.world.now + SECOND
+        story.append(a)
+        assert a.life is not None
+        a.life.frozen = True
+        story.go_on(2 * SECOND)
+        story.world.thaw(a.life)
+        story.go_on(5 * SECOND)
+        story.rest()
+
+
+def a_member_joins_that_would_not_stay() -> None:
+    """A can commit nothing alone, so its mark is easily reached. C comes back, and lacks what A has held for
+    long: it joins when it has that, and not before."""
+    with telling({**SYNCED, "min.insync.replicas": "2"}) as story:
+        a, b, c = story.cast
+        story.append(a, 2)
+        story.go_on(SECOND)
+        story.part(a, b.name, c.name)
+        story.append(a)
+        story.until(lambda: story.are_in_sync(a), "their leaving")
+        story.go_on(SECOND)
+
+        def look(members: tuple[int, ...]) -> None:
+            joined = c.broker_id in members
+            must(not joined or story.at(c).log.synced == 3, "C joins with %s", story.at(c).log.synced)
+
+        story.on_in_sync(look)
+        c.slow_until = story.world.now + 3 * SECOND
+        story.rejoin(a, c.name)
+        story.until(lambda: story.are_in_sync(a, c), "C's joining")
+        story.rest()
+
+
+class Demanding(Producer):
+    """Wants more in sync than the topic does, when it asks and when it is answered."""
+
+    story: ToldStory
+
+    def _stored_at(self, key: Key) -> None:
+        in_sync = len(self.story.placed.in_sync)
+        must(
+            in_sync > self.required_acks, "%s is told that it is stored, with %s in sync", self.name, in_sync
+        )
+        super()._stored_at(key)
+
+
+def too_few_are_left_when_the_answer_is_due() -> None:
+    """A producer wants three in sync. Three are, when its message comes; C dies before it is committed."""
+    with telling(ALONE_IS_ENOUGH) as story:
+        a, _, c = story.cast
+        producer = Demanding(
+            story.world, story.books, Target("told", story.wanted.topic_id, 0), 5 * MS, "demanding", 2
+        )
+        producer.story = story
+        producer.line = ClientLine(
+            story.network, story.addresses, story.brokers, "demanding", producer.heard, producer.lost
+        )
+        producer.line.turn_to(a.broker_id)
+        producer.act()
+        story.until(lambda: producer.answered > 3, "answers")
+        story.part(a, c.name)
+        story.go_on(50 * MS)  # it has sent another, which C does not get
+        answered = producer.answered
+        c.end(False)
+        story.until(lambda: len(story.placed.in_sync) == 2, "C's leaving")
+        story.go_on(5 * SECOND)
+        must(producer.answered == answered, "too few were in sync")
+        producer.active = False
+        story.rest()
+
+
+STORIES: tuple[Callable[[], None], ...] = (
+    an_old_leader_goes_on_pushing,
+    a_proposal_is_overtaken,
+    a_member_restarts_as_it_is_proposed,
+    a_new_leader_knows_an_old_mark,
+    a_follower_has_more_than_its_leader,
+    two_brokers_at_one_address,
+    a_leader_stands_still,
+    a_member_joins_that_would_not_stay,
+    too_few_are_left_when_the_answer_is_due,
+)

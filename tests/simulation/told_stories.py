@@ -1,0 +1,34 @@
+"""All stories that are told, by name; as a program it tells one: for mutants, and to see one again."""
+
+import sys
+from collections.abc import Callable
+
+from tests.simulation import told_brokers, told_controllers, told_replication
+from tests.simulation.world import Violation
+
+_ALL = (*told_replication.STORIES, *told_brokers.STORIES, *told_controllers.STORIES)
+STORIES: dict[str, Callable[[], None]] = {story.__name__: story for story in _ALL}
+
+
+def failure_of(name: str) -> str:
+    """Tells a story; what didn't hold in it, empty when all did."""
+    try:
+        STORIES[name]()
+    except Violation as violation:
+        return str(violation)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def main(arguments: list[str]) -> int:
+    """0 when all that must hold held; 1, with a line that says what didn't."""
+    [name] = arguments
+    failure = failure_of(name)
+    if failure:
+        print(f"1 {failure}")
+    return 1 if failure else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
