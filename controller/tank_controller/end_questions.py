@@ -1,8 +1,9 @@
 """Before a lossy election: every replica's broker is asked where its log ends. Pure.
 
 A broker has one question at a time, and its answer is to all of it: a replica that the answer leaves out has
-nothing to lead with now, and is asked for again a little later. A question without an answer is asked again
-as it was, under the same number: so a second answer to it is none to the next one.
+nothing to lead with now, and is asked for again a little later. While that is one that could lead, the
+partition waits: whose disk failed may have everything once its broker was started again. A question without
+an answer is asked again as it was, under the same number: so a second answer to it is none to the next one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -77,7 +78,7 @@ class EndQuestions:
                 missing.setdefault(broker_id, []).append(key)
             waited = now_ms - case.since_ms >= limits.WAIT_FOR_ENDS_MS
             if not silent or (waited and not set(silent) & set(partition.eligible)):
-                elections.extend(_election(key, case))
+                elections.extend(_election(key, partition, case))
         return elections, list(self._asks(state, missing, now_ms))
 
     def _choose(self, state: ClusterState, now_ms: int) -> None:
@@ -154,9 +155,9 @@ def _silent(state: ClusterState, partition: PartitionState, case: _Case) -> list
     ]
 
 
-def _election(key: int, case: _Case) -> list[pb.Command]:
+def _election(key: int, partition: PartitionState, case: _Case) -> list[pb.Command]:
+    if any(case.ends[broker_id].unusable for broker_id in partition.eligible):
+        return []  # it waits: for one that can be opened after all, or for an operator
     ends = [case.ends[broker_id] for broker_id in sorted(case.ends)]
-    if all(end.unusable for end in ends):
-        return []  # it waits: for one that can be opened after all, for an operator, or for another disk
     lossy = pb.ElectLossy(topic_id=topic_of(key), partition=partition_of(key), ends=ends)
     return [pb.Command(elect_lossy=lossy)]

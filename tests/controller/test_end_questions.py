@@ -75,15 +75,33 @@ def test_who_could_lead_is_waited_for_and_asked_again() -> None:
     assert cluster.partition(t).leader == 0
 
 
-def test_a_replica_that_an_answer_leaves_out_has_nothing_to_lead_with() -> None:
+def test_a_replica_that_could_lead_and_cannot_be_read_now_is_waited_for() -> None:
     cluster = Cluster(1, 2, 3)
-    t = impaired(cluster)
+    t = impaired(cluster, third=True)
     governed = Governed(cluster, replicate=False)
     governed.step()
+    governed.tell(1, [end(t, 1, 5)])
     governed.tell(2, [end(t, 0, 0)])
     governed.tell(3, [])
+    governed.run(limits.WAIT_FOR_ENDS_MS // 1000 + 1)
+    assert cluster.partition(t).leader == 0, "3 may have everything, on a disk that failed a later fsync"
+    cluster.up(3)
     governed.step()
-    assert cluster.partition(t).leader == 2
+    governed.tell(3, [end(t, 1, 10)])
+    governed.step()
+    assert cluster.partition(t).leader == 3
+
+
+def test_a_replica_that_was_behind_and_cannot_be_read_is_passed_over() -> None:
+    cluster = Cluster(1, 2, 3)
+    t = impaired(cluster, third=True)
+    governed = Governed(cluster, replicate=False)
+    governed.step()
+    governed.tell(1, [])
+    governed.tell(2, [end(t, 0, 0)])
+    governed.tell(3, [end(t, 1, 10)])
+    governed.step()
+    assert cluster.partition(t).leader == 3
 
 
 def test_a_second_answer_to_an_earlier_question_is_none_to_the_next_one() -> None:
@@ -118,7 +136,7 @@ def test_one_that_had_nothing_to_lead_with_is_asked_again_while_the_partition_wa
     governed.tell(2, [])
     governed.tell(3, [])
     governed.run(limits.ASK_ENDS_AGAIN_MS // 1000 + 1)
-    governed.tell(2, [])
+    governed.tell(2, [end(t, 1, 10)])
     governed.tell(3, [end(t, 1, 30)])
     governed.step()
     assert cluster.partition(t).leader == 3
