@@ -75,8 +75,8 @@ class Following(FollowerRole):
         self._mark = 0
         """The leader's high-water mark, as it was pushed last."""
         self._whole_at: int | None = None
-        """A refill has done its work when it is synced up to here: the mark that it had matched first. A
-        later one may always be ahead of the disk, under flush=replicated. None: it has matched none yet."""
+        """A refill has done its work when all up to here is there (flush=disk: on the disk): the mark that it
+        had matched first. A later one may always be ahead of the disk. None: it has matched none yet."""
 
     def take(
         self,
@@ -174,13 +174,17 @@ class Following(FollowerRole):
         return PushError.NONE
 
     def _refilled(self) -> None:
-        """Ends a refill that has done its work."""
-        if not self.partition.log.refilling:
+        """Ends a refill that has done its work. It does so no later than it may be made a member: as one it
+        may have to lead."""
+        partition = self.partition
+        log = partition.log
+        if not log.refilling:
             return
         if self._whole_at is None or self._whole_at > self._matched:  # another leader's
             self._whole_at = self._mark if self._matched >= self._mark else None
         if self._whole_at is not None:
-            self.partition.log.refilled_through(self._whole_at)
+            # Without flush=disk it need not be synced: after a loss of power no such tail is sure anyway.
+            log.refilled_through(self._whole_at if partition.flush_disk else 0)
 
     def failed(self) -> None:
         line, self._line = self._line, None
@@ -267,8 +271,7 @@ class Followers:
             following = partition.follower = Following(partition)
         own_id = self._link.view.broker_id
         answer = following.take(line, request_id, start, stretch, topic.partitions[number], own_id)
-        # Who has matched the mark may join, and then lead: a refill is not left to the interval.
-        if not answer.error and (partition.flush_disk or partition.log.refilling):
+        if not answer.error and partition.flush_disk:
             self._unsynced[partition] = None
         return answer
 

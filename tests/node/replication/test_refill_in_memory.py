@@ -1,23 +1,24 @@
-"""A replica that is filled anew where nothing else waits for the disk (flush=replicated): the refill does.
+"""A replica that is filled anew under flush=replicated, where nothing waits for the disk: the refill doesn't
+either.
 
 Who has matched the mark may be made a member, and has to be able to lead."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from tank_node.limits import Limits
+from tank_node.replication.push import STRETCH_BYTES
+from tank_node.replication.role import Role
 from tests.node.replication.test_leading import append, members
-from tests.support.broker_cell import BrokerCell, Told
-
-LATE_STEPS = 3
-"""More than it takes to commit a message and to tell of it."""
+from tests.support.broker_cell import BrokerCell, CellNode, Told
 
 
 @pytest.fixture
 def cell(tmp_path: Path) -> Iterator[BrokerCell]:
-    cell = BrokerCell(tmp_path, 3)
+    cell = BrokerCell(tmp_path, 3, Limits(push_window_bytes=1))  # one push at a time
     cell.create(flush="replicated")
     cell.run(200)
     append(cell.nodes[1], b"before", Told(), 0)
@@ -31,34 +32,43 @@ def cell(tmp_path: Path) -> Iterator[BrokerCell]:
     cell.close()
 
 
-def test_the_disk_is_asked_for_at_once(cell: BrokerCell) -> None:
+@pytest.fixture
+def slow(cell: BrokerCell, monkeypatch: pytest.MonkeyPatch) -> Iterator[CellNode]:
+    """The node that is filled anew: its disk answers nothing."""
+    node = cell.nodes[3]
+    with monkeypatch.context() as held:
+        held.setattr(node, "sync", lambda: None)
+        yield node
+
+
+def test_it_joins_whole_and_leads_while_the_disk_is_slow(cell: BrokerCell, slow: CellNode) -> None:
     cell.run(3000)
     assert members(cell) == (1, 2, 3)
-    assert not cell.nodes[3].log().is_impaired
+    assert slow.log().synced == 0
+    assert not slow.log().is_impaired
+    cell.disconnect(1, 3)
+    cell.disconnect(1, 2)
+    cell.change(leader=3, in_sync=(2, 3))
+    cell.run(300)
+    assert slow.partition().role is Role.LEADER
+    assert not slow.controller.failed
+    told = Told()
+    append(slow, b"after", told, 1)
+    cell.run(300)
+    assert told.told
 
 
-def test_it_ends_though_the_mark_is_always_ahead_of_the_disk(
-    cell: BrokerCell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node = cell.nodes[3]
-    late: list[list[object]] = []
-
-    def sync() -> None:
-        """What the disk has done is heard of some steps later."""
-        for _ in range(20_000):
-            if node.log().flushing is None or node.posted or any(late):
-                break
-            time.sleep(0.001)
-        late.append([node.posted.pop(0) for _ in range(len(node.posted))])
-        for call in late.pop(0) if len(late) > LATE_STEPS else ():
-            assert callable(call)
-            call()
-
-    monkeypatch.setattr(node, "sync", sync)
-    impaired = True
-    for token in range(60):
-        append(cell.nodes[1], b"x", Told(), token)
+def test_it_is_impaired_until_it_has_everything(cell: BrokerCell, slow: CellNode) -> None:
+    for token in range(3):
+        noise = Random(token).randbytes(STRETCH_BYTES)  # compressed, too, no two fit into a stretch
+        append(cell.nodes[1], noise, Told(), token + 1)
+    cell.run(300)
+    mark = cell.nodes[1].partition().high_water_mark
+    assert mark == 4
+    seen = set()
+    for _ in range(60):
         cell.run(50)
-        impaired = impaired and node.log().is_impaired
-    node.posted[:0] = [call for calls in late for call in calls]
-    assert not impaired
+        log = slow.log()
+        seen.add(log.written)
+        assert log.is_impaired == (log.written < mark)
+    assert seen == {1, 2, 3, mark}
