@@ -81,6 +81,9 @@ class ModelLeader:
     def is_member(self, follower: int) -> bool:
         return follower in self.in_sync.members
 
+    def counts_on(self, follower: int) -> bool:
+        return self.in_sync.counts_on(follower)
+
     def matched(self, follower: int, matched: int, synced: int) -> None:
         self.in_sync.matched(follower, matched, synced)
         self.advance()

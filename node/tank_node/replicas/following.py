@@ -100,7 +100,7 @@ class Following(FollowerRole):
             partition.leader_epoch,
             partition.role is Role.LEADER,
             _CONDITIONS.get(log.state, Condition.FAILED),
-            own_id in placed.in_sync,
+            own_id in placed.in_sync or placed.leader_epoch < order.leader_epoch,
             log.last,
             log.epochs,
         )

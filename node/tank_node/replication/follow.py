@@ -47,7 +47,7 @@ class Standing(NamedTuple):
     """In that epoch."""
     condition: Condition
     in_sync: bool
-    """Whether its view has it in the in-sync set."""
+    """Whether its view has it in the in-sync set, or is older than the leader and can't tell."""
     log_end: int
     history: History
 

@@ -139,6 +139,14 @@ class InSync:
             self.mark = reached
         return self.mark
 
+    def counts_on(self, broker_id: int) -> bool:
+        """Whether what a follower has matched in this epoch may be what it was made a member for: it is in
+        sync, or it is proposed and nobody knows yet what came of that."""
+        replica = self.replicas.get(broker_id)
+        if replica is None or not replica.reached:
+            return False
+        return broker_id in self.members or broker_id in dict(self.proposed or ())
+
     @property
     def size(self) -> int:
         """How many are in sync: while a proposal is under way, the smaller of both sets counts."""

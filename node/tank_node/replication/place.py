@@ -48,6 +48,9 @@ class Source(Protocol):
     def is_member(self, follower: int) -> bool:
         """Whether this follower is in the in-sync set."""
 
+    def counts_on(self, follower: int) -> bool:
+        """Whether this follower is in that set for what it has matched, or may be by now."""
+
     def matched(self, follower: int, matched: int, synced: int) -> None:
         """It took a stretch on a connection that is open."""
 

@@ -292,7 +292,10 @@ class PushLine:
         place.known_mark = -1
         place.valid_from = self._next_id
         place.unanswered = 0
-        if error is PushError.DISAGREES and self._go_back(place, before, told):
+        # One that has lost everything is filled anew once it is surely out of the in-sync set: a proposal
+        # that is under way may take it in for what it had, and copied by half it would count as whole.
+        is_lost = not told.log_end and place.source.counts_on(self.follower)
+        if error is PushError.DISAGREES and not is_lost and self._go_back(place, before, told):
             return
         self._pause(place, now_ms + _RETRY_MS.get(error, _LATER_MS))
 
