@@ -84,6 +84,7 @@ class Server:
     def _attach(self, line: Line, session: Session) -> None:
         session.ready = partial(self._ready, line)
         session.become = partial(self._attach, line)
+        session.hang_up = partial(self._hang_up, line)
         before, line.session = line.session, session
         if session is not before:
             had_some = bool(before.out)
@@ -93,6 +94,11 @@ class Server:
             before.close()
             if session.out and not had_some:
                 self._ready(line)
+
+    def _hang_up(self, line: Line, reason: str) -> None:
+        """Its session ends it."""
+        self.world.counts[f"connections {reason}"] += 1
+        self.close(line)
 
     def close(self, line: Line) -> None:
         """Ends a connection."""
