@@ -35,9 +35,6 @@ class SimulatedFlusher(Flusher):
             delay *= self._world.between(2, SLOWEST)
         self._plan(delay, job)
 
-    def _remove(self, job: Callable[[], None]) -> None:
-        self._plan(self._world.between(USUAL_US // 4, 100 * MS), job)
-
     def _plan(self, delay: int, job: Callable[[], None]) -> None:
         self._jobs[id(job)] = job
         self._world.after(delay, self._life, lambda: self._do(job))
