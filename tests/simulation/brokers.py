@@ -15,6 +15,7 @@ from tank_node.forwarding import ForwardingPolicy
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.errors import DataFolderError
+from tank_node.log.log import LogState
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition
 from tank_node.replicas.replicator import Replicator
@@ -67,6 +68,8 @@ class BrokerMachine:
         self._boot = 0
         """Starts of the machine."""
         self._wrong_by_ms = self.world.random.choice((0, 0, -3000, 5000))
+        self._stopped: dict[Key, tuple[int, int]] = {}
+        """The marks of the process before, when it stopped in order, and the generations of their books."""
         self._seen: dict[Partition, Seen] = {}
         """A replica that was moved away and back is another one."""
 
@@ -125,7 +128,13 @@ class BrokerMachine:
         assert self.server is not None
         for line in list(self.server.lines.values()):
             self.server.close(line)
+        may_fail = self.disk.failing_syncs or self.disk.capacity_bytes is not None
+        partitions = list(self.broker.partitions())
         self.broker.close()
+        for partition in partitions:
+            key = partition.log.topic_id, partition.number
+            if partition.log.state is LogState.CLOSED and not may_fail:
+                self._stopped[key] = partition.high_water_mark, self.books.of(key).generation
         self.world.counts["brokers stopped in order"] += 1
         self.end(False)
 
@@ -134,6 +143,7 @@ class BrokerMachine:
         if self.life is not None:
             self.end(True)
         self.disk = SimulatedDisk()
+        self._stopped = {}
 
     def _open(self) -> None:
         clock = SimulatedClock(self.world, self._wrong_by_ms)
@@ -206,10 +216,15 @@ class BrokerMachine:
         if broker is None or self.link is None:
             return
         process = self.broker_id, self.link.broker_epoch
+        stopped, self._stopped = self._stopped, {}
         for partition in broker.partitions():
             seen = self._seen.get(partition)
             if seen is None:
                 seen = self._seen[partition] = Seen()
+                key = partition.log.topic_id, partition.number
+                mark, generation = stopped.get(key, (0, 0))
+                if generation == self.books.of(key).generation:
+                    seen.stopped_at = mark
             self.books.look(self.name, process, partition, seen)
 
     def replica(self, key: Key) -> Partition | None:

@@ -62,12 +62,16 @@ class Client:
             if self.active or self._unsure():
                 self.line.connect()
         elif not self._waiting and (self.active or self._unsure()):
-            self._request += 1
-            self._waiting = True
-            number = self._request
-            self.generation = self.partition_books.generation
-            self._ask(number)
-            self.world.after(PATIENCE_US, None, lambda: self._give_up(number))
+            self.ask()
+
+    def ask(self) -> None:
+        """The next request. None is under way, and the connection is open."""
+        self._request += 1
+        self._waiting = True
+        number = self._request
+        self.generation = self.partition_books.generation
+        self._ask(number)
+        self.world.after(PATIENCE_US, None, lambda: self._give_up(number))
 
     def send(self, message: Message, number: int) -> None:
         """A request, by its number."""

@@ -46,11 +46,16 @@ class Committed:
     """And the last number of each key."""
     retains: bool = False
     """Old messages go, by the topic's settings."""
+    retained: int = 0
+    """And no later ones than up to here: no leader's retention has gone further."""
     positions: dict[str, int] = field(default_factory=dict)
     """By group: the position whose keeping was acknowledged last."""
 
     spoiled: set[str] = field(default_factory=set)
-    """Brokers whose disks have changed bytes of it: what is not whole there has not been found yet."""
+    """Brokers whose disks have changed bytes of it, until their logs are whole again: what is not whole there
+    has not been found yet."""
+    was_spoiled: bool = False
+    """Bytes of it have changed, once, somewhere."""
 
     generation: int = 0
     """Lossy elections so far."""
@@ -71,14 +76,14 @@ class Committed:
         at = bisect_left(self.epochs, epoch)
         return self.batches[at - 1].last if at else self.start - 1
 
-    def commit(self, batch: Batch, data: bytes, epoch: int) -> int:
+    def commit(self, batch: Batch, epoch: int) -> int:
         """The next batch is committed, by the leader of this epoch; how many messages that are."""
         must(batch.first > self.end, "%s is committed again at %s", self.key, batch.first)
         self.firsts.append(batch.first)
         self.batches.append(batch)
         self.epochs.append(max(epoch, self.epochs[-1] if self.epochs else 0))
         number, before = batch.first, len(self.numbers)
-        for one in bundle.bundles(data):
+        for one in bundle.bundles(batch.data):
             for message in bundle.decode(one, number):
                 value = bytes(message.value)
                 must(value not in self.refused, "%s was refused, and is committed in %s", value, self.key)
@@ -109,4 +114,4 @@ class Committed:
         self.firsts, self.batches, self.epochs, self.numbers = [], [], [], []
         self.payloads, self.acknowledged, self.shown = {}, {}, {}
         self.keys, self.newest = {}, {}
-        self.start, self.unsynced_through = 1, 0
+        self.start, self.unsynced_through, self.retained = 1, 0, 0

@@ -35,7 +35,7 @@ class Consumer(Client):
     """The generation of the books in which it began."""
 
     def _ask(self, number: int) -> None:
-        if self._began != self.generation:  # what it has read may be gone
+        if self._began != self.generation or self._strayed:  # what it has read may be gone
             self._began, self.next, self._strayed = self.generation, 1, False
         entry = ConsumePartition(
             self.target.partition, self.next, self.world.random.choice((ONE_MESSAGE, 300, MOST_BYTES))
@@ -61,15 +61,16 @@ class Consumer(Client):
             self.books.shown_end(key, entry.high_water_mark, epoch, self._ends, self.generation)
         if has_data:
             self._take_data(entry, bytes(answer.chunks))
+            if self._strayed:  # by a leader of before the election
+                self.line.turn_away()
+        elif entry.flag == ConsumeFlag.OUT_OF_BOUNDS:
+            self._out_of_bounds(entry)
+            self.ask()  # at once, and there: retention goes on
         else:
-            if entry.flag == ConsumeFlag.OUT_OF_BOUNDS:
-                self._out_of_bounds(entry)
             self.line.turn_away()
 
     def _out_of_bounds(self, entry: FetchedPartition) -> None:
-        if self._strayed:
-            self.next, self._strayed = 1, False
-        elif self._begins_later(entry.first_available):
+        if self._begins_later(entry.first_available):
             self.world.counts["consumers that were too late"] += 1
             self.next = entry.first_available
         else:
@@ -114,9 +115,15 @@ class Consumer(Client):
     def has_all(self) -> bool:
         """Whether it has read everything that is committed."""
         books = self.partition_books
+        if self._strayed or self._began != books.generation:
+            return False
         if books.compacts:
-            return self._strayed or not books.must_be_there(self.next, books.end)
-        return self._strayed or not books.next_from(self.next)
+            return not books.must_be_there(self.next, books.end)
+        return not books.next_from(self.next)
+
+    def read_again(self) -> None:
+        """From the first message on, with its next request."""
+        self._began = -1
 
 
 class Keeper(Client):

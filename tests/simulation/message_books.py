@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.record import REWRITTEN, Record, matches
+from tank_node.log.record import Record, matches
 from tank_node.partition import Partition
 from tank_node.replication.role import Role
 from tank_protos import bundle
 from tests.simulation.committed import Committed, Key
-from tests.simulation.stored_batches import Batch, is_whole, records, stored
+from tests.simulation.stored_batches import Batch, is_whole, same, stored
 from tests.simulation.world import Violation, World, must
 
 __all__ = ["Committed", "Key", "MessageBooks", "Seen"]
@@ -39,6 +39,8 @@ class Seen:
     moves: Moves | None = None
     mark: int = 0
     """Up to here it was compared."""
+    stopped_at: int = 0
+    """The mark that the process before this one had at its orderly stop; 0: it says nothing."""
     role: Role = Role.NONE
     leader_epoch: int = -1
     end: int = 0
@@ -91,11 +93,27 @@ class MessageBooks:
             has, end = replica.log.written, books.end
             must(has >= end, "%s starts as in sync in %s with %s, committed is %s", broker_id, key, has, end)
 
-    def lossy(self, key: Key, epoch: int) -> None:
-        """An election may have lost messages, and says so."""
-        self.world.counts["lossy elections"] += 1
+    def _check_stopped(self, who: str, partition: Partition, seen: Seen) -> None:
+        """A replica that has just been opened, after an orderly stop: its mark is what it was."""
+        log, key = partition.log, (partition.log.topic_id, partition.log.partition)
+        if log.is_impaired or who in self.of(key).spoiled:
+            return
+        mark = partition.high_water_mark
+        must(mark >= seen.stopped_at, "the mark of %s at %s was %s at its stop, and is %s", key, who,
+             seen.stopped_at, mark)  # fmt: skip
+
+    def lossy(self, key: Key, epoch: int, *, may_lose: bool = True) -> None:
+        """An election may have lost messages, and says so.
+
+        may_lose: whether anything that has happened can have taken an acknowledged message. Where nothing
+        can, a broker may have called its log damaged to be careful: the books go on, nothing may be gone.
+        """
         self.world.say("books", "%s had a lossy election, for epoch %s", key, epoch)
-        self.of(key).lossy(epoch)
+        if may_lose:
+            self.world.counts["lossy elections"] += 1
+            self.of(key).lossy(epoch)
+        else:
+            self.world.counts["lossy elections without a loss"] += 1
 
     # --- replicas ---
 
@@ -111,6 +129,7 @@ class MessageBooks:
             return
         if seen.moves is None:
             self._check_member(process[0], (log.topic_id, log.partition), partition)
+            self._check_stopped(who, partition, seen)
         seen.moves = moves
         mark, role, epoch, end, _, state = moves
         key = log.topic_id, log.partition
@@ -133,6 +152,9 @@ class MessageBooks:
             self._check_leader(who, process, key, books, partition)
         must(mark >= seen.mark, "the mark of %s at %s goes back from %s to %s", key, who, seen.mark, mark)
         must(mark <= end, "the mark %s of %s at %s is beyond its log, which ends at %s", mark, key, who, end)
+        if role is Role.LEADER and books.retains and log.segments:
+            # What is below the active segment and the mark retention may take.
+            books.retained = max(books.retained, min(log.segments[-1].base, mark + 1))
         if end < seen.end or last_epoch != seen.last_epoch:  # it was cut: nothing that counts may be another
             self._compare(who, "goes on in", key, books, log, 0, min(seen.mark, books.end))
         if mark > seen.mark:
@@ -151,7 +173,7 @@ class MessageBooks:
         books.waits = False
         books.start = max(log.log_start, 1)
         for record, data in stored(log, books.start - 1, partition.high_water_mark):
-            books.commit(Batch.of(record), data, epoch)
+            books.commit(Batch.of(record, data), epoch)
         books.unsynced_through = books.end
         self.world.say(who, "begins %s anew, up to %s", books.key, books.end)
         return True
@@ -161,7 +183,7 @@ class MessageBooks:
         old = Committed(books.key)
         for record, data in stored(log, max(before, log.log_start - 1), mark):
             if matches(record, data):
-                old.commit(Batch.of(record), data, 0)
+                old.commit(Batch.of(record, data), 0)
         books.before.update(old.payloads)
 
     def _agrees(self, books: Committed, log: PartitionLog, mark: int) -> bool:
@@ -199,9 +221,8 @@ class MessageBooks:
             mark,
         )
         for record, data in stored(log, books.end, mark):
-            self.world.counts["messages committed"] += books.commit(
-                Batch.of(record), data, partition.leader_epoch
-            )
+            batch = Batch.of(record, data)
+            self.world.counts["messages committed"] += books.commit(batch, partition.leader_epoch)
         if not partition.flush_disk:
             books.unsynced_through = mark
         self.world.say(who, "commits %s up to %s", key, mark)
@@ -211,15 +232,17 @@ class MessageBooks:
         self, who: str, does: str, key: Key, books: Committed, log: PartitionLog, after: int, through: int
     ) -> None:
         """This log must hold every committed batch behind `after`, from its start on, up to `through`."""
-        if who in books.spoiled and not is_whole(log):
-            return
-        begins = log.first_available if books.retains else log.log_start
-        low = max(after, begins - 1, books.start - 1)
+        if who in books.spoiled:
+            if not is_whole(log):
+                return
+            books.spoiled.discard(who)
+        # Not from the log's own start on: what is gone at its front may be lost.
+        low = max(after, books.retained - 1, books.start - 1)
         begin, end = bisect_right(books.firsts, low), bisect_right(books.firsts, through)
         expected = books.batches[begin:end]
-        found = {record.first: record for record in records(log, low, through)}
+        found = {record.first: (record, data) for record, data in stored(log, low, through)}
         for batch in expected:
-            record = found.pop(batch.first, None)
+            record, data = found.pop(batch.first, (None, b""))
             if record is None:
                 gone = books.compacts and not books.must_be_there(batch.first, batch.last)
                 must(
@@ -231,11 +254,9 @@ class MessageBooks:
                     batch.first,
                     log.written,
                 )
-            elif record._replace(position=0) != batch.content:
-                mended = books.generation and record.flags & REWRITTEN  # by whom a lossy election chose
-                same = mended and (record.first, record.last) == (batch.first, batch.last)
+            elif not same(record, data, batch.content, batch.data):
                 must(
-                    same or (books.compacts and self._is_compacted(books, batch, record, log)),
+                    books.compacts and self._is_compacted(books, batch, record, data),
                     "%s %s %s with another batch at %s than the one that was committed",
                     who,
                     does,
@@ -244,18 +265,17 @@ class MessageBooks:
                 )
         must(not found, "%s %s %s with batches at %s that were never committed", who, does, key, tuple(found))
 
-    def _is_compacted(self, books: Committed, batch: Batch, record: Record, log: PartitionLog) -> bool:
+    def _is_compacted(self, books: Committed, batch: Batch, record: Record, data: bytes) -> bool:
         """Whether this is what compaction may leave of a batch."""
         if (record.first, record.last, record.leader_epoch) != (
             batch.first, batch.last, batch.content.leader_epoch
         ):  # fmt: skip
             return False
         kept: dict[int, bytes] = {}
-        for _, data in stored(log, record.first - 1, record.first):
-            for one in bundle.bundles(data):
-                kept |= {m.sequence_number: bytes(m.value) for m in bundle.decode(one, record.first)}
-        same = all(number in books.payloads.get(value, ()) for number, value in kept.items())
-        return same and all(number in kept for number in books.must_be_there(batch.first, batch.last))
+        for one in bundle.bundles(data):
+            kept |= {m.sequence_number: bytes(m.value) for m in bundle.decode(one, record.first)}
+        known = all(number in books.payloads.get(value, ()) for number, value in kept.items())
+        return known and all(number in kept for number in books.must_be_there(batch.first, batch.last))
 
     # --- clients ---
 
@@ -297,8 +317,17 @@ class MessageBooks:
         )
         return counts
 
+    def check_rest(self, who: str, partition: Partition) -> None:
+        """At the end: this replica holds everything that was ever committed, and nothing else."""
+        log, key = partition.log, (partition.log.topic_id, partition.log.partition)
+        books = self.of(key)
+        self._compare(who, "rests in", key, books, log, 0, books.end)
+        end = log.written
+        must(end == books.end, "%s rests in %s with %s, committed is %s", who, key, end, books.end)
+
     def check_acknowledged(self) -> None:
-        """At the end: an idempotent producer's message is there exactly once."""
+        """At the end: an idempotent producer's message is there exactly once, by the books: what replicas
+        hold is compared with these by `check_rest`."""
         for key, books in self.partitions.items():
             for payload, number in books.acknowledged.items():
                 numbers = books.payloads.get(payload, [])

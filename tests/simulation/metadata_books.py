@@ -41,7 +41,7 @@ class MetadataBooks:
         self.settled = 0
         """The greatest index that anybody was told of."""
         self.refusals: Counter[str] = Counter()
-        self.on_lossy: Callable[[PartitionKey, int], None] = lambda key, epoch: None
+        self.on_lossy: Callable[[ClusterState, PartitionKey, int], None] = lambda state, key, epoch: None
         """Told of an election that may have lost acknowledged messages, and of its leader epoch."""
         self.on_in_sync: Callable[[PartitionKey, tuple[int, ...]], None] = lambda key, members: None
         """Told of every in-sync set that comes into the log."""
@@ -96,7 +96,7 @@ class MetadataBooks:
         reign = self.reigns.setdefault(key, Reign())
         if partition.lossy_elections > self._lossy.get(key, 0):
             self._lossy[key] = partition.lossy_elections
-            self.on_lossy(key, partition.lossy_epoch)
+            self.on_lossy(state, key, partition.lossy_epoch)
         self.on_in_sync(key, tuple(partition.in_sync))
         where = f"{topic_id}/{partition.partition} at entry {state.index}"
         must(partition.partition_epoch >= reign.partition_epoch, "the partition epoch of %s goes back", where)

@@ -6,15 +6,15 @@ from tank_node.log.log import LogState, PartitionLog
 from tank_node.partition import Partition
 from tank_protos import bundle
 from tests.simulation.disks import SimulatedDisk
-from tests.simulation.stored_batches import stored
+from tests.simulation.stored_batches import same, stored
 from tests.simulation.world import World
 
 
-def differences(replicas: Sequence[Partition | None], from_epoch: int, *, compacts: bool = False) -> str:
-    """What is not the same in the replicas of a partition at rest; empty when nothing is.
+def differences(replicas: Sequence[Partition | None], *, compacts: bool = False) -> str:
+    """What is not the same in the replicas of a partition at rest; empty when nothing is. After a lossy
+    election, too: nothing is promised of what was before, but that all agree on what is left of it.
 
-    from_epoch: of the last lossy election: nothing is promised of what was before. compacts: each does it for
-    itself, so the newest message of each key is compared.
+    compacts: each does it for itself, so the newest message of each key is compared.
     """
     found = [replica for replica in replicas if replica is not None]
     if len(found) < len(replicas):
@@ -29,25 +29,25 @@ def differences(replicas: Sequence[Partition | None], from_epoch: int, *, compac
         if other.high_water_mark != other.log.written:
             return f"marks {[replica.high_water_mark for replica in found]} of {first.log.written}"
     if compacts:
-        newest = [newest_of_keys(replica.log, start, from_epoch) for replica in found]
+        newest = [newest_of_keys(replica.log, start) for replica in found]
         return "" if all(content == newest[0] for content in newest) else "different newest messages"
-    contents = [
-        [
-            (record._replace(position=0), data)
-            for record, data in stored(replica.log, start - 1, 2**63)
-            if record.leader_epoch >= from_epoch
-        ]
-        for replica in found
-    ]
-    return "" if all(content == contents[0] for content in contents) else "different batches"
+    held = list(stored(first.log, start - 1, 2**63))
+    for other in found[1:]:
+        others = list(stored(other.log, start - 1, 2**63))
+        if len(others) != len(held):
+            return f"{len(held)} and {len(others)} batches"
+        for (record, data), (theirs, bytes_of_theirs) in zip(held, others, strict=True):
+            if not same(record, data, theirs, bytes_of_theirs):
+                return f"different batches at {record.first} and {theirs.first}"
+    return ""
 
 
-def newest_of_keys(log: PartitionLog, start: int, from_epoch: int) -> dict[bytes, tuple[int, bytes]]:
+def newest_of_keys(log: PartitionLog, start: int) -> dict[bytes, tuple[int, bytes]]:
     """By key: the newest message's number and value."""
     newest: dict[bytes, tuple[int, bytes]] = {}
     for record, data in stored(log, start - 1, 2**63):
         number = record.first
-        for one in bundle.bundles(data) if record.leader_epoch >= from_epoch else ():
+        for one in bundle.bundles(data):
             for message in bundle.decode(one, number):
                 number = message.sequence_number + 1
                 newest[bytes(message.key or b"")] = message.sequence_number, bytes(message.value)

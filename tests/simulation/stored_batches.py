@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.record import Record, matches
+from tank_node.log.record import BREAK, REWRITTEN, Record, matches
 from tank_node.log.segment import Segment
 
 
@@ -16,21 +16,28 @@ class Batch:
     first: int
     last: int
     content: Record
+    data: bytes
 
     @classmethod
-    def of(cls, record: Record) -> "Batch":
-        """From an index record; its checksum covers the batch's bytes."""
-        return cls(record.first, record.last, record._replace(position=0))
+    def of(cls, record: Record, data: bytes) -> "Batch":
+        """From an index record, whose checksum covers the batch's bytes, and these."""
+        return cls(record.first, record.last, record._replace(position=0), data)
 
 
-def records(log: PartitionLog, after: int, through: int) -> Iterator[Record]:
-    """The index records of the batches that begin behind `after` and not behind `through`."""
-    for _, record in _placed(log, after, through):
-        yield record
+def same(record: Record, data: bytes, other: Record, others: bytes) -> bool:
+    """Whether two replicas hold one batch. A segment that was written anew, mended or compacted, says so in
+    its records; what it kept is what it was."""
+    if not (record.flags | other.flags) & REWRITTEN:
+        return record._replace(position=0) == other._replace(position=0) and data == others
+    return _without_marks(record) == _without_marks(other) and data == others
+
+
+def _without_marks(record: Record) -> Record:
+    return record._replace(position=0, crc=0, flags=record.flags & ~(REWRITTEN | BREAK))
 
 
 def stored(log: PartitionLog, after: int, through: int) -> Iterator[tuple[Record, bytes]]:
-    """The same with the batches' bytes."""
+    """The batches that begin behind `after` and not behind `through`: index records and bytes."""
     for segment, record in _placed(log, after, through):
         file = segment.log_end.file
         yield record, file.files.disk.read_at(file.files.use(file), record.length, record.position)

@@ -16,7 +16,7 @@ def committed(books: Committed, first: int, *values: bytes, epoch: int = 1, key:
     """The next batch is committed."""
     data = bundle.as_batch(bundle.encode(list(values), timestamps=1, keys=[key] * len(values)))
     record = Record._make([first, len(values) - 1, 0, len(data), *[0] * (len(Record._fields) - 4)])
-    books.commit(Batch.of(record), data, epoch)
+    books.commit(Batch.of(record, data), epoch)
 
 
 @pytest.fixture

@@ -1,0 +1,91 @@
+"""The simulator's consumers: what they make of messages that a lossy election may have taken."""
+
+import pytest
+
+from tank_protos import bundle
+from tank_protos.error_codes import ConsumeFlag
+from tank_protos.generated.tank import ConsumeRequest, ConsumeResponse
+from tank_protos.generated.tank.consume_response import FetchedPartition, FetchedTopic
+from tank_protos.wire import Message
+from tests.simulation.client_lines import ClientLine
+from tests.simulation.clients import Target
+from tests.simulation.consumers import Consumer
+from tests.simulation.message_books import MessageBooks
+from tests.simulation.test_message_books import KEY, committed
+from tests.simulation.world import SECOND, Violation, World
+
+
+class Line(ClientLine):
+    """Keeps what is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        """The first number of each request."""
+        self.turned = 0
+
+    @property
+    def is_open(self) -> bool:
+        return True
+
+    def send(self, message: Message, request_id: int, topic: str, partition: int) -> None:
+        assert isinstance(message, ConsumeRequest)
+        self.asked.append(message.topics[0].partitions[0].sequence_number)
+
+    def used(self, request_id: int) -> tuple[int, int]:
+        return 0, 1
+
+    def turn_away(self) -> None:
+        self.turned += 1
+
+
+class Story:
+    """One consumer, whose answers are told."""
+
+    def __init__(self) -> None:
+        self.world = World(0)
+        self.books = MessageBooks(self.world)
+        self.line = Line()
+        self.consumer = Consumer(self.world, self.books, Target("t", *KEY), 1, "r")
+        self.consumer.line = self.line
+        self.consumer.act()
+
+    def told(self, first: int, *values: bytes) -> None:
+        """An answer with these messages; then it asks again."""
+        chunk = bundle.as_batch(bundle.encode(list(values), timestamps=1))
+        entry = FetchedPartition(KEY[1], ConsumeFlag.DATA, first, 0, len(chunk))
+        payload = b"".join(ConsumeResponse(0, 1, [FetchedTopic("t", 1, False, [entry])], chunk).encode())
+        self.consumer.heard(ConsumeResponse.ID, memoryview(payload))
+        asked = len(self.line.asked)
+        while len(self.line.asked) == asked:
+            self.world.run_until(self.world.now + 1)
+            assert self.world.now < SECOND
+
+
+@pytest.fixture
+def story() -> Story:
+    """Messages of before a lossy election, and others at their numbers since."""
+    story = Story()
+    committed(story.books.of(KEY), 1, b"a", b"b", b"c")
+    story.told(1, b"a")
+    story.books.lossy(KEY, 2)
+    story.books.of(KEY).waits = False
+    committed(story.books.of(KEY), 1, b"a", b"new", b"newer", epoch=2)
+    return story
+
+
+def test_who_was_shown_what_may_be_gone_begins_anew_and_is_judged_again(story: Story) -> None:
+    story.told(2, b"b")  # it was asked before the election: that says nothing
+    story.told(1, b"a", b"b")
+    assert story.line.asked[-1] == 1
+    assert story.line.turned == 1, "who showed it led before the election"
+    assert not story.consumer.has_all
+    with pytest.raises(Violation, match="shown 3, and expected 1"):
+        story.told(3, b"newer")
+
+
+def test_who_has_everything_has_read_it_since_it_was_asked_to_begin_again(story: Story) -> None:
+    story.told(2, b"b")
+    story.told(1, b"a", b"new", b"newer")
+    assert story.consumer.has_all
+    story.consumer.read_again()
+    assert not story.consumer.has_all

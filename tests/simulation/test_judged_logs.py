@@ -1,0 +1,146 @@
+"""What the books say to logs that have lost something, or hold something else: nothing excuses it."""
+
+import pytest
+
+from tank_node.limits import Limits
+from tank_node.log.log import PartitionLog
+from tank_node.log.record import REWRITTEN
+from tank_node.log.settings import LogSettings
+from tank_node.metrics import Metrics
+from tank_node.partition import Partition
+from tank_node.waiting import Tick
+from tests.simulation.committed import Committed
+from tests.simulation.message_books import MessageBooks, Seen
+from tests.simulation.replicas import differences
+from tests.simulation.stored_batches import Batch, same, stored
+from tests.simulation.world import Violation, World
+from tests.support.logs import TOPIC, Folder, append
+from tests.support.replicas import push
+
+SMALL = LogSettings(segment_bytes=100, replication_factor=3)
+COUNT = 12
+
+
+def replica(log: PartitionLog) -> Partition:
+    """At rest, with its mark at its end."""
+    made = Partition(
+        "t", 0, log, tick=Tick(), limits=Limits(), metrics=Metrics(), on_failure=lambda partition, error: None
+    )
+    made.high_water_mark = log.high_water_mark = log.written
+    return made
+
+
+def filled(count: int = COUNT, *, value: bytes = b"message", epoch: int = 1) -> PartitionLog:
+    """So many messages, one a batch, two a segment."""
+    log = Folder(settings=SMALL).log()
+    for number in range(count):
+        append(log, b"%b %05d" % (value, number) * 2, epoch=epoch)
+    return log
+
+
+def copy_of(leader: PartitionLog) -> PartitionLog:
+    """A follower that has everything."""
+    log = Folder(settings=SMALL).log()
+    push(leader, log)
+    return log
+
+
+@pytest.fixture
+def leader() -> PartitionLog:
+    return filled()
+
+
+@pytest.fixture
+def books(leader: PartitionLog) -> MessageBooks:
+    """All of it is committed."""
+    books = MessageBooks(World(0))
+    for record, data in stored(leader, 0, COUNT):
+        of(books).commit(Batch.of(record, data), 1)
+    return books
+
+
+def of(books: MessageBooks) -> Committed:
+    return books.of((TOPIC, 0))
+
+
+def test_a_copy_of_everything_is_well(books: MessageBooks, leader: PartitionLog) -> None:
+    books.check_rest("b1", replica(copy_of(leader)))
+    assert not differences([replica(leader), replica(copy_of(leader))])
+
+
+def test_a_loss_at_all_replicas_is_seen_though_they_are_the_same(
+    books: MessageBooks, leader: PartitionLog
+) -> None:
+    leader.truncate_to(COUNT - 1)
+    assert not differences([replica(leader), replica(copy_of(leader))])
+    with pytest.raises(Violation, match="without the committed batch at 12"):
+        books.check_rest("b1", replica(leader))
+
+
+def test_what_was_never_committed_is_seen_at_rest(books: MessageBooks, leader: PartitionLog) -> None:
+    append(leader, b"more")
+    with pytest.raises(Violation, match="with 13, committed is 12"):
+        books.check_rest("b1", replica(leader))
+
+
+def test_a_log_start_excuses_no_loss_where_everything_is_retained(
+    books: MessageBooks, leader: PartitionLog
+) -> None:
+    follower = copy_of(leader)
+    follower.retain_from(5)
+    with pytest.raises(Violation, match="without the committed batch at 1 "):
+        books.check_rest("b1", replica(follower))
+
+
+def test_a_log_start_excuses_no_more_than_retention_may_take(
+    books: MessageBooks, leader: PartitionLog
+) -> None:
+    of(books).retains, of(books).retained = True, 5
+    follower = copy_of(leader)
+    follower.retain_from(5)
+    books.check_rest("b1", replica(follower))
+    follower.retain_from(follower.written)
+    with pytest.raises(Violation, match="without the committed batch at 5 "):
+        books.check_rest("b1", replica(follower))
+
+
+def test_replicas_agree_below_a_lossy_election_too(leader: PartitionLog) -> None:
+    other = filled(value=b"another")
+    for log in (leader, other):
+        append(log, b"behind the election", epoch=2)
+    assert differences([replica(leader), replica(other)]) == "different batches at 1 and 1"
+
+
+def test_a_batch_in_a_segment_that_was_written_anew_is_what_it_was(leader: PartitionLog) -> None:
+    record, data = next(stored(leader, 0, 1))
+    anew = record._replace(flags=record.flags | REWRITTEN, crc=record.crc ^ 1)
+    assert same(record, data, anew, data)
+    assert same(anew, data, record, data), "whichever of the two wrote it anew"
+    assert not same(record, data, anew, bytes(len(data)))
+    assert not same(record, data, anew._replace(leader_epoch=2), data), "the logs part there"
+
+
+def test_a_lossy_election_that_can_have_lost_nothing_excuses_nothing(
+    books: MessageBooks, leader: PartitionLog
+) -> None:
+    books.lossy((TOPIC, 0), 2, may_lose=False)
+    books.check_rest("b1", replica(leader))
+    leader.truncate_to(COUNT - 1)
+    with pytest.raises(Violation, match="without the committed batch at 12"):
+        books.check_rest("b1", replica(leader))
+
+
+def test_a_mark_does_not_go_back_over_an_orderly_stop(books: MessageBooks, leader: PartitionLog) -> None:
+    partition = replica(leader)
+    books.look("b1", (1, 1), partition, Seen(stopped_at=COUNT))
+    partition.high_water_mark = COUNT - 1
+    with pytest.raises(Violation, match="was 12 at its stop, and is 11"):
+        books.look("b1", (1, 2), partition, Seen(stopped_at=COUNT))
+
+
+def test_changed_bytes_excuse_a_replica_until_it_is_whole_again(
+    books: MessageBooks, leader: PartitionLog
+) -> None:
+    of(books).spoiled.add("b1")
+    books.check_rest("b1", replica(leader))
+    assert not of(books).spoiled
