@@ -22,6 +22,7 @@ from tank_cli.exit_codes import CliError
 from tank_client import TankError
 from tank_client.sync import Client
 from tests.chaos import network
+from tests.chaos.faults import FAULTS
 from tests.chaos.members import Members, StuckError
 from tests.chaos.run import BROKERS, CONTROLLERS, Run
 
@@ -39,8 +40,11 @@ def main() -> int:
     )
     parser.add_argument("--loopback", action="store_true", help="no network namespaces")
     parser.add_argument("--no-old-clients", action="store_true", help="without clients of the old document")
+    parser.add_argument("--only", default="", help="only faults that have this in their names")
     parser.add_argument("--keep", type=Path, help="a new folder for data, logs and records, which stays")
     chosen = parser.parse_args()
+    if not any(chosen.only in fault.name for fault in FAULTS):
+        parser.error(f"--only: no fault has this in its name: {', '.join(fault.name for fault in FAULTS)}")
     seed = random.SystemRandom().randrange(1_000_000) if chosen.seed is None else chosen.seed
     folder = chosen.keep or Path(tempfile.mkdtemp(prefix="tank-chaos-"))
     if chosen.keep is not None:
@@ -58,9 +62,9 @@ def main() -> int:
         members.plan(CONTROLLERS, BROKERS)
         addresses = [member.address for member in members.controllers]
         with Client(members.servers) as client, Controllers(addresses, "") as controllers:
-            found = Run(
-                members, controllers, seed, chosen.minutes, chosen.rate, not chosen.no_old_clients
-            ).live(client)
+            old_clients = not chosen.no_old_clients
+            run = Run(members, controllers, seed, chosen.minutes, chosen.rate, old_clients, chosen.only)
+            found = run.live(client)
     except (StuckError, TankError, CliError) as error:
         found = [str(error)]
     finally:
@@ -72,7 +76,8 @@ def main() -> int:
         for member in members.all:
             print(f"\n{member.name} said at last:\n{member.last_words()}")
         print(f"\ndata, logs and records: {folder}")
-        print(f"again: python -m tests.chaos --minutes {chosen.minutes:g} --seed {seed} --keep DIR")
+        only = f" --only '{chosen.only}'" if chosen.only else ""
+        print(f"again: python -m tests.chaos --minutes {chosen.minutes:g} --seed {seed}{only} --keep DIR")
         return 1
     if chosen.keep is None:
         shutil.rmtree(folder)

@@ -241,15 +241,16 @@ FAULTS = (
 )
 
 
-def possible(members: Members) -> tuple[list[Fault], list[str]]:
-    """Those that can be made here, and the names of those that can't."""
+def possible(members: Members, only: str) -> tuple[list[Fault], list[str]]:
+    """Of those that have `only` in their names: those that can be made here, and the names of the others."""
+    wanted = [fault for fault in FAULTS if only in fault.name]
     small = any(member.small_disk for member in members.brokers)
     can = [
         fault
-        for fault in FAULTS
+        for fault in wanted
         if (members.network.cuts or not fault.needs_links) and (small or not fault.needs_small_disk)
     ]
-    return can, [fault.name for fault in FAULTS if fault not in can]
+    return can, [fault.name for fault in wanted if fault not in can]
 
 
 __all__ = ["FAULTS", "Fault", "Scene", "StuckError", "possible"]

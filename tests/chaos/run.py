@@ -36,6 +36,8 @@ class Run:
     minutes: float
     rate: float
     old_clients: bool
+    only: str
+    """What the names of the faults have in them that are made."""
     counts: Counter[str] = field(default_factory=Counter)
     heal_s: list[float] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
@@ -87,10 +89,10 @@ class Run:
             time.sleep(CALM_S)
 
     def _faults(self, chance: random.Random) -> Iterator[Fault]:
-        can, cannot = possible(self.members)
+        can, cannot = possible(self.members, self.only)
         if cannot:
             self.tell(f"NOT MADE HERE: {', '.join(cannot)}")
-        while True:
+        while can:
             yield from chance.sample(can, len(can))
 
     def _leader(self, client: Client, chance: random.Random) -> int:
