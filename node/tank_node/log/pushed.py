@@ -7,8 +7,9 @@ checked, compared with what the log has, and written.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from tank_node.log.epoch_history import epoch_at
 from tank_node.log.errors import DiskFull, LogDiverged, StorageError, TooManyOpenFiles
-from tank_node.log.record import RECORD_BYTES, REWRITTEN, SPARSE, Record, names_producers, read_record
+from tank_node.log.record import RECORD_BYTES, REWRITTEN, Record, names_producers, read_record
 from tank_node.log.settings import MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS
 from tank_protos.record_run import placed
 from tank_protos.wire import Buffer
@@ -60,7 +61,7 @@ def append_stretch(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> None
     _leave_hole(log, last, keep_through)
     apart = _stands_apart(log, read_record(records, 0))
     while stored:
-        stored, batches = _append(log, stored, batches, apart=apart)
+        stored, batches = _append(log, stored, batches, last, apart=apart)
         apart = False
 
 
@@ -73,23 +74,24 @@ def _each(packed: Buffer) -> Iterator[Record]:
 
 
 def _compare(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> tuple[int, int]:
-    """How many of the pushed records the log has, and the number of its own batch that differs from the
-    next one; 0: it has none there."""
+    """How many of the pushed records the log has, and the number at which it differs from the next one; 0: it
+    has none there."""
     own = _own_records(log, pushed.start)
     mine = next(own, None)
     had = 0
     for record in _each(pushed.records):
-        while mine is not None and _was_compacted_away(mine, record, keep_through):
+        while mine is not None and _was_compacted_away(mine, record, keep_through, is_first=not had):
             mine = next(own, None)
         if mine is None:
             if record.last > min(keep_through, log.last):
                 return had, 0
-            had += 1  # committed, and gone here: this log goes on behind it
-            continue
-        if _is_same(mine, record):
+            # Committed, and gone here: this log goes on behind it.
+        elif _is_same(mine, record):
             mine = next(own, None)
-        elif not (record.last < mine.first and record.last <= log.compacted_through):
-            return had, mine.first  # else compaction left nothing of what was here
+        elif record.last >= mine.first or record.last > log.compacted_through:
+            return had, mine.first
+        elif epoch_at(log.epochs, record.last) not in (0, record.leader_epoch):
+            return had, record.first  # what compaction took here was not this
         had += 1
     return had, 0
 
@@ -108,10 +110,14 @@ def _is_same(mine: Record, pushed: Record) -> bool:
     return mine.crc == pushed.crc or bool((mine.flags | pushed.flags) & REWRITTEN)
 
 
-def _was_compacted_away(mine: Record, pushed: Record, keep_through: int) -> bool:
+def _was_compacted_away(mine: Record, pushed: Record, keep_through: int, *, is_first: bool) -> bool:
     """Whether the leader had this batch before the one that it pushed, and compacted it away: it did when
-    they are of one epoch, and when the batch is committed."""
-    gone = bool(pushed.flags & REWRITTEN) and mine.last < pushed.first
+    they are of one epoch, and when the batch is committed.
+
+    is_first: of its stretch. A segment that lost all its batches leaves no flag: the next one's first batch
+    begins a stretch.
+    """
+    gone = mine.last < pushed.first and (is_first or bool(pushed.flags & REWRITTEN))
     return gone and (mine.leader_epoch == pushed.leader_epoch or mine.last <= keep_through)
 
 
@@ -144,19 +150,23 @@ def _stands_apart(log: "ReplicaLog", first: Record) -> bool:
     """Whether this batch must begin a segment here as it does at the leader (position 0).
 
     Readers count the messages of dense batches on from those before. Where something is missing between two,
-    compacted away or lost, the second is marked (BREAK), unless it is its segment's first.
+    compacted away or lost, the second is marked (BREAK), unless it is its segment's first. And followers of
+    this log take a hole before the first batch of a stretch for compacted away, flagged or not.
     """
-    if first.position or first.flags & SPARSE or not log.segments or not log.segments[-1].count:
+    if first.position or not log.segments or not log.segments[-1].count:
         return False
     newest = log.segments[-1].index.record(log.segments[-1].count - 1)
     return first.first != newest.last + 1 or bool((newest.flags | first.flags) & REWRITTEN)
 
 
 def _append(
-    log: "ReplicaLog", stored: bytes, batches: memoryview, *, apart: bool
+    log: "ReplicaLog", stored: bytes, batches: memoryview, last: int, *, apart: bool
 ) -> tuple[bytes, memoryview]:
     """Writes as much as one segment takes, a new one when the first batch stands `apart`, and takes over what
-    the records say; returns the rest."""
+    the records say; returns the rest.
+
+    last: up to there the logs agree. A cut may end below, where compaction had taken what was there.
+    """
     count, fresh = _fitting(log, stored, apart=apart)
     records, rest = stored[: count * RECORD_BYTES], stored[count * RECORD_BYTES :]
     first = read_record(records, 0)
@@ -180,7 +190,7 @@ def _append(
         raise
     log.size_bytes += size
     if not log.epochs or log.epochs[-1][0] != newest.leader_epoch:  # they never fall
-        before = log.last
+        before = max(log.last, last)
         for record in _each(records):
             if not log.epochs or log.epochs[-1][0] != record.leader_epoch:
                 log.epochs.append((record.leader_epoch, before + 1))
