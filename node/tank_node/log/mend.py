@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from tank_node.log import swap
 from tank_node.log.errors import DiskFailed
+from tank_node.log.read_back import READ_BYTES, batches
 from tank_node.log.record import RECORD_BYTES, SPARSE, Record, matches
-from tank_node.log.recovery import READ_BYTES, FolderScan, batches, rewrite, scan
+from tank_node.log.recovery import FolderScan, rewrite, scan
 from tank_node.log.rewrite import SegmentWriter
 from tank_node.log.segment import INDEX, LOG, Segment
 from tank_protos import bundle, varint

@@ -9,22 +9,19 @@ never got.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from tank_node.log import swap
 from tank_node.log.checkpoint import Entry
 from tank_node.log.errors import DiskFailed
-from tank_node.log.record import RECORD_BYTES, Record, matches
+from tank_node.log.read_back import READ_BYTES, end_of, good_in_a_row, is_good_behind
+from tank_node.log.record import RECORD_BYTES
 from tank_node.log.segment import INDEX, LOG, Appender, Segment
 from tank_node.log.truncation import drop_snapshots
 
 if TYPE_CHECKING:
     from tank_node.log.log import PartitionLog
-
-READ_BYTES = 4 * 1024 * 1024
-"""Read from a log file at once while checking."""
 
 
 @dataclass(slots=True)
@@ -176,14 +173,14 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
         start = _first_behind(segment, point)
         good, last = _good_records(segment, start, max(last, base - 1), log_bytes, found)
         if good < segment.count and (
-            _good_behind(segment, good, log_bytes) or _any_good(log, files, bases[at + 1 :])
+            is_good_behind(segment, good, log_bytes) or _any_good(log, files, bases[at + 1 :])
         ):
             segment.index.cut(good)
-            segment.log_end.length = _end(segment, good)
+            segment.log_end.length = end_of(segment, good)
             log.segments.append(segment)
             log.size_bytes += segment.size_bytes
             raise _Damage(f"the batch behind number {last} does not match its checksum, and good ones follow")
-        end = _end(segment, good)
+        end = end_of(segment, good)
         if end > log_bytes:
             raise _Damage(f"bytes of {segment.path(LOG)} before number {last} are missing")
         kept.append((segment, start))
@@ -243,33 +240,6 @@ def _missing(log: PartitionLog, base: int, files: FolderScan) -> str:
     return f"the file {os.path.join(log.folder, f'{base:020d}{lost}')} is missing"
 
 
-def _end(segment: Segment, count: int) -> int:
-    """Where the bytes of the first `count` batches end."""
-    return segment.index.record(count - 1).end if count else 0
-
-
-def batches(
-    segment: Segment, start: int, log_bytes: int, read_bytes: int = READ_BYTES
-) -> Iterator[tuple[int, Record, memoryview]]:
-    """Each record from `start` on with the bytes it points to (fewer where the file ends before).
-
-    read_bytes: read from the log at once, or one batch if it is longer.
-    """
-    disk = segment.log_end.file.files.disk
-    file = segment.log_end.file
-    window, begin = memoryview(b""), 0
-    for i, record in enumerate(segment.index.records(start), start):
-        if record.position < begin or record.end > begin + len(window):
-            begin = record.position
-            wanted = min(max(read_bytes, record.length), max(log_bytes - begin, 0))
-            try:
-                window = memoryview(disk.read_at(file.files.use(file), wanted, begin))
-            except OSError as error:
-                raise DiskFailed(f"cannot read {file.path}: {error.strerror}") from error
-        at = record.position - begin
-        yield i, record, window[at : at + record.length]
-
-
 def _good_records(segment: Segment, start: int, last: int, log_bytes: int, found: Found) -> tuple[int, int]:
     """How many records are good in one row from `start` on (those before it included), and their last number.
 
@@ -278,19 +248,11 @@ def _good_records(segment: Segment, start: int, last: int, log_bytes: int, found
     good = start
     if start:
         last = segment.index.record(start - 1).last
-    position = _end(segment, start)
-    for i, record, batch in batches(segment, start, log_bytes):
-        if record.first <= last or record.position != position or not matches(record, batch):
-            break
+    for record in good_in_a_row(segment, start, last, log_bytes):
         found.messages += record.messages
         found.bytes += record.length
-        good, last, position = i + 1, record.last, record.end
+        good, last = good + 1, record.last
     return good, last
-
-
-def _good_behind(segment: Segment, bad: int, log_bytes: int) -> bool:
-    """Whether a record behind the bad one matches its bytes."""
-    return any(matches(record, batch) for _, record, batch in batches(segment, bad + 1, log_bytes))
 
 
 def _any_good(log: PartitionLog, files: FolderScan, bases: list[int]) -> bool:
@@ -301,7 +263,7 @@ def _any_good(log: PartitionLog, files: FolderScan, bases: list[int]) -> bool:
         if (
             records
             and log_bytes
-            and _good_behind(Segment(log.files, log.folder, base, log_bytes, records), -1, log_bytes)
+            and is_good_behind(Segment(log.files, log.folder, base, log_bytes, records), -1, log_bytes)
         ):
             return True
     return False
@@ -339,7 +301,7 @@ def rewrite(kept: list[tuple[Segment, int]]) -> None:
         if start == segment.count:
             continue
         try:
-            _rewrite_file(segment.log_end, _end(segment, start))
+            _rewrite_file(segment.log_end, end_of(segment, start))
             _rewrite_file(segment.index_end, start * RECORD_BYTES)
         except OSError as error:
             raise DiskFailed(f"cannot make {segment.path(LOG)} durable: {error.strerror}") from error

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tank_node.log.errors import LogDamaged
+from tank_node.log.read_back import batches
 from tank_node.log.record import matches
-from tank_node.log.recovery import batches
 from tank_node.log.segment import INDEX, LOG, Segment
 
 if TYPE_CHECKING:

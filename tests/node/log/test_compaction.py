@@ -1,18 +1,12 @@
-"""Compaction by key: what stays, at which number, readable by clients who count; and crashes in the middle of
-it."""
-
-import random
-from collections.abc import Callable
+"""Compaction by key: what stays, at which number, readable by clients who count."""
 
 import pytest
 
 from tank_node.log import compaction
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.producers import Outcome, ProducerVerdict
 from tank_node.log.record import BREAK, REWRITTEN
 from tank_node.log.settings import LogSettings
 from tank_protos import bundle
-from tests.support.fault_disk import PowerLoss
 from tests.support.logs import FOLDER, Folder, append, append_sparse, read_all, read_chunk, read_chunks
 
 SETTINGS = LogSettings(segment_bytes=120, compact=True, min_cleanable_ratio=0.0)
@@ -188,31 +182,6 @@ def test_a_consumer_in_the_middle_of_a_segment_goes_on_in_the_new_one() -> None:
     assert second.messages() == {3: b"new"}
 
 
-def test_a_truncation_while_it_runs_cancels_it() -> None:
-    folder = Folder(settings=SETTINGS)
-    log = folder.log()
-    jobs: list[tuple[Callable[[], None], Callable[[], None]]] = []
-
-    class Later:
-        def run_long(
-            self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]
-        ) -> None:
-            jobs.append((job, done))
-
-    for n in range(10):
-        put(log, [(b"k", b"%04d" % n)])
-    log.flush()
-    log.maintain(1000, 10, Later())
-    [(job, done)] = jobs
-    log.maintain(1000, 10, Later())
-    assert len(jobs) == 1, "one at a time"
-    log.truncate_to(3)
-    job()
-    done()
-    assert read_all(log) == {n + 1: b"%04d" % n for n in range(3)}
-    assert not [path for path in folder.fault.paths() if path.endswith((".swap", ".cleaned"))]
-
-
 def test_a_spoiled_batch_stops_the_round_and_nothing_is_dropped() -> None:
     folder = Folder(settings=SETTINGS)
     log = folder.log()
@@ -260,137 +229,3 @@ def test_a_round_that_found_no_room_leaves_nothing_and_waits_before_the_next() -
     log.maintain(1000 + compaction.RETRY_MS, log.last)
     assert log.compacted_through == 20
     assert sum(value.startswith(b"0") for value in read_all(log).values()) == 1
-
-
-def test_what_an_interrupted_round_left_is_not_taken_for_the_end_of_a_segment() -> None:
-    folder = Folder(settings=SETTINGS)
-    log = folder.log()
-    put(log, [(b"k", b"old")])
-    put(log, [(b"k", b"new")])
-    log.roll()
-    for path in (log.segments[0].path(".log"), log.segments[0].path(".index")):
-        folder.disk.close(folder.disk.open(path + ".cleaned", create=True))
-        folder.fault.overwrite(path + ".cleaned", b"x" * 1000)
-    log = compacted(folder)
-    assert log.compacted_through == 2
-    assert len(folder.fault.content(log.segments[0].path(".log"))) == log.segments[0].size_bytes
-
-
-def test_a_kill_after_a_truncation_brings_no_compacted_batch_back() -> None:
-    folder = Folder(settings=SETTINGS)
-    log = folder.log()
-    for n in range(10):
-        put(log, [(b"k", b"%04d" % n)])
-    log.flush()
-
-    class Thread:
-        def run_long(
-            self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]
-        ) -> None:
-            job()  # and the loop never hears of it
-
-    log.maintain(1000, 10, Thread())
-    assert folder.fault.paths(".swap")
-    log.truncate_to(1)
-    log = folder.kill()
-    assert (log.state, log.last, read_all(log)) == (LogState.ACTIVE, 1, {1: b"0000"})
-
-
-def test_a_kill_after_retention_brings_no_compacted_segment_back() -> None:
-    folder = Folder(settings=SETTINGS)
-    log = folder.log()
-    for n in range(60):
-        put(log, [(b"k", b"%04d" % n)])
-    log.flush()
-
-    class Thread:
-        def run_long(
-            self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]
-        ) -> None:
-            job()
-
-    log.maintain(1000, 60, Thread())
-    log.apply_settings(LogSettings(segment_bytes=120, retention_segments=2))
-    log.maintain(1000, 60)
-    first = log.first_available
-    assert first > 1
-    assert folder.kill().first_available == first
-
-
-def test_a_truncation_at_the_last_moment_of_a_rewrite_leaves_no_file() -> None:
-    folder = Folder(settings=SETTINGS)
-    log = folder.log()
-    for n in range(10):
-        put(log, [(b"k", b"%04d" % n)])
-    log.flush()
-
-    class Meanwhile:
-        def run_long(
-            self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]
-        ) -> None:
-            def truncate(path: str) -> bool:
-                if path.endswith(".index.cleaned"):
-                    cancel()
-                return False
-
-            folder.fault.fail_sync = truncate
-            job()
-            done()
-
-    log.maintain(1000, 10, Meanwhile())
-    assert not [path for path in folder.fault.paths() if path.endswith((".swap", ".cleaned"))]
-    assert (log.compacted_through, len(read_all(log))) == (0, 10)
-
-
-def test_producers_are_remembered_when_their_records_were_rewritten_and_the_power_goes() -> None:
-    for seed in range(10):
-        folder = Folder(settings=SETTINGS)
-        log = folder.log()
-        for n in range(3):
-            append(log, b"%02d" % n, b"x", keys=[b"k", b"k"], producer=(9, 0, 2 * n))
-        log.roll()
-        log = compacted(folder)
-        assert log.compacted_through == 6
-        folder.fault.lose_power(random.Random(seed))
-        log = folder.reopen_after_power_loss()
-        assert log.last == 6
-        assert log.check_producer(9, 0, 6, 1).outcome is Outcome.APPEND
-        assert log.check_producer(9, 0, 4, 2) == ProducerVerdict(Outcome.REPEAT, 5, 6)
-
-
-def life(folder: Folder) -> None:
-    log = folder.log()
-    for n in range(12):
-        put(log, [(b"k%d" % (n % 2), b"%04d" % n), (None, b"free")])
-    log.flush()
-    folder.data.write_checkpoint()
-    log.maintain(1000, log.last)
-    log.flush()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_power_goes_at_every_change_of_a_compaction(seed: int) -> None:
-    whole = Folder(settings=SETTINGS)
-    life(whole)
-    newest = read_all(whole.log())
-    for change in range(1, whole.fault.changes):
-        folder = Folder(settings=SETTINGS)
-        begin = folder.fault.changes
-        folder.fault.stop_at = begin + change
-        try:
-            life(folder)
-        except PowerLoss:
-            acknowledged = folder.log().synced
-        else:
-            continue
-        if seed == 0:
-            log = folder.kill()
-        else:
-            folder.fault.lose_power(random.Random(f"{seed}/{change}"))
-            log = folder.reopen_after_power_loss()
-        stored = read_all(log)
-        assert log.state is LogState.ACTIVE
-        for number, value in newest.items():
-            assert stored.get(number) == value or number > acknowledged
-        assert not log.scrub(1 << 20).bad
-        assert not [path for path in folder.fault.paths() if path.endswith((".swap", ".cleaned"))]
