@@ -27,7 +27,8 @@ Every option can also be an environment variable (--log-format: TANK_LOG_FORMAT)
 \b
 Exit codes:
     0  stopped in order, by SIGTERM or Ctrl-C
-    1  it could not start: the message says why (the address or the data folder is in use, …)
+    1  it could not start: the message says why (the address or the data folder is in use, …); or its disk
+       hung at the stop
     2  an option, a variable or a key of the file can't be used
     8  the metadata on disk is damaged
   128+ stopped at once, by a second signal

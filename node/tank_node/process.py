@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from tank_node.bounded_stop import bounded_stop, stop_at_once
 from tank_node.broker import Broker
 from tank_node.clock import SystemClock
 from tank_node.config import Address, NodeConfig
@@ -118,8 +119,9 @@ class NodeProcess(ABC):
         try:
             await self._serve(server, announce)
         finally:
-            await self._stop_controller()  # before the folder's lock goes with its logs
-            broker.close()
+            with bounded_stop():
+                await self._stop_controller()  # before the folder's lock goes with its logs
+                broker.close()
 
     async def _serve(self, server: TankServer, announce: Callable[[Started], None]) -> None:
         config = self.config
@@ -240,8 +242,7 @@ class NodeProcess(ABC):
 
     def _on_signal(self, number: signal.Signals) -> None:
         if self._stopping.is_set():
-            _log.warning("told to stop a second time: stopping at once, the next start recovers")
-            os._exit(128 + number)
+            stop_at_once(number)
         self._stopping.set()
 
     def _health(self) -> Health:

@@ -51,12 +51,16 @@ def create_topic(broker: BrokerProcess, name: str, partitions: int = 1, config: 
         return CreateTopicResponse.decode(connection.ask(request.ID, request.encode())).error
 
 
-def produce(connection: RawConnection, topic: str, values: list[bytes]) -> int:
+def produce_request(topic: str, values: list[bytes]) -> ProduceRequest:
     batch = bundle.as_batch(bundle.encode(values, timestamps=1))
     partition = ProducePartition(partition=0, bundle=memoryview(batch))
-    request = ProduceRequest(
+    return ProduceRequest(
         client_version=2, request_id=7, topics=[ProduceTopic(name=topic, partitions=[partition])]
     )
+
+
+def produce(connection: RawConnection, topic: str, values: list[bytes]) -> int:
+    request = produce_request(topic, values)
     return ProduceResponse.decode(connection.ask(request.ID, request.encode())).results[0].error
 
 
