@@ -26,6 +26,9 @@ Listener: TypeAlias = Callable[[PartitionLog], None]
 THREADS = 8
 """Measured with 64 partitions: beyond 8 threads the disk is no faster, and each costs switches of the
 interpreter."""
+REMOVAL_S = 1.0
+"""So long a stop waits for a folder that is being removed: the next start removes what is left of it, and a
+large one may take minutes, in which whoever stops the process loses patience."""
 
 
 class Flusher:
@@ -197,7 +200,8 @@ class Flusher:
             self.listener(log)
 
     def close(self) -> None:
-        """Waits for what is under way and ends the threads; the last listeners are called from here."""
+        """Waits for what is under way, but removals, and ends the threads; the last listeners are called from
+        here."""
         for _ in self._threads:
             self._queue.put(None)
         self._closed = True
@@ -205,7 +209,7 @@ class Flusher:
             with contextlib.suppress(OSError):  # the next start ends what it finds
                 cancel()
         self._long.close()
-        self._removal.close()
+        self._removal.close(REMOVAL_S)
         for thread in self._threads:
             thread.join()
         self._again.clear()

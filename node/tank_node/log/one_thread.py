@@ -28,9 +28,9 @@ class OneThread:
         while (job := self._queue.get()) is not None:
             job()
 
-    def close(self) -> None:
-        """Waits until all is done."""
+    def close(self, wait_s: float | None = None) -> None:
+        """Waits until all is done, or for so long."""
         self._closed = True
         if self._thread is not None:
             self._queue.put(None)
-            self._thread.join()
+            self._thread.join(wait_s)

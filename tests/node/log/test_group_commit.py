@@ -3,6 +3,9 @@
 import random
 import threading
 
+import pytest
+
+from tank_node.log import flusher
 from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
@@ -166,3 +169,18 @@ def test_an_fsync_that_cannot_begin_is_not_told_within_the_call() -> None:
     loop.run_one()
     assert (heard, log.state.value) == ([log], "failed")
     flusher.close()
+
+
+def test_a_stop_does_not_wait_for_a_folder_that_is_being_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flusher, "REMOVAL_S", 0.0)
+    folder, began, removed = Folder(), threading.Event(), threading.Event()
+    closing = Flusher(folder.disk, Posting().post)
+
+    def remove() -> None:
+        began.set()
+        assert removed.wait(60)
+
+    closing.remove(remove)
+    assert began.wait(10)
+    closing.close()
+    removed.set()
