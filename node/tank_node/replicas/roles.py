@@ -111,7 +111,7 @@ class Roles:
         except StorageError as error:
             logger.error("%s/%d cannot be mended: %s", name, number, error)
             return
-        log.refilling = False
+        log.refilling, log.changed = False, True
         logger.error("%s/%d leads with what is left of it, up to %d", name, number, log.written)
 
     def failed(self, partition: Partition) -> None:

@@ -298,6 +298,23 @@ def test_a_damaged_replica_leads_only_when_a_lossy_election_chose_it(cell: Broke
     assert node.partition().role is Role.LEADER
 
 
+def test_who_was_chosen_in_the_middle_of_a_refill_is_called_damaged_no_more_by_the_next_checkpoint(
+    cell: BrokerCell,
+) -> None:
+    cell.create()
+    cell.run(200)
+    append(cell.nodes[1], b"x", Told(), 0)
+    cell.run(300)
+    node = cell.nodes[2]
+    log = node.log()
+    log.refilling = log.changed = True
+    node.broker.data_folder.write_checkpoint()
+    assert not log.changed
+    cell.change(leader=2, lossy_epoch=2, in_sync=(2,))
+    assert node.partition().role is Role.LEADER
+    assert (log.is_impaired, log.changed) == (False, True)
+
+
 def lose_from_the_middle(cell: BrokerCell, broker_id: int) -> None:
     """Its second segment of three goes bad, and it finds that out."""
     node = cell.nodes[broker_id]
