@@ -150,6 +150,27 @@ def test_a_log_that_ends_before_what_was_synced_is_damaged(data: Path) -> None:
     assert "it ends at 3, though messages up to 6 were stored" in ended.stderr
 
 
+def test_a_log_whose_newest_batches_were_compacted_away_ends_where_its_empty_segment_says(data: Path) -> None:
+    segment(data, "log", 4).write_bytes(b"")
+    segment(data, "index", 4).write_bytes(b"")
+    write_segment(data / "topics/3/0", 7)
+    (data / "checkpoint").write_bytes(checkpoint.encode(True, [Entry(3, 0, 6, 6).pack()]))
+    ended = tank("verify", str(data))
+    assert ended.exit_code == 0, ended.stderr
+    (data / "checkpoint").write_bytes(checkpoint.encode(True, [Entry(3, 0, 7, 7).pack()]))
+    assert "it ends at 6, though messages up to 7 were stored" in tank("verify", str(data)).stderr
+
+
+def test_an_empty_segment_does_not_tell_of_an_end_that_the_one_before_has_lost(data: Path) -> None:
+    for suffix in ("log", "index"):
+        segment(data, suffix, 4).unlink()
+    write_segment(data / "topics/3/0", 7)
+    (data / "checkpoint").write_bytes(checkpoint.encode(True, [Entry(3, 0, 6, 6).pack()]))
+    ended = tank("verify", str(data))
+    assert ended.exit_code == ExitCode.DAMAGED
+    assert "it ends at 3, though messages up to 6 were stored" in ended.stderr
+
+
 def test_stray_folders_are_shown_as_such(data: Path) -> None:
     write_segment(data / "topics/.stray-9-1/0", 1, ["s"])
     assert "stray: set aside" in tank("verify", str(data)).stdout
