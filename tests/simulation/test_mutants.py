@@ -81,6 +81,14 @@ def test_a_mutant_that_nobody_sees_survives(mutant: Mutant, sentence: str) -> No
 
 
 @pytest.mark.integration
+def test_a_story_that_fails_anyhow_shows_no_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant = next(m for m in mutants.MUTANTS if m.name == "an in-sync change without compare-and-set")
+    monkeypatch.setattr(mutants, "_holds", lambda kind, tried, told: told != mutant.told)
+    with pytest.raises(RuntimeError, match="fails without it, too"):
+        mutants.try_one(mutant)
+
+
+@pytest.mark.integration
 def test_a_mutant_is_caught_by_the_story_that_is_told_for_it() -> None:
     mutant = next(m for m in mutants.MUTANTS if m.name == "an in-sync change without compare-and-set")
     fate = mutants.try_one(mutant)
