@@ -12,6 +12,7 @@ import json
 import random
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,9 +48,9 @@ class Load:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     written: asyncio.Event = field(default_factory=asyncio.Event)
     """Nobody writes any more, and all answers are there."""
-    stored: dict[Place, int] = field(default_factory=lambda: dict.fromkeys(places(IDEMPOTENT), 0))
+    stored: Counter[Place] = field(default_factory=lambda: Counter(dict.fromkeys(places(IDEMPOTENT), 0)))
     """Values that idempotent producers were told to be stored."""
-    seen: dict[Place, int] = field(default_factory=lambda: dict.fromkeys(places(TOPICS), 0))
+    seen: Counter[Place] = field(default_factory=lambda: Counter(dict.fromkeys(places(TOPICS), 0)))
     """Values that consumers were given."""
     broken: list[str] = field(default_factory=list)
     """Errors of clients. A fault is over long before a producer or a consumer of ours gives up, so that none
@@ -135,6 +136,26 @@ async def _settle(
     return True
 
 
+async def write_last(load: Load) -> None:
+    """One value more in each partition. A replica keeps what its leader lacks until the leader has something
+    new for it: behind this one all replicas are the same."""
+    name = "last-writer"
+    recorder = load.recorder(name)
+    async with Client(load.servers) as client:
+        producer = client.producer(ProducerSettings(idempotent=True))
+        try:
+            for topic, partition in places(TOPICS):
+                values = [named(name, (topic, partition), 0)]
+                recorder.sent(name, (topic, partition), 0, True, values)
+                delivery = await producer.send(topic, content(values[0]), partition=partition)
+                await _settle(load, name, recorder, (topic, partition), values, [delivery])
+        except TankError as error:
+            load.note(name, error)
+        finally:
+            producer.abort()
+            recorder.close()
+
+
 async def read(load: Load, name: str, topic: str) -> None:
     """A consumer that follows a whole topic from its first message on."""
     recorder = load.recorder(name)
@@ -217,6 +238,7 @@ async def run(load: Load, old: bool) -> None:
         writer.stopping.set()
     await asyncio.gather(*writers)
     await raw.end(raw.writers)
+    await write_last(load)
     load.written.set()
     raw.written.set()
     async with asyncio.timeout(SETTLE_S):

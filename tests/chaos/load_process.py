@@ -33,7 +33,7 @@ class Progress:
             name
             for now, before in ((self.stored, earlier.stored), (self.seen, earlier.seen))
             for name, count in now.items()
-            if count < before[name] + GETS_ON
+            if count < before.get(name, 0) + GETS_ON
         ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from tank_protos.bundle import as_batch, encode
 from tank_protos.error_codes import ConsumeFlag, ErrorCode, ProduceError
 from tank_protos.generated import tank
-from tests.chaos.load import TOPICS, Load, places, read, write
+from tests.chaos.load import TOPICS, Load, places, read, write, write_last
 from tests.chaos.raw_clients import OLD_CLIENT, SERVERS_VERSION
 from tests.chaos.raw_readers import RawReader
 from tests.chaos.raw_writers import RawWriter
@@ -79,10 +79,20 @@ def test_a_reader_reads_on_until_nothing_more_comes(tmp_path: Path) -> None:
             its.written.set()
             await read(its, "reader", "disk")
             assert its.broken == []
-            assert its.seen == its.stored | dict.fromkeys(its.seen.keys() - its.stored.keys(), 0)
+            assert all(its.seen[place] == its.stored[place] for place in places(["disk"]))
             assert history_of([tmp_path / "reader.jsonl"]).through == {"reader": places(["disk"])}
 
     run(scenario())
+
+
+def test_each_partition_gets_a_last_value(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ScriptedBroker(topics=TOPICS) as broker:
+            await write_last(load(broker, tmp_path))
+            assert all(log.last == 1 for logs in broker.topics.values() for log in logs)
+
+    run(scenario())
+    assert history_of([tmp_path / "last-writer.jsonl"]).stored() == len(places(TOPICS))
 
 
 def written_raw(broker_error: ProduceError, folder: Path) -> tuple[RawWriter, list[Fate]]:
