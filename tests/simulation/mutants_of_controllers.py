@@ -12,12 +12,14 @@ MUTANTS = (
         RAFT + "state.py",
         "self.vote: NodeId | None = hard.vote",
         "self.vote: NodeId | None = None",
+        told="a_voter_starts_again",
     ),
     Mutant(
         "counts stale votes",
         RAFT + "election.py",
         "if raft.role is not (Role.PRE_CANDIDATE if answer.pre else Role.CANDIDATE):",
         "if raft.role not in (Role.PRE_CANDIDATE, Role.CANDIDATE):",
+        told="answers_come_twice",
         also=(
             (
                 RAFT + "election.py",

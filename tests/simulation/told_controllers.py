@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from tank_controller import raft_wire
+from tank_controller.raft.messages import Message, VoteRequest
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.network import Network, Weather
@@ -42,6 +44,12 @@ class ToldControllers:
         assert leader is not None
         return leader
 
+    @property
+    def others(self) -> tuple[Controller, Controller]:
+        """Who don't."""
+        one, other = (node for node in self.cluster.nodes.values() if node is not self.leader)
+        return one, other
+
     def go_on(self, time_us: int) -> None:
         """For so long."""
         self.world.run_until(self.world.now + time_us)
@@ -72,8 +80,7 @@ def a_leader_is_read_that_leads_no_more() -> None:
     with _telling() as story:
         story.write()
         before = story.leader
-        others = [node.name for node in story.cluster.nodes.values() if node is not before]
-        story.network.cut([before.name], others, one_way=False)
+        story.network.cut([before.name], [node.name for node in story.others], one_way=False)
         assert before.life is not None
         before.life.frozen = True
         story.until(lambda: story.leader is not before, "another leader")
@@ -94,7 +101,7 @@ def a_new_leader_is_read_at_once() -> None:
         story.write()
         story.go_on(SECOND)
         before = story.leader
-        others = [node for node in story.cluster.nodes.values() if node is not before]
+        others = story.others
         last = before.raft.log.last_index
         story.ask()
         story.until(lambda: all(node.raft.log.last_index > last for node in others), "the command")
@@ -107,6 +114,46 @@ def a_new_leader_is_read_at_once() -> None:
         story.network.heal()
         story.write()
         must(story.world.counts["metadata reads"] > 2, "nobody could read")
+
+
+def a_voter_starts_again() -> None:
+    """It has voted, and its process ends. Another candidate asks the next one, in the same term."""
+    with _telling() as story:
+        story.write()
+        before = story.leader
+        candidate, voter = story.others
+        term = before.raft.term
+        before.end(False)
+        story.until(lambda: candidate.raft.vote == voter.own or voter.raft.vote == candidate.own, "a vote")
+        if candidate.raft.vote == voter.own:
+            candidate, voter = voter, candidate
+        must(voter.raft.term > term, "the vote is of an old term")
+        story.network.cut([candidate.name], [voter.name], one_way=True)
+        story.go_on(50 * MS)
+        log = voter.raft.log
+        request = VoteRequest(log.last_index, log.last_term)
+        asked = Message(voter.raft.cluster_id, before.own, voter.own, voter.raft.term, request)
+        voter.end(False)
+        voter.start()
+        assert voter.life is not None
+        story.world.guarded(voter.life, lambda: voter.take(raft_wire.encode(asked).SerializeToString()))
+        story.go_on(SECOND)
+        story.network.heal()
+        before.start()
+        story.write()
+
+
+def answers_come_twice() -> None:
+    """Those to candidates, too: who was asked whether it would vote has not voted yet."""
+    with _telling() as story:
+        story.write()
+        story.network.weather = Weather(doubled=1.0)
+        for _ in range(5):
+            before = story.leader
+            before.end(False)
+            story.until(lambda: story.cluster.leader() is not None, "another leader")
+            before.start()
+            story.write()
 
 
 def messages_come_twice_and_late() -> None:
@@ -126,5 +173,7 @@ def messages_come_twice_and_late() -> None:
 STORIES: tuple[Callable[[], None], ...] = (
     a_leader_is_read_that_leads_no_more,
     a_new_leader_is_read_at_once,
+    a_voter_starts_again,
+    answers_come_twice,
     messages_come_twice_and_late,
 )
