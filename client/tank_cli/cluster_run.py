@@ -9,7 +9,7 @@ import click
 from tank_cli.cluster_options import CONTROLLERS_VARIABLE, FOLDER
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.figures import seconds_text
-from tank_cli.output import Json, print_json
+from tank_cli.output import Json, note, print_json
 from tank_cli.session import Session, offline_options
 
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ def up(session: Session, controllers: int | None, brokers: int | None, data: Pat
     _check_ports(dead, base_port, data)
     data.mkdir(parents=True, exist_ok=True)
     folder.store()
+    count = f"{len(dead)} of {len(folder.members)} processes"
+    if dead and not session.as_json:
+        note(f"Starting {count} ...")
     for member in dead:
         cluster_processes.start(folder, member)
 
@@ -76,8 +79,7 @@ def up(session: Session, controllers: int | None, brokers: int | None, data: Pat
         return
     servers = ",".join(member.address for member in folder.brokers)
     took = seconds_text(time.monotonic() - began)
-    count = f"{len(dead)} of {len(folder.members)}"
-    click.echo(f"Cluster {folder.cluster_id} is up: {count} processes started in {took}.")
+    click.echo(f"Cluster {folder.cluster_id} is up: {count} started in {took}.")
     click.echo(f"  export TANK_SERVERS={servers}")
     click.echo(f"  export {CONTROLLERS_VARIABLE}={','.join(member.address for member in folder.controllers)}")
     click.echo("  tank cluster status")

@@ -4,13 +4,14 @@ is open.
 
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.nearest import did_you_mean
 from tank_client import errors
-from tank_client.model import Address, parse_servers
+from tank_client.model import Address, Ends, parse_servers
+from tank_client.settings import ClientSettings
 from tank_client.sync import Client
 
 PATIENCE_S = 2.0
@@ -18,6 +19,9 @@ PATIENCE_S = 2.0
 longer.
 Once there was one, the client's own retries (30 s) bridge a restart."""
 RETRY_EVERY_S = 0.1
+ENDS_PATIENCE_MS = 3_000
+"""For one leader to say how far its partitions reach: who looks at a cluster in trouble doesn't wait long for
+the dead."""
 
 
 @contextmanager
@@ -32,6 +36,17 @@ def open_client(servers: str, *, unknown_topic_hint: str = "tank topic create {t
         except errors.UnknownTopic as error:
             hint = unknown_topic_hint.format(topic=error.topic)
             raise unknown_topic(error.topic, topic_names(client), hint) from error
+
+
+def ends_by_leader(servers: str, groups: Iterable[list[tuple[str, int]]]) -> dict[tuple[str, int], Ends]:
+    """How far (topic, partition)s reach; each group has a leader of its own, and is left out where that
+    doesn't answer in time."""
+    found: dict[tuple[str, int], Ends] = {}
+    with Client(servers=servers, settings=ClientSettings(request_timeout_ms=ENDS_PATIENCE_MS)) as client:
+        for group in groups:
+            with suppress(errors.TankError):
+                found |= client.admin.await_ends(dict.fromkeys(group))
+    return found
 
 
 def require_server(servers: list[Address]) -> None:

@@ -65,6 +65,7 @@ def status(session: Session, limits: bool) -> None:
 
 def ask(client: "Client", servers: str) -> Overview:
     """Collects it. What an older broker lacks is left out, not an error."""
+    from tank_cli.described import described
     from tank_client import errors
 
     features = client.admin.features()
@@ -79,7 +80,7 @@ def ask(client: "Client", servers: str) -> Overview:
             status = client.admin.status()
             times.append(time.perf_counter() - began)
         round_trip_s = min(times)
-        topics = client.admin.describe_topics()
+        topics = described(client, servers)
         if features.version >= OUR_FIRST_VERSION:
             brokers = client.admin.brokers()
             report = client.admin.describe_broker()

@@ -87,8 +87,10 @@ def list_topics(session: Session, names: bool) -> None:
 
     Messages are counted by their numbers, from the first to the last: a compacted topic holds fewer.
     """
+    from tank_cli.described import described
+
     with session.client() as client:
-        topics = sorted(client.admin.describe_topics(), key=lambda each: each.name)
+        topics = sorted(described(client, session.servers), key=lambda each: each.name)
     if session.as_json:
         print_json({"topics": [summary_json(each) for each in topics]})
     elif names:
@@ -155,8 +157,10 @@ def total_bytes(each: "TopicDescription") -> int | None:
 @shared_options
 def describe(session: Session, name: str, all_settings: bool) -> None:
     """Show a topic's settings and partitions."""
+    from tank_cli.described import described
+
     with session.client(LISTING) as client:
-        (found,) = client.admin.describe_topics([name])
+        (found,) = described(client, session.servers, [name])
     if session.as_json:
         print_json(description_json(found))
         return

@@ -16,7 +16,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
     """The broker that every command of the test talks to."""
     made = FakeBroker()
     monkeypatch.setattr("tank_cli.connect.require_server", lambda servers: None)
-    monkeypatch.setattr("tank_cli.connect.Client", lambda servers: ScriptedClient(made))
+    monkeypatch.setattr("tank_cli.connect.Client", lambda servers, settings=None: ScriptedClient(made))
     return made
 
 

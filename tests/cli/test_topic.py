@@ -208,3 +208,22 @@ def test_status_for_people_and_programs(tank: Tank, broker: FakeBroker) -> None:
     found = parsed(tank("status", "-o", "json"))
     assert_same_shape(found, SHAPES["status"][0])
     assert (found["topics"], found["partitions"], found["messages"]) == (1, 2, 3)
+
+
+def test_ends_that_the_broker_does_not_know_are_their_leaders_word(tank: Tank, broker: FakeBroker) -> None:
+    broker.fill("t", ["a"], ["b", "c"], ["d"], ["e", "f", "g"])
+    broker.topics["t"].led_elsewhere = {1: 2, 2: 3, 3: 2}
+
+    def lasts() -> list[int | None]:
+        return [
+            p["high_water_mark"] for p in parsed(tank("topic", "describe", "t", "-o", "json"))["partitions"]
+        ]
+
+    assert lasts() == [1, 2, 1, 3]
+    assert [asked for name, asked in broker.calls if name == "await_ends"] == [
+        [("t", 1), ("t", 3)], [("t", 2)],
+    ], "leader by leader"  # fmt: skip
+    assert parsed(tank("topic", "list", "-o", "json"))["topics"][0]["messages"] == 7
+    assert parsed(tank("status", "-o", "json"))["messages"] == 7
+    broker.hang = {2}
+    assert lasts() == [1, None, 1, None], "one that hangs costs its own alone"

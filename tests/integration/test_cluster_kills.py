@@ -2,6 +2,7 @@
 
 import abc
 import itertools
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -130,6 +131,8 @@ def test_any_one_process_may_be_killed_under_load_and_nothing_is_lost(tmp_path: 
             found: dict[str, list[int]] = {OURS: [], RAW: []}
             for batch in consumer:
                 found[batch.topic] += map(int, batch.values)
+        shown = json.loads(cluster.tank("topic", "list", "--output", "json"))["topics"]
+        assert {topic["name"]: topic["messages"] for topic in shown} == {t: len(found[t]) for t in found}
         ours, raw = (load.acknowledged for load in loads)
         assert sorted(found[OURS]) == list(range(ours)), "each once"
         assert [number for number, _ in itertools.groupby(found[RAW])] == list(range(raw)), "each, in order"

@@ -40,6 +40,8 @@ class FakeTopic:
     settings: dict[str, str] = field(default_factory=dict)
     replication_factor: int = 1
     expired: int = 0
+    led_elsewhere: dict[int, int] = field(default_factory=dict)
+    """Leaders of partitions that the broker that is asked doesn't lead: it can't tell their ends."""
 
 
 @dataclass
@@ -79,6 +81,8 @@ class FakeBroker:
         self.calls: list[tuple[str, Any]] = []
         self.report: BrokerReport | None = BrokerReport(1, "1.2.3", 5, 61_000, "/d", 2048, 1024, 4096, 6, 2)
         self.fails_with: BaseException | None = None
+        self.hang: set[int] = set()
+        """Brokers that answer no question about ends."""
         self.batch_messages = 3
 
     def fill(
@@ -127,6 +131,8 @@ class FakeAdmin:
         reaches = [self._broker.reach(name, partition) for partition in range(len(topic.partitions))]
         partitions = tuple(
             PartitionDescription(place, 1, 1, (1,), (1,), reach.first_available, reach.high_water_mark, 100)
+            if place not in topic.led_elsewhere
+            else PartitionDescription(place, topic.led_elsewhere[place], 1, (1,), (1,), None, None, 100)
             for place, reach in enumerate(reaches)
         )
         return TopicDescription(name, partitions, 7, 1, (*settings, Setting("log.roll.secs", "7d", True)))
@@ -179,6 +185,10 @@ class FakeAdmin:
     def await_ends(
         self, known: Mapping[tuple[str, int], int | None], max_wait_ms: int = 0
     ) -> dict[tuple[str, int], Ends]:
+        self._broker.calls.append(("await_ends", sorted(known)))
+        leaders = {self._broker.topic(topic).led_elsewhere.get(number, 1) for topic, number in known}
+        if leaders & self._broker.hang:
+            raise errors.RequestTimedOut("await_ends", 3_000)
         return {place: self._broker.reach(*place) for place in known}
 
     def commit_positions(self, group: str, positions: Mapping[tuple[str, int], int]) -> None:
