@@ -1,4 +1,5 @@
-"""Raft under random faults: delay, loss, repetition, disorder, partitions, crashes, emptied disks, changes.
+"""Raft under random faults: delay, loss, repetition, disorder, partitions, crashes, stops in order (on a full
+disk, too), emptied disks, changes.
 
 `world` checks the invariants after every event. A failure names the command that replays it.
 TANK_RAFT_SEEDS=N runs N seeds, TANK_RAFT_SEED=N that one alone; `make long` has the long form.
@@ -69,7 +70,10 @@ class Chaos:
             case 4:
                 world.read(self.a_leader(ordinal))
             case 5:
-                world.crash(ordinal)
+                if chance.random() < 0.5:
+                    world.crash(ordinal)
+                else:
+                    world.stop(ordinal, full=chance.random() < 0.5)
                 if chance.random() < 0.6:
                     world.start(ordinal)
             case 6:

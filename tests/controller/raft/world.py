@@ -73,7 +73,10 @@ class MemoryStorage:
         self.base = meta.index, meta.term, meta.configuration
 
     def close(self, commit: int = 0) -> None:
-        """Nothing to do."""
+        """As the real one: the commit is written even on a full disk, where space was reserved."""
+        last = self.entries[-1].index if self.entries else self.base[0]
+        must(commit <= last, f"commit {commit} is written, and the disk ends at {last}")
+        self.hard = HardState(self.hard.term, self.hard.vote, max(commit, self.hard.commit))
 
     def has(self, index: int, term: int) -> bool:
         """Whether this entry is here, be it in the snapshot."""
@@ -239,6 +242,18 @@ class World:
         node = self.nodes[ordinal]
         node.driver = node.machine = None
         node.disk = ManualDisk()
+
+    def stop(self, ordinal: int, *, full: bool = False) -> None:
+        """Ends the process in order; `full`: while its disk has no room for what comes from now on."""
+        node = self.nodes[ordinal]
+        stopped: list[bool] = []
+        node.storage.full = full
+        self.driver(ordinal).stop(lambda: stopped.append(True))
+        while self.disk_step(ordinal):
+            pass
+        must(bool(stopped), f"{node.own} doesn't stop")
+        node.storage.full = False
+        self.crash(ordinal)
 
     def wipe(self, ordinal: int) -> None:
         """A crash, and an empty disk in the place of its own; it knows the cluster, and is not in it."""
