@@ -278,6 +278,7 @@ class Partition(ReadablePartition):
             return
         assert mark <= self.log.written, "a high-water mark beyond the log"
         self.high_water_mark = self.log.high_water_mark = mark
+        self.log.changed = True  # nothing else may, before an orderly stop writes its checkpoint
         appended = 0
         uncommitted = self.uncommitted
         while uncommitted and uncommitted[0][0] <= mark:
