@@ -80,6 +80,8 @@ class Consumer(Client):
     def _begins_later(self, first_available: int) -> bool:
         """Whether nothing that must be there lies between what was asked for and the first one that is."""
         books = self.partition_books
+        if books.compacts:
+            return self.next < first_available and not books.must_be_there(self.next, first_available - 1)
         following = books.next_from(self.next)
         return self.next < first_available and (
             books.retains or not following or following >= first_available
