@@ -1,4 +1,4 @@
-"""How much memory a broker takes: idle, with 200 busy connections, with 10,000 partitions.
+"""How much memory a broker takes: idle, with 200 busy connections, 10,000 partitions; and Spark's reader.
 
     python -m benchmarks.memory [--kernel pure|compiled|both] [--connections N] [--partitions N] [--quick]
                                 [--markdown] [--rows]
@@ -7,18 +7,21 @@ Real processes, resident memory as the system counts it: while a load runs, the 
 """
 
 import argparse
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from benchmarks.load_generator import LoadFailed, build, run_load
-from benchmarks.servers import Kernel, NotListening, Running, Server, kernels, ours, running
+from benchmarks.servers import Kernel, NotListening, Running, Server, environment, kernels, ours, running
 from benchmarks.table import Reached, Row, dump, machine, show, summary
 
-IDLE_MIB, BUSY_MIB = 60, 300
+IDLE_MIB, BUSY_MIB, READER_MIB = 60, 300, 24
 SETTLE_S = 2.0
 SETTINGS = "log.segment.bytes=67108864\nretention.segments.count=2\nflush=replicated\n"
 FILL = "produce -C -t full -s 100 -m 100 -c 4 -d 8 -w 0 -T 60 -L 200"
+FILL_WIDE = "produce -C -t full -s 1000 -m 100 -c 4 -d 8 -w 0 -T 60 -L 200"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,25 @@ def measure(situation: Situation, server: Server) -> Row:
     )
 
 
+def measure_reader(server: Server) -> Row:
+    """What Spark's reader grows by, behind its first batches, while it reads 200 MB."""
+    with running(server) as broker:
+        run_load(FILL_WIDE, broker.port, broker.pid, "--config", "flush=replicated\n")
+        command = [sys.executable, "-m", "benchmarks.reader_memory", f"127.0.0.1:{broker.port}", "full"]
+        told = subprocess.run(
+            command, env=environment(server.kernel), stdout=subprocess.PIPE, check=True
+        ).stdout
+    _, _, grown_kib = map(int, told.split())
+    mib = grown_kib / 1024
+    return Row(
+        "Spark's reader: its growth over 200 MB",
+        f"{mib:.0f} MiB",
+        f"< {READER_MIB} MiB",
+        Reached.of([mib < READER_MIB]),
+        server.kernel or "",
+    )
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -111,7 +133,8 @@ def main() -> None:
     servers = [ours(kernel) for kernel in kernels(given.kernel)]
     try:
         found = [measure(situation, server) for situation in wanted for server in servers]
-    except (LoadFailed, NotListening) as failure:
+        found += [measure_reader(server) for server in servers]
+    except (LoadFailed, NotListening, subprocess.CalledProcessError) as failure:
         raise SystemExit(f"FAILED {failure}") from None
     how = f"a broker for each row, {seconds:g} s of load"
     if given.rows:

@@ -14,30 +14,6 @@ BUNDLE_MIB = 1
 # The chunk, the batch made of it, and what Python and its allocators keep beside them.
 BOUND_MIB = 24
 
-READ = """
-import sys
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
-from pyspark_tank.source import TankSource
-
-def peak_kib():
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-
-servers, topic = sys.argv[1:]
-schema = StructType([StructField("value", BinaryType()), StructField("topic", StringType()),
-                     StructField("offset", LongType())])
-reader = TankSource({"servers": servers, "subscribe": topic}).reader(schema)
-[partition] = reader.partitions()
-batches = reader.read(partition)
-rows = largest = 0
-for number, batch in enumerate(batches):
-    rows += batch.num_rows
-    largest = max(largest, batch.nbytes)
-    if number == 4:
-        before = peak_kib()
-print(rows, largest >> 10, peak_kib() - before)
-"""
-
 
 def test_a_task_holds_no_more_of_a_partition_than_a_chunk_and_a_batch(new_topic: NewTopic) -> None:
     """192 MiB are read; what the process has at its peak hardly grows after the first batches."""
@@ -46,8 +22,9 @@ def test_a_task_holds_no_more_of_a_partition_than_a_chunk_and_a_batch(new_topic:
     for _ in range(BUNDLES):
         topic.add_bundle(bundle)
     done = subprocess.run(
-        [sys.executable, "-c", READ, topic.servers, topic.name], capture_output=True, text=True, check=True
-    )
+        [sys.executable, "-m", "benchmarks.reader_memory", topic.servers, topic.name],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
     rows, largest_kib, grown_kib = map(int, done.stdout.split())
     assert rows == BUNDLES * BUNDLE_MIB << 10
     assert largest_kib < 2048
