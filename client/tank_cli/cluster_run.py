@@ -71,7 +71,7 @@ def up(session: Session, controllers: int | None, brokers: int | None, data: Pat
 
     def tell(member: cluster_folder.Member) -> None:
         if not session.as_json:
-            click.echo(f"{member.name} is ready at {member.address}", err=True)
+            click.echo(f"{member.name} is ready at {member.address} (process {member.pid})", err=True)
 
     cluster_processes.await_ready(folder, tell)
     if session.as_json:

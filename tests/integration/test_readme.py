@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_process import running_broker
+from tests.support.cluster import LocalCluster, swept
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -20,11 +21,15 @@ def blocks(language: str, page: Path = README) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
 
 
+def typed(command: str) -> list[str]:
+    """What is typed in the block that shows this command."""
+    (block,) = [b for b in blocks("console") if command in b]
+    return [line[2:].split("  # ")[0].strip() for line in block.splitlines() if line.startswith("$ ")]
+
+
 def session() -> list[str]:
     """The commands of the section "By hand", without installing and without starting the broker."""
-    (block,) = [b for b in blocks("console") if "tank serve" in b]
-    typed = [line[2:].split("  # ")[0].strip() for line in block.splitlines() if line.startswith("$ ")]
-    return [line for line in typed if not line.startswith(("pip ", "tank serve"))]
+    return [line for line in typed("tank serve") if not line.startswith(("pip ", "tank serve"))]
 
 
 @pytest.mark.integration
@@ -47,6 +52,26 @@ def test_the_commands_and_the_python_of_the_readme_run(tmp_path: Path) -> None:
         ).stdout  # fmt: skip
     assert "b'alice'" in shown
     assert "b'{\"id\": 1}'" in shown
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(300)
+def test_the_cluster_of_the_readme_outlives_a_broker(tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path / "cluster")
+    script = "\n".join(typed("tank cluster up"))
+    for offset in (0, 2, 4):
+        script = script.replace(str(12011 + offset), str(cluster.base_port + offset))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TANK_")}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    with swept(cluster):
+        ended = subprocess.run(
+            ["bash", "-ec", script],
+            env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240,
+        )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert "100000" in ended.stdout.split("\n")
+    assert "is up: 1 of 6 processes started" in ended.stdout
+    assert "Stopped 6 processes." in ended.stdout
 
 
 @pytest.mark.integration

@@ -129,9 +129,16 @@ class LocalCluster:
 def running_cluster(data: Path, controllers: int = 3, brokers: int = 3) -> Iterator[LocalCluster]:
     """A cluster that is up, and none of whose processes is left behind."""
     cluster = LocalCluster(data, controllers, brokers)
-    try:
+    with swept(cluster):
         cluster.up()
         yield cluster
+
+
+@contextlib.contextmanager
+def swept(cluster: LocalCluster) -> Iterator[None]:
+    """Leaves none of its processes behind."""
+    try:
+        yield
     finally:
         for process in cluster.processes("broker") + cluster.processes("controller"):
             if process.pid and _runs(process.pid):
