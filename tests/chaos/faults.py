@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.chaos.members import READY_S, Member, Members, StuckError, until
+from tests.chaos.members import Member, Members
 
 FROZEN_S = 9.0
 """Longer than a session (6 s), than a follower may lag (3 s), than a producer waits for replicas (8 s)."""
@@ -40,7 +40,7 @@ class Scene:
 def back(member: Member) -> None:
     """Starts it; returns when it is ready."""
     member.start()
-    until(member.is_ready, f"{member.name} is not ready again", READY_S)
+    member.await_ready()
 
 
 def kill(scene: Scene, member: Member) -> None:
@@ -253,4 +253,4 @@ def possible(members: Members, only: str) -> tuple[list[Fault], list[str]]:
     return can, [fault.name for fault in wanted if fault not in can]
 
 
-__all__ = ["FAULTS", "Fault", "Scene", "StuckError", "possible"]
+__all__ = ["FAULTS", "Fault", "Scene", "possible"]

@@ -138,6 +138,12 @@ class Member:
         """Whether /readyz says so."""
         return bool(self.facts().get("ready"))
 
+    def await_ready(self) -> None:
+        """StuckError when it takes too long, or ended."""
+        until(lambda: self.is_ready() or not self.runs, f"{self.name} is not ready", READY_S)
+        if not self.runs:
+            raise StuckError(f"{self.name} ended by itself")
+
     def empty_disk(self) -> None:
         """All its data is gone. It must not run."""
         assert self.process is None
@@ -280,7 +286,7 @@ class Members:
             if member.process is None:
                 member.start()
         for member in self.all:
-            until(member.is_ready, f"{member.name} is not ready", READY_S)
+            member.await_ready()
 
     def stop_all(self) -> None:
         """SIGTERM to all at the same moment; returns when they are gone. StuckError."""

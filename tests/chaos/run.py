@@ -150,7 +150,7 @@ class Run:
                 if others.get((topic, partition)) != log.get((topic, partition)):
                     found.append(f"DIFFERENT: without {member.name} {topic}/{partition} is something else")
             member.start()
-            until(member.is_ready, f"{member.name} is not ready again", HEAL_S)
+            member.await_ready()
             self._await_in_sync()
         return found
 
