@@ -131,6 +131,7 @@ class BrokerMachine:
         may_fail = self.disk.failing_syncs or self.disk.capacity_bytes is not None
         partitions = list(self.broker.partitions())
         self.broker.close()
+        self._check()  # the last fsync may have committed something
         for partition in partitions:
             key = partition.log.topic_id, partition.number
             if partition.log.state is LogState.CLOSED and not may_fail:
