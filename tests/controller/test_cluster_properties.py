@@ -360,12 +360,10 @@ def test_a_whole_view_made_in_pieces_is_of_its_moment_whatever_changes_meanwhile
     for each in story[cut:]:
         made.append(next(pieces, None))
         each(world)
-    made.extend(pieces)
-    updates = [update for update in made if update is not None]
-    assert [update.more for update in updates] == [True] * (len(updates) - 1) + [False]
-    assert all(update.whole for update in updates)
+    updates = [update for update in [*made, *pieces] if update is not None]
     together = pb.Delta()
     for update in updates:
+        assert (update.whole, update.more) == (True, update is not updates[-1])
         together.MergeFrom(update.delta)
     assert together == before
 
