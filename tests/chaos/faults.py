@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.chaos.members import Member, Members
+from tests.chaos.members import Member, Members, stop_together
 
 FROZEN_S = 9.0
 """Longer than a session (6 s), than a follower may lag (3 s), than a producer waits for replicas (8 s)."""
@@ -84,7 +84,7 @@ def kill_all(scene: Scene) -> None:
 def stop_all(scene: Scene) -> None:
     """SIGTERM to every process at the same moment: nobody is left to take over."""
     scene.tell("stop all controllers and brokers at once, in order")
-    scene.members.stop_all()
+    stop_together(scene.members.all)
     scene.members.start_all()
 
 

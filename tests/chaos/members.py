@@ -55,6 +55,14 @@ def until(true: Callable[[], bool], what: str, patience_s: float) -> None:
         time.sleep(0.05)
 
 
+def stop_together(members: "list[Member]") -> None:
+    """SIGTERM to all at the same moment; returns when they are gone. StuckError."""
+    for member in members:
+        member.ask_to_stop()
+    for member in members:
+        member.await_end()
+
+
 @dataclass(slots=True)
 class Member:
     """A controller or a broker, whether it runs or not."""
@@ -287,13 +295,6 @@ class Members:
                 member.start()
         for member in self.all:
             member.await_ready()
-
-    def stop_all(self) -> None:
-        """SIGTERM to all at the same moment; returns when they are gone. StuckError."""
-        for member in self.all:
-            member.ask_to_stop()
-        for member in self.all:
-            member.await_end()
 
     def ended_by_themselves(self) -> list[Member]:
         """Those whose process ended without being told to."""

@@ -15,7 +15,7 @@ from tests.chaos.copies import differing
 from tests.chaos.faults import Fault, Scene, possible
 from tests.chaos.load import TOPICS
 from tests.chaos.load_process import LoadProcess
-from tests.chaos.members import Members, StuckError, until
+from tests.chaos.members import Members, StuckError, stop_together, until
 from tests.chaos.record import Fate, History, read
 from tests.chaos.values import name_of
 
@@ -121,7 +121,7 @@ class Run:
         if lossy := self.controllers.overview().lossy_elections:
             found.append(f"{lossy} elections took into account that messages are lost; none was due")
         found += self._others_serve(client, log)
-        self.members.stop_all()
+        stop_together(self.members.brokers)
         found += differing({member.name: member.data for member in self.members.brokers})
         return found + [f"{m.name}: {line}" for m in self.members.all for line in m.bugs()]
 
