@@ -70,8 +70,10 @@ def test_a_number_that_another_process_has_by_now_is_nobodys(tmp_path: Path) -> 
 
 
 def test_ports_that_somebody_else_has_are_named_before_anything_is_written(
-    tank: Tank, tmp_path: Path
+    tank: Tank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(cluster_processes, "start", lambda folder, member: started.append(member.name))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -86,6 +88,7 @@ def test_ports_that_somebody_else_has_are_named_before_anything_is_written(
         planned(tmp_path, 1, 1, taken).store()
         kept = tank("cluster", "up", "--data", str(tmp_path))
         assert (kept.exit_code, "keeps its ports" in kept.stderr) == (1, True)
+    assert not started
 
 
 def test_a_process_that_ended_is_not_ready_though_another_answers_at_its_port(
