@@ -26,18 +26,21 @@ MUTANTS = (
         NODE + "replication/in_sync.py",
         "        self.written = end\n",
         "        self.written = self.synced = end\n",
+        told="every_disk_is_slow_once",
     ),
     Mutant(
         "acknowledges before fsync: a broker that follows",
         NODE + "replication/in_sync.py",
         "return replica.synced if self.flush_disk else replica.matched",
         "return replica.matched",
+        told="every_disk_is_slow_once",
     ),
     Mutant(
         "the high-water mark ignores one in-sync replica",
         NODE + "replication/in_sync.py",
         "for broker_id in self.members:",
         "for broker_id in self.members[:-1]:",
+        told="a_member_is_not_heard",
     ),
     Mutant(
         "the high-water mark goes back",
@@ -51,6 +54,7 @@ MUTANTS = (
                 "    return min(pushed, matched)",
             ),
         ),
+        told="a_leader_dies_that_only_one_has_heard",
     ),
     Mutant(
         "truncates by high-water mark",
@@ -58,6 +62,7 @@ MUTANTS = (
         "        self.role = role\n        self.note_state()\n",
         "        self.role = role\n"
         "        self.log.truncate_to(self.high_water_mark)\n        self.note_state()\n",
+        told="two_leaders_die_that_knew_what_was_committed",
     ),
     Mutant(
         "accepts an old leader epoch",
@@ -71,6 +76,7 @@ MUTANTS = (
         NODE + "replication/in_sync.py",
         "return replica.answered and self._counted(replica) >= max(self.mark, self.start_end)",
         "return replica.answered",
+        told="a_new_leader_knows_an_old_mark",
     ),
     Mutant(
         "rejoins by high-water mark alone",
@@ -98,36 +104,42 @@ MUTANTS = (
         NODE + "replicas/acks.py",
         "            if mark < last:",
         "            if False:",
+        told="a_member_is_not_heard",
     ),
     Mutant(
         "reads past the high-water mark",
         NODE + "replicas/readable.py",
         "stretch = self.log.read(number, max_bytes, mark)",
         "stretch = self.log.read(number, max_bytes, self.log.written)",
+        told="readers_wait_for_a_member",
     ),
     Mutant(
         "a fenced broker stays leader",
         COMMANDS + "broker_commands.py",
         "    _leave_all(state, broker.broker_id, lambda key, topic: False, outcome)",
         "    pass",
+        told="an_old_leader_goes_on_pushing",
     ),
     Mutant(
         "producer state lost on failover: a follower forgets what producers wrote",
         NODE + "log/pushed.py",
         "            producers.replay(_each(records))",
         "            pass",
+        told="a_leader_dies_under_load",
     ),
     Mutant(
         "an emptied disk rejoins as in sync",
         COMMANDS + "broker_commands.py",
         "    new_disk = before.disk_uuid != register.disk_uuid",
         "    new_disk = False",
+        told="a_brokers_disk_is_emptied",
     ),
     Mutant(
         "an unsure tail stays in sync",
         COMMANDS + "broker_commands.py",
         "        unsure = not register.tail_sure and topic.may_be_unsynced(replicated_default)",
         "        unsure = False",
+        told="a_lost_tail_stays_unsure_over_one_start",
     ),
     Mutant(
         "counts a follower's log end instead of what it matched",
@@ -150,24 +162,28 @@ MUTANTS = (
                 "elif False:",
             ),
         ),
+        told="the_last_one_restarts",
     ),
     Mutant(
         "a new in-sync member counted only once the answer is there",
         NODE + "replication/in_sync.py",
         "for broker_id, _ in self.proposed or ():",
         "for broker_id, _ in ():",
+        told="an_answer_to_a_proposal_is_late",
     ),
     Mutant(
         "a repeat acknowledged at once",
         NODE + "partition.py",
         "            if through <= self.high_water_mark:",
         "            if True:",
+        told="a_repeat_comes_before_the_first_is_committed",
     ),
     Mutant(
         "a short index rebuilt by parsing at rf 3",
         NODE + "log/recovery.py",
         "        if log.settings.replication_factor == 1:  # nobody can refill it",
         "        if True:",
+        told="an_index_ends_too_early",
     ),
     Mutant(
         "a topic made again appends to the old folder",
@@ -181,6 +197,7 @@ MUTANTS = (
         NODE + "replicas/readable.py",
         "return Reach.WAIT if number <= self.end() + 1 or not self.settled else Reach.OUT_OF_BOUNDS",
         "return Reach.WAIT if number <= mark + 1 else Reach.OUT_OF_BOUNDS",
+        told="a_leader_dies_under_load",
     ),
     Mutant(
         "one host answers for two replicas",
@@ -227,18 +244,21 @@ MUTANTS = (
         NODE + "log/log.py",
         "                if behind:",
         "                if False:",
+        told="a_log_is_compacted",
     ),
     Mutant(
         "a damaged replica is not reported",
         NODE + "replicas/replicator.py",
         "        self._failed.note(partition)\n",
         "        pass\n",
+        told="a_chosen_replica_is_damaged_again",
     ),
     Mutant(
         "a compacted batch loses a message that nothing superseded",
         NODE + "log/compaction.py",
         "if (newest.get(message.key, 0) <= message.sequence_number if message.key else message.value)",
         "if (newest.get(message.key, 0) < message.sequence_number if message.key else message.value)",
+        told="a_log_is_compacted",
     ),
     Mutant(
         "a push of a leader that has been replaced takes the place of its successor's",

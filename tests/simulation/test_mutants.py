@@ -50,8 +50,7 @@ def test_every_mistake_that_loses_messages_is_made_on_purpose(mistake: str) -> N
 
 def test_every_story_that_is_told_is_told_for_a_mutant() -> None:
     told = {mutant.told for mutant in mutants.MUTANTS}
-    twice = {"a_lost_tail_stays_unsure_over_one_start"}
-    assert set(told_stories.STORIES) - told == twice
+    assert set(told_stories.STORIES) == told
 
 
 def harmless(**changes: object) -> Mutant:
@@ -84,8 +83,9 @@ def test_a_mutant_that_nobody_sees_survives(mutant: Mutant, sentence: str) -> No
 def test_a_story_that_fails_anyhow_shows_no_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
     mutant = next(m for m in mutants.MUTANTS if m.name == "an in-sync change without compare-and-set")
     monkeypatch.setattr(mutants, "_holds", lambda kind, tried, told: told != mutant.told)
-    with pytest.raises(RuntimeError, match="fails without it, too"):
-        mutants.try_one(mutant)
+    fate = mutants.try_one(mutant)
+    assert not fate.seeds
+    assert fate.seen.startswith("what shows it fails without it, too")
 
 
 @pytest.mark.integration

@@ -13,11 +13,13 @@ from tank_controller.state_parts import PartitionState
 from tank_node.forwarding import ForwardingPolicy
 from tank_node.limits import Limits
 from tank_node.partition import Partition
+from tank_node.waiting import Producer
 from tank_protos import bundle
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.brokers import BrokerMachine
 from tests.simulation.clients import Client, Target
 from tests.simulation.cluster_story import ClusterStory
+from tests.simulation.consumers import Consumer
 from tests.simulation.ingredients import Wanted
 from tests.simulation.message_books import Key
 from tests.simulation.network import Weather
@@ -139,6 +141,21 @@ class ToldStory(ClusterStory):
 
     # --- what happens ---
 
+    def append_again(self, machine: BrokerMachine, producer: Producer, times: int) -> None:
+        """The same message of an idempotent producer, so many times."""
+        server, partition = machine.server, self.at(machine)
+        assert server is not None
+        token, batch = self._told.next_batch()
+
+        def act() -> None:
+            server.begin()
+            partition.append(memoryview(batch), self._told, token, producer=producer)
+            server.finish()
+
+        for _ in range(times):
+            self.do(machine, act)
+            self.go_on(10 * MS)
+
     def append(self, machine: BrokerMachine, count: int = 1) -> None:
         """So many messages at the broker that leads, each a batch of its own. When they are acknowledged,
         the books are told; nobody may wait for it."""
@@ -213,9 +230,14 @@ class ToldStory(ClusterStory):
                 machine.start()
             elif machine.life.frozen:
                 self.world.thaw(machine.life)
+        for client in self._all_clients():
+            client.active = isinstance(client, Consumer)
+            if isinstance(client, Consumer):
+                client.read_again()
         rests = self.world.run_until(self.world.now + RESTS_WITHIN_US, lambda: not self._complaint())
         must(rests, "the cluster did not come to rest: %s", self._complaint())
         self.books.check_acknowledged()
+        self._check_replicas()
 
 
 class Outcomes:

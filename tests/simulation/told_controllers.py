@@ -4,13 +4,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tank_controller import raft_wire
+from tank_controller.raft.membership import Change, ChangeKind
 from tank_controller.raft.messages import Message, VoteRequest
+from tank_controller.raft.settings import Settings
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.network import Network, Weather
 from tests.simulation.operators import Operator, Watcher, any_command
 from tests.simulation.story import listening
 from tests.simulation.world import MS, SECOND, World, must
+
+SMALL_APPENDS = Settings(max_append_bytes=10)
+"""One entry at a time."""
 
 
 class ToldControllers:
@@ -68,10 +73,12 @@ class ToldControllers:
 
 
 @contextmanager
-def _telling() -> Iterator[ToldControllers]:
+def _telling(settings: Settings | None = None, *, begins: bool = True) -> Iterator[ToldControllers]:
     story = ToldControllers()
+    story.cluster.settings = settings or story.cluster.settings
     with listening(story.world):
-        story.begin()
+        if begins:
+            story.begin()
         yield story
 
 
@@ -170,10 +177,157 @@ def messages_come_twice_and_late() -> None:
         story.write()
 
 
+def many_ask_at_once() -> None:
+    """Nothing is answered before a majority of disks has it, however the disks' times fall."""
+    with _telling() as story:
+        operators = [Operator(story.cluster, f"o{n}", any_command, 20 * MS) for n in range(4)]
+        for operator in operators:
+            operator.act()
+        story.go_on(2 * SECOND)
+        for operator in operators:
+            operator.active = False
+        story.write()
+
+
+def the_power_goes() -> None:
+    """Of all, again and again: what was answered is there."""
+    with _telling() as story:
+        for _ in range(4):
+            story.write()
+            for node in story.cluster.nodes.values():
+                node.end(True)
+            for node in story.cluster.nodes.values():
+                node.start()
+            story.until(lambda: story.cluster.leader() is not None, "a leader")
+        story.write()
+
+
+def new_controllers_do_not_hear_each_other() -> None:
+    """None of them founds a cluster alone."""
+    with _telling(begins=False) as story:
+        names = [node.name for node in story.cluster.nodes.values()]
+        story.network.cut(names, names, one_way=False)
+        for node in story.cluster.nodes.values():
+            node.start()
+        story.go_on(5 * SECOND)
+        must(not story.cluster.founded, "a cluster was founded by one alone")
+        story.network.heal()
+        story.until(lambda: story.cluster.leader() is not None, "a leader")
+        story.write()
+
+
+def a_disk_is_emptied() -> None:
+    """Of one of the two that have the last command; then the other dies. Who has nothing elects nobody."""
+    with _telling() as story:
+        story.write()
+        leader = story.leader
+        emptied, other = story.others
+        story.network.cut([other.name], [leader.name, emptied.name], one_way=False)
+        story.write()
+        emptied.empty()
+        emptied.start()
+        story.go_on(SECOND)
+        leader.end(False)
+        story.network.heal()
+        story.go_on(5 * SECOND)
+        leader.start()
+        story.write()
+
+
+def the_shorter_log_asks_first() -> None:
+    """One has heard nothing for long, and asks for votes as soon as the leader is gone."""
+    with _telling() as story:
+        for _ in range(5):
+            story.until(lambda: story.cluster.leader() is not None, "a leader")
+            story.write()
+            leader = story.leader
+            other, behind = story.others
+            story.network.cut([behind.name], [leader.name, other.name], one_way=False)
+            story.write()
+            story.go_on(SECOND)
+            leader.end(False)
+            story.network.heal()
+            story.until(lambda: story.cluster.leader() is not None, "another leader")
+            leader.start()
+            story.write()
+
+
+def two_are_removed_at_once() -> None:
+    """By a leader that nobody hears: it may not come to decide alone."""
+    with _telling() as story:
+        story.write()
+        leader = story.leader
+        driver = leader.driver
+        assert driver is not None
+        assert leader.life is not None
+        others = story.others
+        story.network.cut([leader.name], [node.name for node in others], one_way=False)
+
+        def change() -> None:
+            for node in others:
+                driver.change(Change(ChangeKind.REMOVE, node.own), lambda result: None)
+
+        story.world.guarded(leader.life, change)
+        story.until(lambda: story.leader is not leader, "another leader")
+        story.write()
+        story.network.heal()
+        story.go_on(5 * SECOND)
+        story.write()
+
+
+def the_disk_of_the_leader_is_full() -> None:
+    """And stays so: another one leads, and things can be changed."""
+    with _telling() as story:
+        story.write()
+        disk = story.leader.disk
+        disk.capacity_bytes = disk.used_bytes
+        for _ in range(3):
+            story.write()
+        disk.capacity_bytes = None
+        story.write()
+
+
+def an_old_term_left_entries() -> None:
+    """A leader's last commands have come to one other, and nobody has answered for them. The next leader
+    brings them to the third one by one: they are committed with its own."""
+    with _telling(SMALL_APPENDS) as story:
+        story.write()
+        leader = story.leader
+        has, lacks = story.others
+        story.network.cut([leader.name], [lacks.name], one_way=False)
+        story.network.cut([has.name], [leader.name], one_way=True)
+        operators = [Operator(story.cluster, f"o{n}", _create, SECOND) for n in range(4)]
+        last = has.raft.log.last_index
+        for operator in operators:
+            operator._target = leader.ordinal
+            operator.ask(_create(story.world, operator).SerializeToString())
+        story.until(lambda: has.raft.log.last_index >= last + 4, "the commands")
+        leader.end(False)
+        story.until(lambda: story.cluster.leader() is not None, "another leader")
+        must(story.leader is has, "the one that lacks them leads")
+        story.go_on(SECOND)
+        story.network.heal()
+        leader.start()
+        story.write()
+
+
+def _create(world: World, operator: Operator) -> pb.Command:
+    """A topic that is called by the one who asks for it."""
+    return pb.Command(create_topic=pb.CreateTopic(name=operator.name, partitions=1), now_ms=world.now_ms())
+
+
 STORIES: tuple[Callable[[], None], ...] = (
     a_leader_is_read_that_leads_no_more,
     a_new_leader_is_read_at_once,
     a_voter_starts_again,
     answers_come_twice,
     messages_come_twice_and_late,
+    many_ask_at_once,
+    the_power_goes,
+    new_controllers_do_not_hear_each_other,
+    a_disk_is_emptied,
+    the_shorter_log_asks_first,
+    two_are_removed_at_once,
+    the_disk_of_the_leader_is_full,
+    an_old_term_left_entries,
 )

@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Callable
 
-from tests.simulation import told_brokers, told_controllers, told_replication
+from tests.simulation import told_basics, told_brokers, told_controllers, told_replication
 from tests.simulation.world import Violation
 
-_ALL = (*told_replication.STORIES, *told_brokers.STORIES, *told_controllers.STORIES)
-STORIES: dict[str, Callable[[], None]] = {story.__name__: story for story in _ALL}
+_ROOMS = (told_basics, told_replication, told_brokers, told_controllers)
+STORIES: dict[str, Callable[[], None]] = {story.__name__: story for room in _ROOMS for story in room.STORIES}
 
 
 def failure_of(name: str) -> str:
