@@ -71,6 +71,21 @@ class ProducerState(NamedTuple):
 _APPEND = ProducerVerdict(Outcome.APPEND)
 
 
+def _is_missing(batches: tuple[ProducedBatch, ...], begins: int, ends: int) -> bool:
+    """Whether some of these sequences, counted back from the producer's end, is in none of its batches though
+    it should be remembered: a crash took it, and what came behind it was kept. That was not acknowledged."""
+    newest = batches[-1]
+    end = newest.sequence + newest.messages
+    covered = 0
+    for batch in reversed(batches):
+        last = (end - batch.sequence - batch.messages) % _WRAP
+        if ends < last > covered < begins:  # a hole, and it reaches into that
+            return True
+        covered = last + batch.messages
+    begins_late = len(batches) < REMEMBERED_BATCHES and batches[0].sequence != 0
+    return begins_late and begins > covered
+
+
 class Producers:
     """The producers of one partition, the longest silent first."""
 
@@ -101,7 +116,8 @@ class Producers:
             if batch.sequence == sequence and batch.messages == messages:
                 return ProducerVerdict(Outcome.REPEAT, batch.first, batch.first + batch.span)
         behind = (expected - (sequence + messages)) % _WRAP
-        return ProducerVerdict(Outcome.OLD_REPEAT if behind < _WRAP // 2 else Outcome.GAP)
+        stored = behind < _WRAP // 2 and not _is_missing(state.batches, (expected - sequence) % _WRAP, behind)
+        return ProducerVerdict(Outcome.OLD_REPEAT if stored else Outcome.GAP)
 
     def append(
         self, producer_id: int, epoch: int, batch: ProducedBatch, append_ms: int

@@ -5,6 +5,7 @@ import pytest
 from tank_node.log import mend
 from tank_node.log.epoch_history import epoch_at, last_common
 from tank_node.log.log import LogState
+from tank_node.log.producers import Outcome
 from tank_node.log.settings import LogSettings
 from tank_node.replication.follow import Condition, Order, Standing, judge, kept_through
 from tests.support.logs import FOLDER, Folder, append, read_all
@@ -32,6 +33,22 @@ def test_what_is_kept_of_a_damaged_log_is_made_durable_too() -> None:
     for path in folder.fault.paths():
         if path.startswith(FOLDER) and path.endswith((".log", ".index")):
             assert bytes(folder.fault._file(path).durable) == folder.fault.content(path), path
+
+
+def test_a_batch_that_mending_left_out_is_no_repeat_when_its_producer_sends_it_again() -> None:
+    folder = Folder(settings=LogSettings(replication_factor=3))
+    log = folder.log()
+    for sequence in range(4):
+        append(log, b"%d" % sequence, producer=(9, 0, sequence))
+    path = f"{FOLDER}/{1:020d}.log"
+    content = bytearray(folder.fault.content(path))
+    content[len(content) // 4 + 2] ^= 8
+    folder.fault.overwrite(path, bytes(content))
+    log = folder.kill()
+    assert log.mend(1000, 2).lost == [(2, 2)]
+    found = [log.check_producer(9, 0, sequence, 1).outcome for sequence in range(5)]
+    repeat = Outcome.REPEAT
+    assert found == [repeat, Outcome.GAP, repeat, repeat, Outcome.APPEND], "it would be acknowledged unstored"
 
 
 def test_a_log_found_bad_while_it_runs_gives_no_number_twice_even_if_nothing_was_synced() -> None:

@@ -57,13 +57,33 @@ def test_the_last_five_are_repeats_with_their_numbers_and_older_ones_without() -
 
 def test_sequences_wrap_at_two_to_the_31() -> None:
     producers = Producers()
-    produced(producers, range(2**31 - 20, 2**31, 10), messages=10)
+    produced(producers, range(2**31 - 50, 2**31, 10), messages=10)
     assert producers.check(9, 0, 0, 5) == APPEND
     producers.append(9, 0, ProducedBatch(0, 5, 500, 4), 0)
     assert producers.check(9, 0, 5, 1) == APPEND
     assert producers.check(9, 0, 2**31 - 10, 10).outcome is Outcome.REPEAT
     assert producers.check(9, 0, 2**31 - 100, 10).outcome is Outcome.OLD_REPEAT
     assert producers.check(9, 0, 6, 1).outcome is Outcome.GAP
+
+
+@pytest.mark.parametrize("start", [0, 2**31 - 2])
+def test_a_batch_that_a_crash_took_is_no_repeat_though_later_ones_are_there(start: int) -> None:
+    producers = Producers()
+    for number in (0, 1, 3, 5):
+        producers.append(9, 0, ProducedBatch((start + number) % 2**31, 1, 100 + number, 0), 0)
+    outcomes = [producers.check(9, 0, (start + n) % 2**31, 1).outcome for n in range(8)]
+    repeat, gap = Outcome.REPEAT, Outcome.GAP
+    assert outcomes == [repeat, repeat, gap, repeat, gap, repeat, Outcome.APPEND, gap]
+    assert producers.check(9, 0, (start + 1) % 2**31, 2).outcome is gap, "only its first is there"
+    assert producers.check(9, 0, start, 2).outcome is Outcome.OLD_REPEAT, "sent in one, and stored"
+
+
+def test_a_producer_whose_first_batches_a_crash_took_is_not_told_that_they_are_stored() -> None:
+    producers = Producers()
+    produced(producers, range(1, 4))
+    assert producers.check(9, 0, 0, 1).outcome is Outcome.GAP
+    produced(producers, range(4, 6))
+    assert producers.check(9, 0, 0, 1).outcome is Outcome.OLD_REPEAT, "five later ones: it was answered"
 
 
 def test_a_batch_may_cross_the_wrap() -> None:
