@@ -57,8 +57,10 @@ class Committed:
     was_spoiled: bool = False
     """Bytes of it have changed, once, somewhere."""
 
+    elections: int = 0
+    """Lossy ones, those included in which nothing can have been lost."""
     generation: int = 0
-    """Lossy elections so far."""
+    """Lossy elections so far that may have lost something."""
     lossy_epoch: int = 0
     """Of the last one. What leaders of earlier epochs do isn't judged any more."""
     waits: bool = False

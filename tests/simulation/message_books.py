@@ -109,6 +109,7 @@ class MessageBooks:
         can, a broker may have called its log damaged to be careful: the books go on, nothing may be gone.
         """
         self.world.say("books", "%s had a lossy election, for epoch %s", key, epoch)
+        self.of(key).elections += 1
         if may_lose:
             self.world.counts["lossy elections"] += 1
             self.of(key).lossy(epoch)

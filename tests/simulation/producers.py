@@ -272,6 +272,9 @@ class IdempotentProducer(Producer):
         if forgotten and sent is not self._unknown[0]:
             self.line.turn_away()  # one before it was refused: they go again together
             return
+        if forgotten and self.partition_books.elections:
+            self._begin_anew()  # it was never acknowledged: it may be lost, and a later one be there
+            return
         must(not forgotten, "%s's memory was lost: its batch is refused with %s", self.name, error)
         self.line.turn_away()
 
