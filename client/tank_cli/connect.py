@@ -39,13 +39,19 @@ def open_client(servers: str, *, unknown_topic_hint: str = "tank topic create {t
 
 
 def ends_by_leader(servers: str, groups: Iterable[list[tuple[str, int]]]) -> dict[tuple[str, int], Ends]:
-    """How far (topic, partition)s reach; each group has a leader of its own, and is left out where that
-    doesn't answer in time."""
+    """How far (topic, partition)s reach; each group has a leader of its own. Left out is what it can't tell,
+    and all of a leader that doesn't answer in time."""
     found: dict[tuple[str, int], Ends] = {}
     with Client(servers=servers, settings=ClientSettings(request_timeout_ms=ENDS_PATIENCE_MS)) as client:
         for group in groups:
-            with suppress(errors.TankError):
+            try:
                 found |= client.admin.await_ends(dict.fromkeys(group))
+            except (errors.RequestTimedOut, errors.ServerUnreachable):
+                continue
+            except errors.TankError:  # of one of them: it hides the others' ends
+                for route in group:
+                    with suppress(errors.TankError):
+                        found |= client.admin.await_ends({route: None})
     return found
 
 

@@ -45,8 +45,8 @@ def _watch(done: threading.Event, tell_s: float, close_s: float) -> None:
         )
     if not done.wait(max(close_s - tell_s, 0)):
         _log.error(
-            "stops without its disk, which has not finished a write for %.0f s: check it; the next start "
-            "recovers",
+            "stops without its disk, which has not finished its last writes in %.0f s: check it; the "
+            "next start recovers",
             close_s,
         )
         os._exit(1)
