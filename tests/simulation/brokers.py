@@ -4,6 +4,7 @@ Put together as a node's process does it: the folder is opened, what its disk ma
 registration, and the partitions come once the registration is in the view.
 """
 
+import json
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -128,13 +129,13 @@ class BrokerMachine:
         assert self.server is not None
         for line in list(self.server.lines.values()):
             self.server.close(line)
-        may_fail = self.disk.failing_syncs or self.disk.capacity_bytes is not None
         partitions = list(self.broker.partitions())
         self.broker.close()
         self._check()  # the last fsync may have committed something
-        for partition in partitions:
+        was_clean = not json.loads(self.disk.content(f"{FOLDER}/meta.json"))["boot_id"]
+        for partition in partitions if was_clean else ():
             key = partition.log.topic_id, partition.number
-            if partition.log.state is LogState.CLOSED and not may_fail:
+            if partition.log.state is LogState.CLOSED:
                 self._stopped[key] = partition.high_water_mark, self.books.of(key).generation
         self.world.counts["brokers stopped in order"] += 1
         self.end(False)
