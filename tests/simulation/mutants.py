@@ -1,8 +1,8 @@
 """Breaks the code on purpose, one line each, and has the simulator find out: so the finder is tested, too.
 
-Each mutation is made in a copy of the tree. Some are looked for by chance, seed after seed; those that
-chance meets rarely have a story of their own that is told. One that is not caught within its number of seeds
-survives, and that is a failure; so is one whose text is no longer found exactly once.
+Each mutation is made in a copy of the tree. One story is told for it, in which the mistake does its harm;
+with --by-chance it is looked for seed after seed. One that is not caught survives, and that is a failure; so
+is one whose text is no longer found exactly once, and one whose story is not well without it.
 """
 
 import argparse
@@ -25,8 +25,20 @@ from tests.simulation.story import Kind, seeds
 MUTANTS = (*mutants_of_controllers.MUTANTS, *mutants_of_brokers.MUTANTS)
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("node", "controller", "protos", "client")
-SHORT_SEEDS = 4
-"""Mutants that must be caught within so few stories are tried in CI."""
+SHORT = (
+    "forgets its vote",
+    "half a quorum",
+    "serves stale reads",
+    "acknowledges before fsync: a broker",
+    "ignores one in-sync replica",
+    "rejoins by high-water mark alone",
+    "in-sync change without compare-and-set",
+    "in-sync proposal without broker epochs",
+    "acknowledges before the high-water mark",
+    "reads past the high-water mark",
+    "counts a follower's log end",
+)
+"""Of those that CI tries: who is blind to one of them is blind to most. Parts of their names."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -134,9 +146,8 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument("--list", action="store_true", help="name them, and run nothing")
-    short = f"only those that a story is told for, or that {SHORT_SEEDS} seeds suffice for"
-    parser.add_argument("--short", action="store_true", help=short)
-    by_chance = "look for those by seeds, too, that a story is told for"
+    parser.add_argument("--short", action="store_true", help="a dozen of them, in less than a minute")
+    by_chance = "look for them by seeds, though a story is told for each"
     parser.add_argument("--by-chance", action="store_true", help=by_chance)
     options = parser.parse_args(arguments)
     if wrong := problems():
@@ -144,7 +155,7 @@ def main(arguments: list[str]) -> int:
         return 2
     chosen = [m for m in MUTANTS if not options.names or any(name in m.name for name in options.names)]
     if options.short:
-        chosen = [m for m in chosen if m.told or m.seeds <= SHORT_SEEDS]
+        chosen = [m for m in chosen if any(name in m.name for name in SHORT)]
     if options.by_chance:
         chosen = [replace(m, told="") for m in chosen]
     if options.list:

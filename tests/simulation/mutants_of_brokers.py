@@ -111,7 +111,7 @@ MUTANTS = (
         NODE + "replicas/readable.py",
         "stretch = self.log.read(number, max_bytes, mark)",
         "stretch = self.log.read(number, max_bytes, self.log.written)",
-        told="readers_wait_for_a_member",
+        told="a_reader_asks_for_all_that_there_is",
     ),
     Mutant(
         "a fenced broker stays leader",
@@ -197,7 +197,7 @@ MUTANTS = (
         NODE + "replicas/readable.py",
         "return Reach.WAIT if number <= self.end() + 1 or not self.settled else Reach.OUT_OF_BOUNDS",
         "return Reach.WAIT if number <= mark + 1 else Reach.OUT_OF_BOUNDS",
-        told="a_leader_dies_under_load",
+        told="a_new_leader_knows_an_old_mark",
     ),
     Mutant(
         "one host answers for two replicas",

@@ -2,8 +2,12 @@
 
 from collections.abc import Callable
 
+from tank_node.log.segment import Stretch
+from tank_node.partition import Partition
 from tank_node.waiting import Producer
+from tank_protos import bundle
 from tests.simulation.brokers import FOLDER
+from tests.simulation.stored_batches import stored
 from tests.simulation.told import telling
 from tests.simulation.world import MS, SECOND, must
 
@@ -41,14 +45,26 @@ def a_member_is_not_heard() -> None:
         story.rest()
 
 
-def readers_wait_for_a_member() -> None:
-    """With clients: what it has not got yet is shown to nobody."""
-    with telling(SYNCED, clients=True) as story:
+def a_reader_asks_for_all_that_there_is() -> None:
+    """What a member has not got yet is shown to nobody."""
+    with telling(SYNCED) as story:
         a, _, c = story.cast
-        story.go_on(3 * SECOND)
+        story.append(a, 2)
+        story.go_on(SECOND)
+        committed = _shown(story.at(a))
         story.part(a, c.name)
-        story.go_on(6 * SECOND)
+        story.append(a)
+        story.go_on(SECOND)
+        must(_shown(story.at(a)) == committed, "more is shown than is committed")
         story.rest()
+
+
+def _shown(partition: Partition) -> int:
+    """So many bytes, to one who asks for all from the start."""
+    found = partition.fetch(1, 1 << 20)
+    assert isinstance(found, Stretch)
+    found.file.release()
+    return found.length
 
 
 def a_repeat_comes_before_the_first_is_committed() -> None:
@@ -196,15 +212,31 @@ def a_log_is_compacted() -> None:
     with telling(COMPACTS, clients=True) as story:
         a = story.cast[0]
         story.go_on(20 * SECOND)
+        _read_through(story.at(a))
         a.end(False)
         story.go_on(3 * SECOND)
         story.rest()
 
 
+def _read_through(partition: Partition) -> None:
+    """Asks for the next number, batch by batch, as far as something comes: each time it comes nearer."""
+    number = max(partition.log.first_available, 1)
+    while isinstance(found := partition.fetch(number, 1), Stretch):
+        found.file.release()
+        batches = stored(partition.log, 0, 2**63)
+        given = next(
+            each for each in batches if each[0].last >= number and each[0].position == found.position
+        )
+        record, data = given
+        shown = [m.sequence_number for one in bundle.bundles(data) for m in bundle.decode(one, record.first)]
+        must(max(shown) >= number, "who asks for %s is given %s, again and again", number, tuple(shown))
+        number = max(shown) + 1
+
+
 STORIES: tuple[Callable[[], None], ...] = (
     every_disk_is_slow_once,
     a_member_is_not_heard,
-    readers_wait_for_a_member,
+    a_reader_asks_for_all_that_there_is,
     a_repeat_comes_before_the_first_is_committed,
     a_leader_dies_that_only_one_has_heard,
     two_leaders_die_that_knew_what_was_committed,

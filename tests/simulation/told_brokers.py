@@ -174,7 +174,9 @@ def _spoil(story: ToldStory, machine: BrokerMachine, at: int) -> None:
     content = bytearray(machine.disk.content(path))
     content[at] ^= 1
     machine.disk.overwrite(path, bytes(content))
-    story.books.of(story.key).spoiled.add(machine.name)
+    books = story.books.of(story.key)
+    books.spoiled.add(machine.name)
+    books.was_spoiled = True
 
 
 def _notice(partition: Partition) -> None:

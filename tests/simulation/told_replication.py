@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from tank_node.replicas.readable import Reach
 from tests.simulation.client_lines import ClientLine
 from tests.simulation.clients import Target
 from tests.simulation.message_books import Key
@@ -111,6 +112,8 @@ def a_new_leader_knows_an_old_mark() -> None:
         a.end(False)
         c.slow_until = story.world.now + 5 * SECOND
         story.until(lambda: story.placed.leader == b.broker_id, "another leader")
+        story.until(lambda: story.at(b).leader_epoch == story.placed.leader_epoch, "its taking office")
+        must(story.at(b).fetch(4, 1) is Reach.WAIT, "who has read the message is told that it is not there")
         story.go_on(3 * SECOND)
         story.rest()
 
