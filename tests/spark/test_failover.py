@@ -19,6 +19,7 @@ from tests.support.waiting import until
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -52,16 +53,22 @@ def new_topic(cluster: LocalCluster, servers: str) -> Iterator[Callable[[], Topi
         yield make
 
 
-def kill_leader(cluster: LocalCluster, topic: Topic) -> None:
-    """Of partition 0, once all its replicas are in sync."""
+def whole(cluster: LocalCluster, topic: Topic) -> list[dict[str, Any]]:
+    """The topic's partitions, once all replicas are in sync and all are led."""
     places: list[dict[str, Any]] = []
 
-    def whole() -> bool:
-        places[:] = [p for p in cluster.partitions(topic.name) if p["partition"] == 0]
-        return len(places[0]["in_sync"]) == 3 and places[0]["leader"] is not None
+    def look() -> bool:
+        places[:] = cluster.partitions(topic.name)
+        return all(len(p["in_sync"]) == 3 and p["leader"] is not None for p in places)
 
-    until(whole, "not all replicas are in sync", 60)
-    next(b for b in cluster.processes("broker") if b.number == places[0]["leader"]).kill()
+    until(look, "not all replicas are in sync", 60)
+    return places
+
+
+def kill_leader(cluster: LocalCluster, topic: Topic) -> None:
+    """Of partition 0, once all replicas are in sync."""
+    leader = next(p["leader"] for p in whole(cluster, topic) if p["partition"] == 0)
+    next(b for b in cluster.processes("broker") if b.number == leader).kill()
 
 
 class Writer(threading.Thread):
@@ -88,6 +95,17 @@ class Writer(threading.Thread):
         assert not self.is_alive()
 
 
+def await_more(query: StreamingQuery, sink: Topic, messages: int) -> None:
+    """Returns when the query has written so many more."""
+
+    def written() -> int:
+        return sum(sink.ends(partition)[1] for partition in range(PARTITIONS))
+
+    goal = written() + messages
+    until(lambda: query.exception() is not None or written() >= goal, "the query is stuck", 60)
+    assert query.exception() is None
+
+
 @pytest.mark.parametrize("killed", ["source", "sink"])
 def test_a_stream_survives_the_death_of_a_leader(
     spark: SparkSession,
@@ -101,22 +119,39 @@ def test_a_stream_survives_the_death_of_a_leader(
     writer = Writer(servers, source.name)
     writer.start()
     query = write_stream(source.stream(spark), sink, checkpoint).start()
-
-    def more(messages: int) -> None:
-        goal = sum(sink.ends(partition)[1] for partition in range(PARTITIONS)) + messages
-        until(
-            lambda: (
-                query.exception() is not None
-                or sum(sink.ends(partition)[1] for partition in range(PARTITIONS)) >= goal
-            ),
-            "the query is stuck",
-            60,
-        )
-
     try:
-        more(500)
+        await_more(query, sink, 500)
         kill_leader(cluster, source if killed == "source" else sink)
-        more(500)
+        await_more(query, sink, 500)
+        writer.end()
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert query.exception() is None
+    assert sink.numbers(PARTITIONS) == list(range(writer.written))
+
+
+@pytest.mark.timeout(600)
+def test_a_stream_survives_the_death_of_any_one_process(
+    spark: SparkSession,
+    cluster: LocalCluster,
+    servers: str,
+    new_topic: Callable[[], Topic],
+    checkpoint: str,
+) -> None:
+    """Each in turn, when all is whole: what it did is done by the others before it is started again."""
+    source, sink = new_topic(), new_topic()
+    writer = Writer(servers, source.name)
+    writer.start()
+    query = write_stream(source.stream(spark), sink, checkpoint).start()
+    try:
+        for role, number in itertools.product(["controller", "broker"], [1, 2, 3]):
+            await_more(query, sink, 200)
+            next(p for p in cluster.processes(role) if p.number == number).kill()
+            await_more(query, sink, 500)
+            cluster.up()
+            whole(cluster, source)
+            whole(cluster, sink)
         writer.end()
         query.processAllAvailable()
     finally:
