@@ -4,7 +4,7 @@ A loss that a seed has found, and a mistake that seeds find rarely, is told with
 story whenever a story gets another ingredient.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -156,15 +156,15 @@ class ToldStory(ClusterStory):
             self.do(machine, act)
             self.go_on(10 * MS)
 
-    def append(self, machine: BrokerMachine, count: int = 1) -> None:
-        """So many messages at the broker that leads, each a batch of its own. When they are acknowledged,
-        the books are told; nobody may wait for it."""
+    def append(self, machine: BrokerMachine, count: int = 1, keys: Sequence[bytes] = ()) -> None:
+        """So many batches at the broker that leads, each of one message, or of one for each key. When they
+        are acknowledged, the books are told; nobody may wait for it."""
         server, partition = machine.server, self.at(machine)
         assert server is not None
 
         def act() -> None:
             server.begin()
-            batches = [self._told.next_batch() for _ in range(count)]
+            batches = [self._told.next_batch(keys) for _ in range(count)]
             for token, batch in batches:
                 partition.append(memoryview(batch), self._told, token)
             server.finish()
@@ -247,13 +247,14 @@ class Outcomes:
         self._story = story
         self._values: list[tuple[Key, bytes]] = []
 
-    def next_batch(self) -> tuple[int, bytes]:
-        """A message like no other, and the token that it is settled by."""
-        value = b"told:%d" % len(self._values)
-        self._values.append((self._story.key, value))
-        world = self._story.world
-        batch = bundle.as_batch(bundle.encode([value], timestamps=world.now_ms()))
-        return len(self._values) - 1, bytes(batch)
+    def next_batch(self, keys: Sequence[bytes] = ()) -> tuple[int, bytes]:
+        """Messages like no other, and the token that they are settled by."""
+        token = len(self._values)
+        values = [b"told:%d.%d" % (token, at) for at in range(max(len(keys), 1))]
+        self._values.append((self._story.key, values[0]))
+        now_ms = self._story.world.now_ms()
+        batch = bundle.encode(values, timestamps=now_ms, keys=list(keys) or None)
+        return token, bytes(bundle.as_batch(batch))
 
     def settle(self, token: int, error: int, first: int, last: int) -> None:
         """The books hear of it after the event, when they have looked at what it committed."""
