@@ -197,7 +197,9 @@ class PushLine:
                     self._pause(place, now_ms + _LATER_MS)
                 return False
         mark = source.mark
-        if piece is None and place.state is PlaceState.STREAMING and mark <= place.known_mark:
+        # It takes none past what it has, and the leader's log may end in numbers that no batch has.
+        knows_mark = min(mark, place.sent) <= place.known_mark
+        if piece is None and place.state is PlaceState.STREAMING and knows_mark:
             return False
         previous_epoch = epoch_at(source.history, place.sent) if piece is None else piece.previous_epoch
         head = source.topic_id, source.leader_epoch, previous_epoch, mark, source.log_start
