@@ -131,6 +131,14 @@ class Following(FollowerRole):
         """Makes the log what the leader has, up to the stretch's end; what of it failed."""
         partition = self.partition
         log = partition.log
+        if (
+            placed.leader_epoch < order.leader_epoch
+            and stretch.records
+            and order.start <= partition.high_water_mark
+        ):
+            # The view may yet tell of a lossy election: what is committed here and missing there is lost then,
+            # not compacted away.
+            return PushError.NOT_READY
         pushed = Pushed(
             order.start, order.previous_epoch, order.leader_epoch, stretch.records, stretch.batches
         )

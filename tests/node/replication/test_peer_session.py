@@ -35,7 +35,7 @@ from tests.support.leader_line import (
     push_of,
     the_answer,
 )
-from tests.support.logs import Folder, append
+from tests.support.logs import Folder, append, append_sparse, read_all
 from tests.support.replicas import assert_copies
 
 
@@ -299,6 +299,24 @@ def test_after_a_lossy_election_what_was_committed_may_go(node: BenchNode) -> No
     partition = node.broker.topics["a"].partitions[0]
     assert_copies(others.log(), partition.log)
     assert partition.high_water_mark == 0
+
+
+def test_before_the_view_tells_of_a_lossy_election_nothing_is_taken_over_what_it_has_lost(
+    node: BenchNode,
+) -> None:
+    line, theirs = opened(node), leader_log()
+    line.send(push_of(1, all_of(theirs, mark=3)))
+    others = leader_log(1)
+    append_sparse(others.log(), [10], b"behind what was lost", epoch=6)
+    log = node.broker.topics["a"].partitions[0].log
+    told = the_answer(line.send(push_of(2, all_of(others, 2, epoch=6))))
+    assert (told.error, log.last) == (PushError.NOT_READY, 3), "2 and 3 may be lost, not compacted away"
+    told = the_answer(line.send(push_of(3, all_of(others, 11, epoch=6))))
+    assert (told.error, told.log_end) == (PushError.DISAGREES, 3)
+    place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
+    told = the_answer(line.send(push_of(4, all_of(others, 2, epoch=6))))
+    assert (told.error, told.matched) == (PushError.NONE, 10)
+    assert read_all(log) == {1: b"value-0", 10: b"behind what was lost"}
 
 
 def test_who_is_not_obeyed_takes_no_answer_from_who_is(node: BenchNode) -> None:
