@@ -43,8 +43,10 @@ def truncate(log: "ReplicaLog", last: int) -> None:
         segment.cut(keep)
         log.size_bytes += segment.size_bytes
     _after(log, end)
-    if not kept and end:
-        log.begin_at(end + 1)  # or the numbers would begin again after a restart
+    # Or the numbers would begin again after a restart; or what comes next would stand behind what compaction
+    # took, with no mark (BREAK) for readers, who count its messages on from those before.
+    if end and (not kept or log.segments[-1].is_rewritten):
+        log.begin_at(end + 1)
 
 
 def _after(log: "ReplicaLog", end: int) -> None:

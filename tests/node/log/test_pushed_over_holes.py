@@ -6,7 +6,7 @@ from tank_node.log.errors import LogDiverged
 from tank_node.log.log import PartitionLog
 from tank_node.log.record import REWRITTEN
 from tank_node.log.settings import LogSettings
-from tests.support.logs import Folder, append, append_sparse, read_all
+from tests.support.logs import Folder, append, append_sparse, read_all, read_chunk
 from tests.support.replicas import assert_copies, push, records_of, stretch_of
 
 SHORT = LogSettings(segment_bytes=30, compact=True, min_cleanable_ratio=0.0, replication_factor=3)
@@ -126,3 +126,38 @@ def test_without_one_that_is_a_difference_below_the_mark() -> None:
     with pytest.raises(LogDiverged, match="batch at 6 is not the leader's of epoch 5"):
         follower.append_stretch(stretch_of(leader, 6), 10)
     assert list(read_all(follower)) == [10]
+
+
+@pytest.mark.parametrize("taken", ["batches", "messages"])
+def test_what_takes_the_place_of_compacted_numbers_is_read_under_its_own(taken: str) -> None:
+    """In the middle of the leader's segment, so nothing marks it: a chunk must not go on into it."""
+    leader, follower = new_log(LONG), new_log(LONG)
+    append(follower, b"1", keys=[b"1"])
+    if taken == "batches":
+        for _ in range(4):
+            append(follower, b"old", keys=[b"k"])
+    else:
+        append(follower, b"2", b"old", b"old", b"old", keys=[b"2", b"k", b"k", b"k"])
+    append(follower, b"newest", keys=[b"k"])
+    compact(follower)
+    append(follower, b"7", keys=[b"k"])
+    for number in range(1, 6):
+        append(leader, b"%d" % number)
+    append(leader, b"new 6", epoch=5)
+    append(leader, b"new 7", epoch=5)
+    push(leader, follower, start=6, keep=0)
+    kept = {1: b"1"} if taken == "batches" else {1: b"1", 2: b"2"}
+    assert read_all(follower) == {**kept, 6: b"new 6", 7: b"new 7"}
+    chunk = read_chunk(follower, 1)
+    assert chunk is not None
+    assert chunk.messages() == kept
+
+
+def test_a_leader_that_was_cut_back_to_what_was_compacted_begins_a_segment() -> None:
+    log = new_log(LONG)
+    append(log, b"1", b"old", keys=[b"1", b"k"])
+    append(log, b"newest", keys=[b"k"])
+    compact(log)
+    log.truncate_to(2)
+    assert append(log, b"new 3") == (3, 3)
+    assert read_all(log) == {1: b"1", 3: b"new 3"}
