@@ -136,8 +136,8 @@ class Following(FollowerRole):
             and stretch.records
             and order.start <= partition.high_water_mark
         ):
-            # The view may yet tell of a lossy election: what is committed here and missing there is lost then,
-            # not compacted away.
+            # The view may yet tell of a lossy election: what is committed here and missing there is lost
+            # then, not compacted away.
             return PushError.NOT_READY
         pushed = Pushed(
             order.start, order.previous_epoch, order.leader_epoch, stretch.records, stretch.batches
