@@ -284,15 +284,19 @@ class PartitionLog(ReplicaLog):
         """Makes a DAMAGED log ACTIVE with what is left of it: good batches stay, bad ones become holes.
 
         For replication factor 1, and (with its leader epoch) for the replica that a lossy election chose:
-        what is behind the first loss is of that epoch then. Reads everything, and blocks. Raises
-        StorageError; the log is then damaged as before.
+        what is behind the first loss is of that epoch then, and numbers behind the last batch that is left
+        are given again. Reads everything, and blocks. Raises StorageError; the log is then damaged as before,
+        or has lost the numbers at its end, too.
         """
         self._cancel_compaction()
         newest = self.epochs[-1][0] if self.epochs else 0
         parts = leader_epoch is not None and leader_epoch > newest
         epoch = max(newest, leader_epoch or 0)
         self.before_refill(self)  # the holes that it leaves are above what was promised
-        return mend.mend(self, self.recovery_point, epoch, now_ms, parts=parts)
+        mended = mend.mend(self, self.recovery_point, epoch, now_ms, parts=parts)
+        if leader_epoch is not None:
+            mend.end_with_a_batch(self)
+        return mended
 
     def take_over(self, last: int) -> None:
         """The log goes on behind `last`, after its files were mended and synced. Raises StorageError."""

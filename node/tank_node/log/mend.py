@@ -2,7 +2,8 @@
 
 Good batches stay, at their numbers; bad ones become holes; of an index that is lost, or ends before what was
 promised, the records are made anew by parsing the batches. Numbers that were given out are never given out
-again. The files as they were found stay beside the new ones as `.damaged`.
+again, but for those behind the last batch where a lossy election chose the log. The files as they were found
+stay beside the new ones as `.damaged`.
 """
 
 from __future__ import annotations
@@ -84,6 +85,13 @@ def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int, *, pa
     if parts and mended.broken_at and (not log.epochs or log.epochs[-1][0] != leader_epoch):
         log.epochs.append((leader_epoch, mended.broken_at))
     return mended
+
+
+def end_with_a_batch(log: PartitionLog) -> None:
+    """Takes off what a mended log that has followers ends in without a batch: nothing that is pushed carries
+    those numbers over, so nobody would ever have all that their leader has. Raises StorageError."""
+    held = next((segment.last for segment in reversed(log.segments) if segment.count), 0)
+    log.truncate_to(max(held, log.log_start - 1))
 
 
 def _note_gap(log: PartitionLog, base: int, last: int, promised: int, mended: Mended) -> None:

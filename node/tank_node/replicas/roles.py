@@ -111,6 +111,7 @@ class Roles:
         except StorageError as error:
             logger.error("%s/%d cannot be mended: %s", name, number, error)
             return
+        partition.high_water_mark = min(partition.high_water_mark, log.high_water_mark)
         log.refilling, log.changed = False, True
         logger.error("%s/%d leads with what is left of it, up to %d", name, number, log.written)
 

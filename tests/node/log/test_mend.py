@@ -94,11 +94,12 @@ def test_behind_the_first_loss_a_lossy_leader_goes_on_in_its_own_epoch_and_other
     content[-3] ^= 1
     folder.fault.overwrite(path, bytes(content))
     assert log.scrub(1 << 20).bad
-    log.mend(5000, 7)
+    assert log.mend(5000, 7).lost == [(5, 5) if lost == "in the middle" else (12, 12)]
+    assert log.last == log.segments[-1].last == (12 if lost == "in the middle" else 11)
+    append(log, b"after", epoch=7)
     [(_, first)] = [epoch for epoch in log.epochs if epoch[0] == 7]
     assert first == (5 if lost == "in the middle" else 12), "the number that was lost"
     assert {record.leader_epoch for record in records_of(log) if record.first > first} <= {7}
-    append(log, b"after", epoch=7)
     # The follower has what was lost, and everything behind it: it goes on with what its leader goes on with.
     standing = Standing(7, False, Condition.GOOD, False, follower.last, follower.epochs)
     verdict = judge(Order(log.last + 1, 7, 7, 1), standing)
