@@ -101,7 +101,8 @@ def try_one(mutant: Mutant) -> Fate:
         return Fate(mutant, 0, "", seconds)
     number, _, seen = done.stdout.strip().rpartition("\n")[2].partition(" ")
     if done.returncode != 1 or not number.isdigit():
-        raise RuntimeError(f"{mutant.name}: the simulator itself ended badly:\n{done.stdout}{done.stderr}")
+        said = (done.stderr.strip() or "nothing").rpartition("\n")[2]
+        return Fate(mutant, 0, f"the simulator itself ended badly, with {done.returncode}: {said}", seconds)
     if not _holds(mutant.kind, 0 if mutant.told else int(number), mutant.told):
         return Fate(mutant, 0, f"what shows it fails without it, too: {seen}", seconds)
     return Fate(mutant, int(number), seen, seconds)

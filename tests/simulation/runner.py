@@ -8,6 +8,7 @@ from multiprocessing import get_context
 from typing import TextIO
 
 from tests.simulation.story import Kind, Told, seeds, tell
+from tests.simulation.world import one_line
 
 TRACE_SHOWN = 150
 BAR_WIDTH = 30
@@ -71,7 +72,7 @@ def until_failure(first: int, count: int, kind: Kind, out: TextIO = sys.stdout) 
     for tried, seed in enumerate(seeds(first, count, kind), 1):
         told = tell(seed)
         if told.failure:
-            print(f"{tried} {told.failure}", file=out)
+            print(f"{tried} {one_line(told.failure)}", file=out)
             return True
     return False
 

@@ -1,11 +1,14 @@
 """The mistakes that are made on purpose: which there must be, and that one that nobody sees survives."""
 
+import sys
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from tests.simulation import mutants, told_stories
+from tests.simulation import mutants, runner, told_stories
 from tests.simulation.mutant import Mutant
+from tests.simulation.story import Kind, Told
 
 MISTAKES = (
     "forgets its vote",
@@ -102,3 +105,22 @@ def test_a_mutant_whose_text_or_story_is_gone_is_said_to_be_so(monkeypatch: pyte
     gone, untold = mutants.problems()
     assert "its text is 0 times in" in gone
     assert "nobody tells nobody_tells_this" in untold
+
+
+@pytest.mark.integration
+def test_a_mutant_that_cannot_run_is_not_caught_and_ends_no_run() -> None:
+    fate = mutants.try_one(harmless(new="    return nobody", told="an_old_leader_goes_on_pushing"))
+    assert not fate.seeds
+    assert fate.seen.startswith("the simulator itself ended badly, with 1: NameError")
+
+
+def test_a_failure_of_many_lines_is_told_in_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = Told(1, 1, 0.1, Counter(), Counter(), failure="an error survived:\nTraceback\nKeyError")
+    monkeypatch.setattr(runner, "tell", lambda seed: told)
+    assert runner.until_failure(0, 1, Kind.ANY, sys.stdout)
+    monkeypatch.setattr(told_stories, "failure_of", lambda name: told.failure)
+    assert told_stories.main(["a_story"]) == 1
+    line = "1 an error survived: | Traceback | KeyError"
+    assert capsys.readouterr().out.splitlines() == [line, line]

@@ -4,18 +4,23 @@ import sys
 from collections.abc import Callable
 
 from tests.simulation import told_basics, told_brokers, told_controllers, told_replication
-from tests.simulation.world import Violation
+from tests.simulation.world import Violation, one_line
 
 _ROOMS = (told_basics, told_replication, told_brokers, told_controllers)
 STORIES: dict[str, Callable[[], None]] = {story.__name__: story for room in _ROOMS for story in room.STORIES}
 
 
 def failure_of(name: str) -> str:
-    """Tells a story; what didn't hold in it, empty when all did."""
+    """Tells a story; what didn't hold in it, empty when all did.
+
+    NameError, AttributeError, TypeError: code that cannot run breaks no promise.
+    """
     try:
         STORIES[name]()
     except Violation as violation:
         return str(violation)
+    except (NameError, AttributeError, TypeError):
+        raise
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return ""
@@ -26,7 +31,7 @@ def main(arguments: list[str]) -> int:
     [name] = arguments
     failure = failure_of(name)
     if failure:
-        print(f"1 {failure}")
+        print(f"1 {one_line(failure)}")
     return 1 if failure else 0
 
 

@@ -185,6 +185,11 @@ class BugLog(logging.Handler):
             self._world.say("log", "%s", record.getMessage())
 
 
+def one_line(failure: str) -> str:
+    """For those who read lines: a failure may hold a traceback."""
+    return " | ".join(failure.splitlines())
+
+
 def must(holds: bool, what: str, *parts: object) -> None:
     """Violation unless it holds."""
     if not holds:
