@@ -76,6 +76,9 @@ def problems() -> list[str]:
                 found.append(f"{mutant.name}: its text is {times} times in {file}, and should be once")
         if mutant.told and mutant.told not in told_stories.STORIES:
             found.append(f"{mutant.name}: nobody tells {mutant.told}")
+    for name in SHORT:
+        if not any(name in mutant.name for mutant in MUTANTS):
+            found.append(f"SHORT names {name!r}, and no mutant is called so")
     return found
 
 
@@ -157,6 +160,8 @@ def main(arguments: list[str]) -> int:
     chosen = [m for m in MUTANTS if not options.names or any(name in m.name for name in options.names)]
     if options.short:
         chosen = [m for m in chosen if any(name in m.name for name in SHORT)]
+    if not chosen:
+        parser.error("no mutant is called so: --list names them")
     if options.by_chance:
         chosen = [replace(m, told="") for m in chosen]
     if options.list:
