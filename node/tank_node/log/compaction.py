@@ -1,7 +1,8 @@
 """Compaction by key: of sealed segments, the newest message of each key stays, and every message without a
 key.
 
-TANK's rule: a message without key and without content goes too; a key with empty content (a tombstone) stays.
+TANK's rule: a message without key and without content goes too, but where nothing would be left of the newest
+batch; a key with empty content (a tombstone) stays.
 Nothing is numbered anew. Out of one batch comes at most one, with the same first, last and epoch in its
 record; where messages were taken out of it, it is sparse. The work is done in a thread on files that never
 change; the event loop only puts the results in place.
@@ -49,6 +50,9 @@ class CompactionWork:
     remembered: frozenset[int] = frozenset()
     """First numbers of the batches that producers' memory consists of: they stay as they are, for a replica
     that copies this log learns that memory from their records."""
+    newest: int = 0
+    """First number of the last batch that is looked at. Something of it stays: where a log ended in numbers
+    without a batch, no replica that copies it would ever have its end."""
     cancelled: bool = False
     """The log was truncated or closed: nothing may be put in place. See `cancel`."""
     error: Exception | None = None
@@ -89,7 +93,8 @@ class CompactionWork:
     ) -> list[bundle.Message] | None:
         if record.first in self.remembered:
             return None
-        return kept_messages(record, batch, newest)
+        kept = kept_messages(record, batch, newest)
+        return None if not kept and record.first == self.newest else kept
 
     def _sync_producers(self, disk: Disk) -> None:
         """Makes the snapshot behind these segments durable: rewritten records don't say all of producers."""
@@ -245,9 +250,11 @@ def plan(log: "PartitionLog", high_water_mark: int) -> CompactionWork | None:
     sizes = [(segment.size_bytes, segment.count) for segment in segments]
     try:
         remembered = frozenset(batch.first for batch in log.load_producers().batches())
+        held = next((segment for segment in reversed(segments) if segment.count), None)
+        newest = held.index.record(held.count - 1).first if held is not None else 0
     except StorageError:  # its disk refuses: that is found out where it matters
         return None
-    return CompactionWork(log.folder, segments, sealed[-1][1], sizes, remembered)
+    return CompactionWork(log.folder, segments, sealed[-1][1], sizes, remembered, newest)
 
 
 def finish(log: "PartitionLog", work: CompactionWork, note: Callable[[str], None]) -> None:

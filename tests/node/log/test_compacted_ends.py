@@ -118,3 +118,18 @@ def test_what_producers_memory_consists_of_stays_so_that_a_replica_that_copies_i
     verdict = copy.check_producer(9, 0, 8, 1)
     assert verdict.outcome is Outcome.APPEND
     assert copy.check_producer(9, 0, 3, 1).outcome is Outcome.REPEAT
+
+
+def test_a_log_goes_on_ending_with_a_batch_or_nobody_who_copies_it_would_have_its_end() -> None:
+    log, copy = Folder(settings=COMPACTED).log(), Folder(settings=COMPACTED).log()
+    append(log, b"1", keys=[b"k"])
+    append(log, b"")
+    append(log, b"", b"")
+    for kept in ([1, 3, 4], [1, 5]):
+        log.roll()
+        log.flush()
+        log.maintain(10_000, log.last)
+        assert list(read_all(log)) == kept, "what is not the newest any more goes"
+        push(log, copy)
+        assert copy.last == log.last
+        append(log, b"5", keys=[b"other"])
