@@ -76,10 +76,8 @@ def problems() -> list[str]:
                 found.append(f"{mutant.name}: its text is {times} times in {file}, and should be once")
         if mutant.told and mutant.told not in told_stories.STORIES:
             found.append(f"{mutant.name}: nobody tells {mutant.told}")
-    for name in SHORT:
-        if not any(name in mutant.name for mutant in MUTANTS):
-            found.append(f"SHORT names {name!r}, and no mutant is called so")
-    return found
+    unknown = [name for name in SHORT if not any(name in mutant.name for mutant in MUTANTS)]
+    return [*found, *(f"SHORT names {name!r}, and no mutant is called so" for name in unknown)]
 
 
 def copy_packages(mutant: Mutant, folder: Path) -> None:
