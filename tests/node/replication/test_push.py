@@ -151,28 +151,6 @@ def test_a_mark_is_told_by_the_next_beat_once_and_by_a_stretch_that_comes_before
     assert not line.next_frame(150)
 
 
-class _EndsInAHole(ModelLeader):
-    """Its log ends in a number that no batch has: it was lost, or compacted away."""
-
-    log_end = property(lambda self: len(self.log) + 1)
-
-
-def test_who_has_every_batch_is_not_asked_for_ever_about_an_end_without_one() -> None:
-    leader = _EndsInAHole([1] * 5, 2, (1,), mark=6)
-    line, follower = line_to(1), ModelFollower([1] * 5)
-    leader.connect(line)
-    frames = []
-    while frame := line.next_frame(0):
-        frames.append(frame)
-        assert len(frames) < 5, "it is asked again for each answer"
-        line.answered(follower.take(frame), 0)
-    assert leader.in_sync.replicas[1].matched == 5
-    leader.log.append(2)
-    leader.append()
-    ((entry, content),) = entries(line.next_frame(0))
-    assert (entry.base_seq_num, bool(content.records)) == (6, True)
-
-
 def test_a_heartbeat_names_nothing_and_comes_only_when_nothing_else_does() -> None:
     leader, line, _ = connected()
     assert not line.heartbeat(499)

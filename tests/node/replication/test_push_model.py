@@ -128,3 +128,23 @@ def _heal(leader: ModelLeader, wires: list[Wire], now_ms: int, check: Callable[[
         # A follower may hold more: nothing was pushed that its own numbers contradict.
         assert wire.follower.log[: len(leader.log)] == leader.log
         assert wire.follower.mark == len(leader.log)
+
+
+class _EndsInAHole(ModelLeader):
+    """Its log ends in a number that no batch has: it was lost, or compacted away."""
+
+    log_end = property(lambda self: len(self.log) + 1)
+
+
+def test_who_has_every_batch_is_not_asked_for_ever_about_an_end_without_one() -> None:
+    leader = _EndsInAHole([1] * 5, 2, (1,), mark=6)
+    line, follower = line_to(1), ModelFollower([1] * 5)
+    leader.connect(line)
+    for numbers in (5, 6):
+        asked = 0
+        while frame := line.next_frame(0):
+            asked += 1
+            assert asked < 5, "it is asked again for each answer"
+            line.answered(follower.take(frame), 0)
+        assert leader.in_sync.replicas[1].matched == numbers
+        leader.append()
