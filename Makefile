@@ -117,7 +117,7 @@ chaos: $(VENV)/.ready-dev ## real processes killed, frozen, cut off under load (
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES)
 
 chaos-short: $(VENV)/.ready-dev
-	@$(BIN)/python -m tests.chaos --minutes 1
+	@$(BIN)/python -m tests.chaos --minutes 1 --seed 1
 
 long: $(VENV)/.ready-dev ## the long forms of single tests, for the night
 	@pytest -q -n 2 --timeout 3000 -m long

@@ -11,10 +11,12 @@ POSITION_BYTES = 4
 def differing(folders: Mapping[str, Path]) -> Iterator[str]:
     """Sentences that name brokers and partitions (topic id/partition); none when all these data folders hold
     the same partitions, batches and index records, but for the records' positions: each replica rolls its
-    segments for itself."""
+    segments for itself. That there is nothing to compare is a difference, too."""
     places = sorted(
         {str(p.relative_to(folder)) for folder in folders.values() for p in folder.glob("topics/*/*")}
     )
+    if not places:
+        yield "DIFFERENT: no broker has a partition on its disk"
     for place in places:
         name = place.removeprefix("topics/")
         (first, ours), *others = [(who, folder / place) for who, folder in folders.items()]

@@ -73,9 +73,10 @@ class Run:
     def _strike(self, client: Client, load: LoadProcess) -> None:
         chance = random.Random(self.seed)
         scene = Scene(self.members, chance, lambda: self._leader(client, chance), self.tell)
+        until_s = time.monotonic() + self.minutes * 60  # starting up takes none of it
         for fault in self._faults(chance):
-            if time.monotonic() - self.began > self.minutes * 60 or load.progress.broken:
-                return
+            if time.monotonic() > until_s or load.progress.broken:
+                break
             fault.strike(scene)
             self.counts[fault.name] += 1
             healing = time.monotonic()
@@ -87,6 +88,8 @@ class Run:
             for ended in self.members.ended_by_themselves():
                 raise StuckError(f"{ended.name} ended by itself")
             time.sleep(CALM_S)
+        if not self.counts and not load.progress.broken:
+            raise StuckError("no fault was made: nothing was shown")
 
     def _faults(self, chance: random.Random) -> Iterator[Fault]:
         can, cannot = possible(self.members, self.only)

@@ -41,6 +41,12 @@ def test_segments_may_end_elsewhere(folders: dict[str, Path]) -> None:
     assert list(differing(folders)) == []
 
 
+def test_folders_without_a_partition_are_no_equal_copies(tmp_path: Path) -> None:
+    assert list(differing({name: tmp_path / name for name in NAMES})) == [
+        "DIFFERENT: no broker has a partition on its disk"
+    ]
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
