@@ -12,12 +12,9 @@ from tests.support.raw_client import RawConnection
 
 FETCH_BYTES = 64 << 10
 WAIT_MS = 1_000
-PASSING = {
-    ConsumeFlag.OTHER_LEADER,
-    ConsumeFlag.NO_LEADER,
-    ConsumeFlag.NOT_OPENED,
-    ConsumeFlag.UNKNOWN_PARTITION,
-}
+NEWER = {ConsumeFlag.OTHER_LEADER, ConsumeFlag.NO_LEADER, ConsumeFlag.NOT_OPENED}
+"""Flags that the old document (version 0) doesn't have: its clients wait instead."""
+PASSING = {*NEWER, ConsumeFlag.UNKNOWN_PARTITION}
 """Answers of a broker that doesn't lead, or that doesn't know yet what others know."""
 
 
@@ -76,6 +73,8 @@ class RawReader(RawClient):
             self.elsewhere()
             return None
         (fetched,) = told.partitions
+        old_was_told = f"an old client was told 0x{fetched.flag:02x}"
+        assert self.version or fetched.flag not in NEWER, old_was_told
         if fetched.flag == ConsumeFlag.OTHER_LEADER:
             self.redirected(fetched.leader_ipv4, fetched.leader_port)
             return None

@@ -10,11 +10,12 @@ from tests.chaos.record import Fate, Place, Recorder
 from tests.chaos.values import content, named
 from tests.support.raw_client import RawConnection
 
+NEWER = {ProduceError.OTHER_LEADER, ProduceError.NO_LEADER}
+"""Errors that the old document (version 0) doesn't have."""
 NOT_STORED = {
+    *NEWER,
     ProduceError.UNKNOWN_PARTITION,
     ProduceError.NOT_ENOUGH_REPLICAS,
-    ProduceError.OTHER_LEADER,
-    ProduceError.NO_LEADER,
     ProduceError.UNKNOWN_TOPIC,
 }
 """Answers that promise that nothing was stored."""
@@ -70,6 +71,8 @@ class RawWriter(RawClient):
         result = answer.results[0]
         if result.error == ProduceError.NONE:
             return Fate.STORED
+        old_was_told = f"an old client was told 0x{result.error:02x}"
+        assert self.version or result.error not in NEWER, old_was_told
         if result.error == ProduceError.OTHER_LEADER:
             self.redirected(result.leader_ipv4, result.leader_port)
         else:

@@ -165,13 +165,26 @@ def read_raw(folder: Path, version: int, flag: ConsumeFlag) -> RawReader:
     return run(scenario())
 
 
-@pytest.mark.parametrize("version", [OLD_CLIENT, SERVERS_VERSION])
-def test_a_raw_reader_reads_all_over_a_change_of_leaders(tmp_path: Path, version: int) -> None:
-    reader = read_raw(tmp_path, version, ConsumeFlag.NO_LEADER)
+@pytest.mark.parametrize(
+    ("version", "flag"),
+    [(OLD_CLIENT, ConsumeFlag.UNKNOWN_PARTITION), (SERVERS_VERSION, ConsumeFlag.NO_LEADER)],
+)
+def test_a_raw_reader_reads_all_over_a_change_of_leaders(
+    tmp_path: Path, version: int, flag: ConsumeFlag
+) -> None:
+    reader = read_raw(tmp_path, version, flag)
     assert reader.failure is None
     history = history_of([tmp_path / "raw.jsonl"])
     assert [number for number, _ in history.seen["raw"]["raw", 0]] == [1, 2, 3]
     assert history.through == {"raw": [("raw", 0)]}
+
+
+@pytest.mark.parametrize("flag", [ConsumeFlag.NOT_OPENED, ConsumeFlag.NO_LEADER])
+def test_a_raw_reader_of_the_old_document_ends_at_a_flag_that_it_lacks(
+    tmp_path: Path, flag: ConsumeFlag
+) -> None:
+    reader = read_raw(tmp_path, OLD_CLIENT, flag)
+    assert f"an old client was told 0x{flag:02x}" in str(reader.failure)
 
 
 def test_a_raw_reader_ends_when_it_is_told_out_of_bounds(tmp_path: Path) -> None:
