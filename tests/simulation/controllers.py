@@ -127,7 +127,7 @@ class Cluster:
             return False
         recent = range(max(1, books.last_committed - 30), books.last_committed + 1)
         return all(
-            voter in books.disks and books.disks[voter].has(index, books.committed[index].term)
+            books.holds(voter, index, books.committed[index].term)
             for voter in voters
             for index in recent
             if index in books.committed

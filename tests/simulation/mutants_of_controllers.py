@@ -96,6 +96,13 @@ MUTANTS = (
         RAFT + "messages.py",
         "    disk: bytes\n\n    def __str__",
         "    disk: bytes = field(compare=False)\n\n    def __str__",
+        also=(
+            (
+                RAFT + "election.py",
+                "granted = free and up_to_date and log.last_index > 0",
+                "granted = free and up_to_date",
+            ),
+        ),
         told="a_disk_is_emptied",
     ),
     Mutant(

@@ -39,6 +39,15 @@ class Kept:
         return index <= self.base or self.terms.get(index) == term
 
 
+DiskKey = tuple[int, bytes]
+"""(ordinal, disk): whose it is, in the books' own words, whatever the code takes for the same node."""
+
+
+def disk_key(node: NodeId) -> DiskKey:
+    """Of a node's disk."""
+    return node.ordinal, node.disk
+
+
 class Node(Protocol):
     """A running controller, as far as these books look at it."""
 
@@ -56,11 +65,11 @@ class RaftBooks:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.disks: dict[NodeId, Kept] = {}
+        self.disks: dict[DiskKey, Kept] = {}
         """All that ever were, emptied ones too."""
         self.leaders: dict[int, NodeId] = {}
         """By term."""
-        self.votes: dict[tuple[int, NodeId], NodeId] = {}
+        self.votes: dict[tuple[int, DiskKey], DiskKey] = {}
         """(term, voter): whom it voted for."""
         self.written: dict[tuple[int, int], tuple[bytes, int]] = {}
         """(index, term) of every entry that was ever sent or on a disk: its data, and the term before it."""
@@ -74,7 +83,7 @@ class RaftBooks:
 
     def opened(self, own: NodeId, stored: Stored) -> None:
         """A process found this on its disk. What it had promised must be there."""
-        before = self.disks.get(own)
+        before = self.disks.get(disk_key(own))
         base, term, _ = stored.base
         kept = Kept(base, {entry.index: entry.term for entry in stored.entries}, stored.hard)
         if before is not None:
@@ -91,14 +100,14 @@ class RaftBooks:
                 own,
                 before.hard.term,
             )
-        self.disks[own] = kept
+        self.disks[disk_key(own)] = kept
         self._match(term, stored.entries)
 
     def persisted(
         self, own: NodeId, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[Entry]
     ) -> None:
         """A disk has said that it holds this."""
-        kept = self.disks.setdefault(own, Kept())
+        kept = self.disks.setdefault(disk_key(own), Kept())
         if hard is not None:
             kept.hard = hard
         if snapshot is not None:
@@ -113,6 +122,11 @@ class RaftBooks:
                 kept.terms[entry.index] = entry.term
             self._match(self._term_before(first, kept), entries)
 
+    def holds(self, node: NodeId, index: int, term: int) -> bool:
+        """Whether this entry is on this disk for sure."""
+        kept = self.disks.get(disk_key(node))
+        return kept is not None and kept.has(index, term)
+
     def _term_before(self, index: int, kept: Kept) -> int | None:
         return kept.terms.get(index - 1)
 
@@ -122,8 +136,9 @@ class RaftBooks:
         """A message leaves."""
         body = message.body
         if isinstance(body, VoteAnswer) and body.granted and not body.pre:
-            voted = self.votes.setdefault((message.term, message.sender), message.target)
-            must(voted == message.target, "%s votes twice in term %s", message.sender, message.term)
+            target = disk_key(message.target)
+            voted = self.votes.setdefault((message.term, disk_key(message.sender)), target)
+            must(voted == target, "%s votes twice in term %s", message.sender, message.term)
         elif isinstance(body, Append) and body.entries:
             self._match(body.prev_term, body.entries)
 
@@ -158,9 +173,6 @@ class RaftBooks:
         self.world.say(node.name, "leads in term %s", raft.term)
         first = self.leaders.setdefault(raft.term, raft.own)
         must(first == raft.own, "term %s has two leaders, %s and %s", raft.term, first, raft.own)
-        voters = raft.configuration.voters
-        voted = sum(v == raft.own or self.votes.get((raft.term, v)) == raft.own for v in voters)
-        must(2 * voted > len(voters), "%s leads in term %s by %s votes", node.name, raft.term, voted)
         for index, entry in self.committed.items():
             if self.committed_in[index] > raft.term:
                 continue
@@ -168,6 +180,9 @@ class RaftBooks:
             must(
                 there, "%s leads in term %s without entry %s, which is committed", node.name, raft.term, index
             )
+        own, voters = disk_key(raft.own), [disk_key(voter) for voter in raft.configuration.voters]
+        voted = sum(voter == own or self.votes.get((raft.term, voter)) == own for voter in voters)
+        must(2 * voted > len(voters), "%s leads in term %s by %s votes", node.name, raft.term, voted)
 
     def began(self, node: Node) -> None:
         """A process has its log; before it does anything with it."""
@@ -199,9 +214,7 @@ class RaftBooks:
         if entry.index == 1 and entry.kind is EntryKind.CONFIGURATION:
             return  # a cluster's founding is committed from the start
         voters = node.raft.configuration.voters
-        holding = sum(
-            voter in self.disks and self.disks[voter].has(entry.index, entry.term) for voter in voters
-        )
+        holding = sum(self.holds(voter, entry.index, entry.term) for voter in voters)
         must(
             2 * holding > len(voters),
             "entry %s is committed, and on %s of %s disks",

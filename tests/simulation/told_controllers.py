@@ -217,19 +217,20 @@ def new_controllers_do_not_hear_each_other() -> None:
 
 
 def a_disk_is_emptied() -> None:
-    """Of one of the two that have the last command; then the other dies. Who has nothing elects nobody."""
+    """Of one of the two that have the last command, and the other is down. Who has nothing elects nobody:
+    all that the third one lacks would be lost."""
     with _telling() as story:
         story.write()
         leader = story.leader
         emptied, other = story.others
         story.network.cut([other.name], [leader.name, emptied.name], one_way=False)
         story.write()
-        emptied.empty()
-        emptied.start()
-        story.go_on(SECOND)
         leader.end(False)
         story.network.heal()
+        emptied.empty()
+        emptied.start()
         story.go_on(5 * SECOND)
+        must(story.cluster.leader() is None, "one leads without the last command")
         leader.start()
         story.write()
 
