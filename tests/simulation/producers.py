@@ -173,6 +173,8 @@ class IdempotentProducer(Producer):
         self._unknown: deque[Sent] = deque()
         self._asks_for_id = 0
         """The request for a producer id that is under way."""
+        self._elections = 0
+        """Lossy ones, when it began with this id: they can have taken nothing of it."""
 
     def act(self) -> None:
         """What there is room for."""
@@ -231,6 +233,7 @@ class IdempotentProducer(Producer):
     def _begin_anew(self) -> None:
         """What it had under way may be there, or not: it has another id from now on."""
         self.generation = self.partition_books.generation
+        self._elections = self.partition_books.elections
         self._producer_id = self._sequence = 0
         self._unknown.clear()
         self.line.hang_up()
@@ -255,7 +258,7 @@ class IdempotentProducer(Producer):
         if self.partition_books.generation != self.generation:
             self._begin_anew()
             return
-        used, _ = self.line.used(answer.request_id)
+        used, epoch = self.line.used(answer.request_id)
         result = answer.topics[0].partitions[0]
         if used not in (0, self.target.topic_id):  # it knows an earlier topic of that name
             if result.error == ErrorCode.NONE:
@@ -263,6 +266,8 @@ class IdempotentProducer(Producer):
             self._begin_anew()
         elif result.error == ErrorCode.NONE:
             self._stored(sent, result.first)
+            if epoch < self.partition_books.lossy_epoch:  # by a leader of before: its successor lacks it
+                self._begin_anew()
         else:
             self._judge_refusal(sent, result.error)
 
@@ -272,7 +277,7 @@ class IdempotentProducer(Producer):
         if forgotten and sent is not self._unknown[0]:
             self.line.turn_away()  # one before it was refused: they go again together
             return
-        if forgotten and self.partition_books.elections:
+        if forgotten and self.partition_books.elections > self._elections:
             self._begin_anew()  # it was never acknowledged: it may be lost, and a later one be there
             return
         must(not forgotten, "%s's memory was lost: its batch is refused with %s", self.name, error)
