@@ -64,28 +64,28 @@ class Consumer(Client):
             if self._strayed:  # by a leader of before the election
                 self.line.turn_away()
         elif entry.flag == ConsumeFlag.OUT_OF_BOUNDS:
-            self._out_of_bounds(entry)
+            self._out_of_bounds(entry, epoch)
             self.ask()  # at once, and there: retention goes on
         else:
             self.line.turn_away()
 
-    def _out_of_bounds(self, entry: FetchedPartition) -> None:
-        if self._begins_later(entry.first_available):
+    def _out_of_bounds(self, entry: FetchedPartition, epoch: int) -> None:
+        if self._begins_later(entry.first_available, epoch):
             self.world.counts["consumers that were too late"] += 1
             self.next = entry.first_available
         else:
             must(False, "%s asks for %s, one behind what it read, and is told it is out of bounds",
                  self.name, self.next)  # fmt: skip
 
-    def _begins_later(self, first_available: int) -> bool:
+    def _begins_later(self, first_available: int, epoch: int) -> bool:
         """Whether nothing that must be there lies between what was asked for and the first one that is."""
         books = self.partition_books
         if books.compacts:
             return self.next < first_available and not books.must_be_there(self.next, first_available - 1)
         following = books.next_from(self.next)
-        return self.next < first_available and (
-            books.retains or not following or following >= first_available
-        )
+        # A leader of before a lossy election isn't judged: nobody knows what its retention took.
+        taken = books.retains and (first_available <= books.retained or epoch < books.lossy_epoch)
+        return self.next < first_available and (taken or not following or following >= first_available)
 
     def _take_data(self, entry: FetchedPartition, chunks: bytes) -> None:
         self.answered += 1

@@ -238,16 +238,15 @@ class MessageBooks:
                 return
             books.spoiled.discard(who)
         # Not from the log's own start on: what is gone at its front may be lost.
-        low = max(after, books.retained - 1, books.start - 1)
+        low = max(after, books.start - 1)
         begin, end = bisect_right(books.firsts, low), bisect_right(books.firsts, through)
         expected = books.batches[begin:end]
         found = {record.first: (record, data) for record, data in stored(log, low, through)}
         for batch in expected:
             record, data = found.pop(batch.first, (None, b""))
             if record is None:
-                gone = books.compacts and not books.must_be_there(batch.first, batch.last)
                 must(
-                    gone,
+                    batch.first < books.retained or self._is_superseded(books, batch),
                     "%s %s %s without the committed batch at %s (its log ends at %s)",
                     who,
                     does,
@@ -265,6 +264,10 @@ class MessageBooks:
                     batch.first,
                 )
         must(not found, "%s %s %s with batches at %s that were never committed", who, does, key, tuple(found))
+
+    def _is_superseded(self, books: Committed, batch: Batch) -> bool:
+        """Whether compaction may take all of a batch."""
+        return books.compacts and not books.must_be_there(batch.first, batch.last)
 
     def _is_compacted(self, books: Committed, batch: Batch, record: Record, data: bytes) -> bool:
         """Whether this is what compaction may leave of a batch."""

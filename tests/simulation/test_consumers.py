@@ -22,6 +22,7 @@ class Line(ClientLine):
         self.asked: list[int] = []
         """The first number of each request."""
         self.turned = 0
+        self.epoch = 1
 
     @property
     def is_open(self) -> bool:
@@ -32,7 +33,7 @@ class Line(ClientLine):
         self.asked.append(message.topics[0].partitions[0].sequence_number)
 
     def used(self, request_id: int) -> tuple[int, int]:
-        return 0, 1
+        return 0, self.epoch
 
     def turn_away(self) -> None:
         self.turned += 1
@@ -48,6 +49,13 @@ class Story:
         self.consumer = Consumer(self.world, self.books, Target("t", *KEY), 1, "r")
         self.consumer.line = self.line
         self.consumer.act()
+
+    def told_to_begin_at(self, first: int, *, epoch: int) -> None:
+        """Where it asks for next there is nothing any more, says the leader of this epoch."""
+        self.line.epoch = epoch
+        entry = FetchedPartition(KEY[1], ConsumeFlag.OUT_OF_BOUNDS, 0, self.books.of(KEY).end, 0, first)
+        payload = b"".join(ConsumeResponse(0, 1, [FetchedTopic("t", 1, False, [entry])], b"").encode())
+        self.consumer.heard(ConsumeResponse.ID, memoryview(payload))
 
     def told(self, first: int, *values: bytes) -> None:
         """An answer with these messages; then it asks again."""
@@ -89,3 +97,19 @@ def test_who_has_everything_has_read_it_since_it_was_asked_to_begin_again(story:
     assert story.consumer.has_all
     story.consumer.read_again()
     assert not story.consumer.has_all
+
+
+def test_retention_excuses_what_it_can_have_taken_and_no_more(story: Story) -> None:
+    books = story.books.of(KEY)
+    story.told(1, b"a")  # it was asked before the election: that says nothing
+    books.retains, books.retained = True, 2
+    story.told_to_begin_at(3, epoch=1)  # by a leader of before, whose retention nobody has judged
+    assert story.consumer.next == 3
+    story.consumer.read_again()
+    story.told(3, b"newer")
+    story.told_to_begin_at(2, epoch=2)
+    assert story.consumer.next == 2
+    story.consumer.read_again()
+    story.told(2, b"new")
+    with pytest.raises(Violation, match="is told it is out of bounds"):
+        story.told_to_begin_at(3, epoch=2)

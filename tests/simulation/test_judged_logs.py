@@ -104,6 +104,18 @@ def test_a_log_start_excuses_no_more_than_retention_may_take(
         books.check_rest("b1", replica(follower))
 
 
+def test_what_retention_may_take_may_be_gone_and_never_another(
+    books: MessageBooks, leader: PartitionLog
+) -> None:
+    of(books).retains, of(books).retained = True, 5
+    leader.truncate_to(2)
+    append(leader, b"another")
+    for number in range(3, COUNT):
+        append(leader, b"message %05d" % number * 2)
+    with pytest.raises(Violation, match="with another batch at 3 "):
+        books.check_rest("b1", replica(leader))
+
+
 def test_replicas_agree_below_a_lossy_election_too(leader: PartitionLog) -> None:
     other = filled(value=b"another")
     for log in (leader, other):
