@@ -172,7 +172,7 @@ class MessageBooks:
         if who in books.spoiled and not is_whole(log):
             return False  # what it has is not known before it has looked at it
         books.waits = False
-        books.start = max(log.log_start, 1)
+        books.start = max(log.first_available, 1)
         for record, data in stored(log, books.start - 1, partition.high_water_mark):
             books.commit(Batch.of(record, data), epoch)
         books.unsynced_through = books.end

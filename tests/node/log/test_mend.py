@@ -128,3 +128,20 @@ def test_a_kill_right_after_it_was_mended_gives_no_number_twice() -> None:
     assert (log.state, log.last, list(read_all(log))) == (LogState.ACTIVE, 3, [1, 2])
     log = folder.kill()
     assert (log.state, log.last, list(read_all(log))) == (LogState.ACTIVE, 3, [1, 2])
+
+
+def test_numbers_that_retention_took_are_not_given_again_where_a_lossy_election_chose_the_log() -> None:
+    folder = Folder(settings=LogSettings(retention_ms=5000, replication_factor=3))
+    log = folder.log()
+    append(log, b"checkpointed")
+    log.flush()
+    folder.data.write_checkpoint()
+    for _ in range(9):
+        append(log, b"not yet")
+    log.maintain(60_000, log.last)
+    assert (log.first_available, log.last) == (11, 10), "it has expired wholly"
+    log = folder.kill()
+    log.damage("as if")
+    log.mend(0, leader_epoch=7)
+    assert (log.first_available, log.written) == (11, 10)
+    assert append(log, b"next", epoch=7) == (11, 11)
