@@ -61,7 +61,9 @@ def elect(
     """Have the preferred replica lead; with --unclean, any that lives where none can.
 
     A partition without a leader waits for brokers that may have messages which no other has. --unclean gives
-    those up: what the others lack of acknowledged messages is lost. It is counted as a lossy election.
+    those up: what the others lack of acknowledged messages is lost. It is counted as a lossy election. Where
+    all came back with something missing, the one with the greatest end leads, of those that can be read.
+    Else nobody knows where the others end: starting a lost broker with an empty folder loses less.
     """
     from tank_protos.generated import control_pb2 as pb
 

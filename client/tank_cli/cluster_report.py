@@ -79,6 +79,8 @@ class Row:
     topic: pb.TopicSummary
     partition: pb.Partition
     troubles: tuple[int, ...]
+    unreadable: tuple[int, ...] = ()
+    """Brokers that can't read their log of it now; told where all came back impaired."""
 
     @property
     def place(self) -> str:
@@ -104,7 +106,8 @@ def rows(parts: Iterable[pb.PartitionsAnswer]) -> Iterator[Row]:
     for part in parts:
         topics.update({summary.topic.topic_id: summary for summary in part.topics})
         for report in part.partitions:
-            yield Row(topics[report.topic_id], report.partition, tuple(report.troubles))
+            topic, troubles = topics[report.topic_id], tuple(report.troubles)
+            yield Row(topic, report.partition, troubles, tuple(report.unreadable))
 
 
 PARTITION_COLUMNS = [
@@ -150,6 +153,9 @@ def partition_state(row: Row, fenced: Iterable[int]) -> str:
 def waiting_text(row: Row, fenced: Iterable[int]) -> str:
     """Why nobody leads."""
     wanted = row.waits_for(fenced)
+    if not wanted and row.unreadable:
+        brokers = " and ".join(map(str, row.unreadable))
+        return f"can't read the log of broker {brokers}: start it again"
     if not wanted:
         return "all came back impaired, and say which has most"
     word = " and " if wanted[0] in row.partition.impaired else " or "
@@ -182,6 +188,7 @@ def partition_json(row: Row, fenced: Iterable[int]) -> dict[str, Json]:
         "lossy_epoch": partition.lossy_epoch,
         "troubles": [trouble_name(trouble) for trouble in row.troubles],
         "waits_for": list(row.waits_for(fenced)),
+        "unreadable": list(row.unreadable),
     }
 
 

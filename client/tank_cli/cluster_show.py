@@ -92,8 +92,9 @@ def _warn(controllers: "Controllers", found: "pb.OverviewAnswer", waiting: "list
     if waiting:
         first = waiting[0]
         words = controllers.command(f"elect --unclean {first.topic.topic.name} {first.partition.partition}")
-        warn("Leaderless partitions take no messages: start the brokers that they wait for.")
-        note(f"  If those are gone for good: {words}")
+        warn("Leaderless partitions take no messages: start the brokers that are named, also those that run.")
+        note("  If a disk is gone for good, start its broker with an empty folder: the fullest other leads.")
+        note(f"  If it can't be started at all: {words}")
     elif found.below_min_insync:
         warn("Partitions below min.insync.replicas acknowledge nothing: start the brokers that are fenced.")
 

@@ -68,6 +68,7 @@ _PARTITION: Json = {
     "lossy_epoch": 0,
     "troubles": ["under_replicated", "below_min_insync", "leaderless"],
     "waits_for": [3],
+    "unreadable": [],
 }
 
 SHAPES: dict[str, tuple[Json, ...]] = {

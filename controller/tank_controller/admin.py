@@ -55,7 +55,10 @@ class AdminService(AdminServicer):
         if rooms is None:
             return pb.ChangeAnswer(not_leader=self._not_leader())
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        rooms.proposals.propose(request, lambda outcome: _set(done, outcome))
+        command = request
+        if (duties := rooms.desk.duties) is not None:
+            command = duties.by_ends(rooms.metadata.state, request)
+        rooms.proposals.propose(command, lambda outcome: _set(done, outcome))
         outcome = await done
         if outcome.rejection is not None and outcome.rejection.error is ErrorCode.NO_LEADER:
             return pb.ChangeAnswer(not_leader=self._not_leader())
@@ -105,7 +108,9 @@ class AdminService(AdminServicer):
         displaced = overview.Displaced()
         for _ in displaced.count(state):
             await asyncio.sleep(0)  # brokers' heartbeats come in between
-        return overview.overview(state, displaced.found, rooms.desk.streams, balanced=rooms.desk.balanced)
+        duties = rooms.desk.duties
+        even = duties is not None and duties.balanced
+        return overview.overview(state, displaced.found, rooms.desk.streams, balanced=even)
 
     async def Partitions(
         self, request: pb.PartitionsRequest, context: Context
@@ -117,6 +122,8 @@ class AdminService(AdminServicer):
             return
         state = rooms.metadata.state
         for part in overview.partition_parts(state, request.topics, request.only, request.limit):
+            if (duties := rooms.desk.duties) is not None:
+                overview.add_unreadable(part, duties.unreadable)
             yield part
             await asyncio.sleep(0)
 
@@ -125,7 +132,8 @@ class AdminService(AdminServicer):
         rooms = self._leading()
         if rooms is None:
             return pb.ChangeAnswer(not_leader=self._not_leader())
-        rooms.desk.balance()
+        if (duties := rooms.desk.duties) is not None:
+            duties.balance()
         return _DONE
 
     async def _up_to_date(self) -> Rooms | None:

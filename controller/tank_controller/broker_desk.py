@@ -133,14 +133,9 @@ class BrokerDesk:
         return self._look(self._clock.monotonic_ms()) is not None
 
     @property
-    def balanced(self) -> bool:
-        """Whether loads and leaders were as even as they get when the leader last looked."""
-        return self._leading is not None and self._leading.duties.balanced
-
-    def balance(self) -> None:
-        """The leader looks at once whether something can be evened out."""
-        if self._leading is not None:
-            self._leading.duties.balance()
+    def duties(self) -> Care | None:
+        """The leader's, for what people ask of it; None: this controller doesn't lead."""
+        return None if self._leading is None else self._leading.duties
 
     def not_leader(self) -> pb.NotLeader:
         """Where to go instead."""

@@ -73,6 +73,14 @@ class Duties:
         """A broker's answer to an Ask."""
         self._questions.take(broker_id, broker_epoch, answer.question, answer.ends, now_ms)
 
+    def unreadable(self, topic_id: int, number: int) -> list[int]:
+        """The brokers that can't read their log of a partition that waits for a lossy election."""
+        return self._questions.unreadable(topic_id, number)
+
+    def by_ends(self, state: ClusterState, command: pb.Command) -> pb.Command:
+        """What to propose for an operator's command: unclean elections go by logs' ends that are known."""
+        return self._questions.by_ends(state, command)
+
     def may_stop(self, state: ClusterState, broker_id: int) -> bool:
         """Whether a broker that shuts down leads nothing any more that another could lead, now or soon."""
         if not state.derived.led[broker_id]:

@@ -2,8 +2,9 @@
 
 A broker has one question at a time, and its answer is to all of it: a replica that the answer leaves out has
 nothing to lead with now, and is asked for again a little later. While that is one that could lead, the
-partition waits: whose disk failed may have everything once its broker was started again. A question without
-an answer is asked again as it was, under the same number: so a second answer to it is none to the next one.
+partition waits: whose disk failed may have everything once its broker was started again. An operator may end
+that wait: then the greatest of the ends that are known leads. A question without an answer is asked again as
+it was, under the same number: so a second answer to it is none to the next one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -72,14 +73,51 @@ class EndQuestions:
         missing: dict[int, list[int]] = {}
         for key, case in sorted(self._cases.items()):
             _, partition = state.find(key)
-            _forget_old_answers(state, case, now_ms)
-            silent = _silent(state, partition, case)
+            _forget_old_answers(state, case)
+            silent = _silent(state, partition, case, now_ms)
             for broker_id in silent:
                 missing.setdefault(broker_id, []).append(key)
             waited = now_ms - case.since_ms >= limits.WAIT_FOR_ENDS_MS
             if not silent or (waited and not set(silent) & set(partition.eligible)):
                 elections.extend(_election(key, partition, case))
         return elections, list(self._asks(state, missing, now_ms))
+
+    def unreadable(self, topic_id: int, number: int) -> list[int]:
+        """The brokers that said last that they have nothing to lead this partition with now."""
+        case = self._cases.get(key_of(topic_id, number))
+        return [] if case is None else sorted(each for each, end in case.ends.items() if end.unusable)
+
+    def by_ends(self, state: ClusterState, command: pb.Command) -> pb.Command:
+        """What to propose for an operator's command.
+
+        An unclean election of one partition is a lossy one where logs' ends are known: of who has nothing to
+        show nothing is expected any more, and the greatest end leads. While there is none, it is refused, but
+        for one that was behind and has not answered. Every other command, and one about whose partition
+        nothing is known, is left as it is.
+        """
+        elect = command.elect_leader
+        if elect.kind != pb.ElectLeader.UNCLEAN or len(elect.partitions) != 1:
+            return command
+        (ref,) = elect.partitions
+        partition = state.partition(ref.topic_id, ref.partition)
+        if partition is None or not waits_for_ends(state, partition):
+            return command
+        case = self._cases.get(key_of(ref.topic_id, ref.partition))
+        known = {} if case is None else {each: case.ends[each] for each in sorted(case.ends)}
+        usable = any(not end.unusable for end in known.values())
+        silent = {each for each in partition.replicas if each not in known and not state.brokers[each].fenced}
+        only_behind = bool(silent) and silent.isdisjoint(partition.eligible)
+        if not known or (only_behind and not usable):
+            return command
+        given_up = [
+            pb.ReplicaEnd(broker_id=each, broker_epoch=state.brokers[each].epoch, unusable=True)
+            for each in partition.eligible
+            if each in silent and usable
+        ]
+        lossy = pb.ElectLossy(
+            topic_id=ref.topic_id, partition=ref.partition, ends=[*known.values(), *given_up]
+        )
+        return pb.Command(elect_lossy=lossy, now_ms=command.now_ms)
 
     def _choose(self, state: ClusterState, now_ms: int) -> None:
         """A bounded number of partitions at a time; those that wait in vain make room for others."""
@@ -137,22 +175,24 @@ class EndQuestions:
             yield Ask(broker_id, question.broker_epoch, question.number, partitions)
 
 
-def _forget_old_answers(state: ClusterState, case: _Case, now_ms: int) -> None:
-    """Those of processes of before, and those that may be others by now."""
+def _forget_old_answers(state: ClusterState, case: _Case) -> None:
+    """Those of processes of before."""
     for broker_id, end in list(case.ends.items()):
         broker = state.brokers.get(broker_id)
-        late = end.unusable and now_ms - case.unusable_ms[broker_id] >= limits.ASK_ENDS_AGAIN_MS
-        if late or broker is None or broker.epoch != end.broker_epoch:
+        if broker is None or broker.epoch != end.broker_epoch:
             del case.ends[broker_id]
 
 
-def _silent(state: ClusterState, partition: PartitionState, case: _Case) -> list[int]:
-    """The brokers that live, hold a replica, and have not said where it ends."""
-    return [
-        broker_id
-        for broker_id in partition.replicas
-        if broker_id not in case.ends and not state.brokers[broker_id].fenced
-    ]
+def _silent(state: ClusterState, partition: PartitionState, case: _Case, now_ms: int) -> list[int]:
+    """The brokers that live, hold a replica, and have not said where it ends, or not since a while."""
+
+    def has_said(broker_id: int) -> bool:
+        end = case.ends.get(broker_id)
+        if end is None:
+            return False
+        return not end.unusable or now_ms - case.unusable_ms[broker_id] < limits.ASK_ENDS_AGAIN_MS
+
+    return [each for each in partition.replicas if not has_said(each) and not state.brokers[each].fenced]
 
 
 def _election(key: int, partition: PartitionState, case: _Case) -> list[pb.Command]:

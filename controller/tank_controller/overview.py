@@ -4,7 +4,7 @@ What looks at many partitions is a generator, for an event loop that has other t
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tank_controller.cluster_state import ClusterState
@@ -108,6 +108,13 @@ def partition_parts(
             yield part
             part = pb.PartitionsAnswer()
     yield part
+
+
+def add_unreadable(part: pb.PartitionsAnswer, unreadable: Callable[[int, int], list[int]]) -> None:
+    """Names the brokers that can't read a partition which nobody leads, by (topic id, partition)."""
+    for report in part.partitions:
+        if report.partition.leader == NOBODY:
+            report.unreadable.extend(unreadable(report.topic_id, report.partition.partition))
 
 
 def _candidates(

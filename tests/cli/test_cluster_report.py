@@ -33,6 +33,20 @@ def test_a_leaderless_partition_waits_for_any_that_was_whole_else_for_all(
     assert row(waiting.partition).waits_for(fenced) == [], "one that is led waits for nobody"
 
 
+def test_who_cannot_read_a_log_is_named_where_all_came_back_impaired() -> None:
+    partition = pb.Partition(replicas=[1, 2, 3], eligible=[2, 3], impaired=[2, 3])
+    part = pb.PartitionsAnswer(
+        topics=[TOPIC],
+        partitions=[
+            pb.PartitionReport(topic_id=7, partition=partition, troubles=[pb.LEADERLESS], unreadable=[3])
+        ],
+    )
+    (waiting,) = report.rows([part])
+    assert report.waiting_text(waiting, []) == "can't read the log of broker 3: start it again"
+    assert report.waiting_text(waiting, [2]) == "waits for broker 2"
+    assert report.partition_json(waiting, [])["unreadable"] == [3]
+
+
 def test_a_partitions_state_says_the_worst_first() -> None:
     partition = pb.Partition(replicas=[1, 2, 4], in_sync=[2], adding=[4], removing=[1])
     troubles = [pb.UNDER_REPLICATED, pb.BELOW_MIN_INSYNC, pb.MOVING]

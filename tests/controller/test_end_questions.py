@@ -4,6 +4,7 @@ import pytest
 
 from tank_controller import limits
 from tank_controller.end_questions import Ask
+from tank_controller.outcome import Outcome
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.governed import STEP_MS, Governed
@@ -90,6 +91,71 @@ def test_a_replica_that_could_lead_and_cannot_be_read_now_is_waited_for() -> Non
     governed.tell(3, [end(t, 1, 10)])
     governed.step()
     assert cluster.partition(t).leader == 3
+
+
+def unclean(governed: Governed, topic_id: int) -> Outcome:
+    """An operator elects."""
+    cluster = governed.cluster
+    command = cluster.elect(topic_id, unclean=True)
+    return cluster.do(governed.duties.by_ends(cluster.state, command))
+
+
+def test_an_operator_who_waits_no_more_gets_the_greatest_end_and_not_who_is_whole_but_behind() -> None:
+    cluster = Cluster(1, 2, 3)
+    t = impaired(cluster, third=True)
+    governed = Governed(cluster, replicate=False)
+    governed.step()
+    governed.tell(1, [end(t, 1, 10)])
+    governed.tell(2, [end(t, 1, 95)])
+    governed.tell(3, [])
+    governed.run(limits.ASK_ENDS_AGAIN_MS // 1000 + 1)
+    assert governed.duties.unreadable(t, 0) == [3], "also while it is asked again"
+    unclean(governed, t)
+    assert (cluster.partition(t).leader, cluster.partition(t).lossy_elections) == (2, 1)
+    governed.step()
+    assert governed.duties.unreadable(t, 0) == [], "it is led"
+
+
+def test_an_operator_gives_up_who_could_lead_and_says_nothing() -> None:
+    cluster = Cluster(1, 2, 3)
+    t = impaired(cluster, third=True)
+    governed = Governed(cluster, replicate=False)
+    governed.step()
+    governed.tell(2, [end(t, 1, 95)])
+    unclean(governed, t)
+    assert cluster.partition(t).leader == 2
+
+
+def test_nobody_is_elected_of_whom_none_can_be_read_whatever_an_operator_says() -> None:
+    cluster = Cluster(1, 2, 3)
+    t = impaired(cluster)
+    governed = Governed(cluster, replicate=False)
+    governed.step()
+    command = cluster.elect(t, unclean=True)
+    for broker_id, why in ((2, "ask broker 3, too"), (3, "no replica has anything")):
+        governed.tell(broker_id, [])
+        outcome = cluster.apply(governed.duties.by_ends(cluster.state, command))
+        assert outcome.rejection is not None
+        assert why in str(outcome.rejection)
+    assert cluster.partition(t).eligible == (2, 3), "they are asked again"
+
+
+def test_where_nothing_is_known_an_operators_command_is_left_as_it_is() -> None:
+    cluster = Cluster(1, 2, 3)
+    t = impaired(cluster, third=True)
+    governed = Governed(cluster, replicate=False)
+    command = cluster.elect(t, unclean=True)
+    assert governed.duties.by_ends(cluster.state, command) is command, "nobody was asked"
+    governed.step()
+    assert governed.duties.by_ends(cluster.state, command) is command, "nobody answered"
+    governed.tell(2, [])
+    governed.tell(3, [])
+    assert governed.duties.by_ends(cluster.state, command) is command, "1 lives, and has not said"
+    governed.tell(1, [end(t, 1, 10)])
+    for other in (cluster.elect(t), cluster.elect(99, unclean=True)):
+        assert governed.duties.by_ends(cluster.state, other) is other
+    cluster.fence(3)
+    assert governed.duties.by_ends(cluster.state, command) is command, "3 may come back with more"
 
 
 def test_a_replica_that_was_behind_and_cannot_be_read_is_passed_over() -> None:

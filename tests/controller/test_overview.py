@@ -76,6 +76,18 @@ def test_a_partition_is_in_each_trouble_that_it_is_in() -> None:
     assert answer.displaced == len(expected) - 1
 
 
+def test_a_leaderless_partition_names_who_cannot_read_it() -> None:
+    cluster = Cluster(1, 2)
+    led = cluster.topic("a", 1, 2)
+    cluster.topic("b", 1, 1)
+    (holder,) = cluster.partition(cluster.state.topic_ids["b"]).replicas
+    cluster.fence(holder)
+    (part,) = overview.partition_parts(cluster.state, [], pb.NO_TROUBLE, 0)
+    overview.add_unreadable(part, lambda topic_id, number: [holder])
+    assert [list(report.unreadable) for report in part.partitions] == [[], [holder]]
+    assert part.partitions[0].topic_id == led
+
+
 def test_a_replica_that_is_being_added_is_no_trouble_of_its_own() -> None:
     cluster = Cluster(1, 2, 3, 4)
     t = cluster.topic("t", 1, 3)

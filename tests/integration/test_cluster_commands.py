@@ -1,5 +1,6 @@
 """An operator's commands on a cluster of processes: a broker is emptied, a waiting partition is helped."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,29 @@ def test_a_partition_that_waits_for_a_lost_broker_is_led_again_when_an_operator_
         until(lambda: len(cluster.partitions(TOPIC)[0]["in_sync"]) == 2, "it doesn't come back in sync", 60)
         (row,) = cluster.partitions(TOPIC)
         assert row["lossy_elections"] == 1
+        assert cluster.look("status")["lossy_elections"] == 1
+
+
+def test_a_lost_broker_that_starts_with_an_empty_folder_gives_way_to_the_greatest_end(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "c", controllers=1, brokers=2) as cluster:
+        cluster.tank("topic", "create", TOPIC, "--partitions", "1", "--replication-factor", "2")
+        cluster.tank("produce", TOPIC, "--message", "both")
+        (row,) = cluster.partitions(TOPIC)
+        lost, other = row["replicas"]
+        broker(cluster, other).kill()
+        until(lambda: cluster.partitions(TOPIC)[0]["in_sync"] == [lost], "the killed one is in sync still")
+        cluster.tank("produce", TOPIC, "--message", "one alone")
+        broker(cluster, lost).kill()
+        start(cluster, other)
+        assert cluster.partitions(TOPIC)[0]["waits_for"] == [lost]
+
+        folder = cluster_folder.load_existing(cluster.data)
+        shutil.rmtree(folder.data_of(next(each for each in folder.brokers if each.number == lost)))
+        start(cluster, lost)
+        until(lambda: cluster.partitions(TOPIC)[0]["leader"] == other, "who has most doesn't lead", 60)
+        until(lambda: len(cluster.partitions(TOPIC)[0]["in_sync"]) == 2, "it doesn't come back in sync", 60)
+        cluster.tank("produce", TOPIC, "--message", "again")
+        assert cluster.tank("consume", TOPIC, "--from", "first").split("\n")[:2] == ["both", "again"]
         assert cluster.look("status")["lossy_elections"] == 1
 
 

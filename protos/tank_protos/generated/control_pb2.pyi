@@ -1007,14 +1007,16 @@ class TopicSummary(_message.Message):
     def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ..., min_insync: _Optional[int] = ...) -> None: ...
 
 class PartitionReport(_message.Message):
-    __slots__ = ("topic_id", "partition", "troubles")
+    __slots__ = ("topic_id", "partition", "troubles", "unreadable")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     TROUBLES_FIELD_NUMBER: _ClassVar[int]
+    UNREADABLE_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     partition: Partition
     troubles: _containers.RepeatedScalarFieldContainer[PartitionTrouble]
-    def __init__(self, topic_id: _Optional[int] = ..., partition: _Optional[_Union[Partition, _Mapping]] = ..., troubles: _Optional[_Iterable[_Union[PartitionTrouble, str]]] = ...) -> None: ...
+    unreadable: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[int] = ..., partition: _Optional[_Union[Partition, _Mapping]] = ..., troubles: _Optional[_Iterable[_Union[PartitionTrouble, str]]] = ..., unreadable: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PartitionsAnswer(_message.Message):
     __slots__ = ("not_leader", "topics", "partitions", "unknown_topics")
