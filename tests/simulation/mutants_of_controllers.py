@@ -15,7 +15,7 @@ MUTANTS = (
         told="a_voter_starts_again",
     ),
     Mutant(
-        "counts stale votes",
+        "counts stale votes: of those who were asked in advance",
         RAFT + "election.py",
         "if raft.role is not (Role.PRE_CANDIDATE if answer.pre else Role.CANDIDATE):",
         "if raft.role not in (Role.PRE_CANDIDATE, Role.CANDIDATE):",
@@ -27,6 +27,13 @@ MUTANTS = (
                 "if False:",
             ),
         ),
+    ),
+    Mutant(
+        "counts stale votes: of an earlier term",
+        RAFT + "core.py",
+        "        elif message.term < self.term:\n",
+        "        elif message.term < self.term and not isinstance(message.body, VoteAnswer):\n",
+        told="a_vote_comes_a_term_late",
     ),
     Mutant(
         "commits entries of old terms",

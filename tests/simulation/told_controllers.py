@@ -5,8 +5,9 @@ from contextlib import contextmanager
 
 from tank_controller import raft_wire
 from tank_controller.raft.membership import Change, ChangeKind
-from tank_controller.raft.messages import Message, VoteRequest
+from tank_controller.raft.messages import Message, VoteAnswer, VoteRequest
 from tank_controller.raft.settings import Settings
+from tank_controller.raft.state import Role
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.network import Network, Weather
@@ -161,6 +162,33 @@ def answers_come_twice() -> None:
             story.until(lambda: story.cluster.leader() is not None, "another leader")
             before.start()
             story.write()
+
+
+def a_vote_comes_a_term_late() -> None:
+    """It elected a leader once, and comes again when that one is a candidate anew: it was given for then."""
+    with _telling() as story:
+        story.write()
+        before = story.leader
+        before.end(False)
+        story.until(lambda: story.cluster.leader() is not None, "another leader")
+        elected = story.leader
+        [voter] = (node for node in story.others if node is not before)
+        vote = Message(
+            elected.raft.cluster_id, voter.own, elected.own, elected.raft.term, VoteAnswer(granted=True)
+        )
+        must(voter.raft.vote == elected.own, "nobody has voted for the leader")
+        voter.end(False)
+        story.until(lambda: elected.raft.role is not Role.LEADER, "its stepping down")
+        voter.start()
+        story.until(lambda: elected.raft.role is Role.CANDIDATE, "its asking for votes")
+        must(elected.raft.term > vote.term, "it asks in the term of its last election")
+        story.network.cut([elected.name], [voter.name], one_way=False)
+        assert elected.life is not None
+        story.world.guarded(elected.life, lambda: elected.take(raft_wire.encode(vote).SerializeToString()))
+        story.go_on(SECOND)
+        story.network.heal()
+        before.start()
+        story.write()
 
 
 def messages_come_twice_and_late() -> None:
@@ -322,6 +350,7 @@ STORIES: tuple[Callable[[], None], ...] = (
     a_new_leader_is_read_at_once,
     a_voter_starts_again,
     answers_come_twice,
+    a_vote_comes_a_term_late,
     messages_come_twice_and_late,
     many_ask_at_once,
     the_power_goes,
