@@ -17,6 +17,7 @@ from tank_node.waiting import Producer
 from tank_protos import bundle
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.brokers import BrokerMachine
+from tests.simulation.client_lines import ClientLine
 from tests.simulation.clients import Client, Target
 from tests.simulation.cluster_story import ClusterStory
 from tests.simulation.consumers import Consumer
@@ -193,6 +194,14 @@ class ToldStory(ClusterStory):
             ends = {stream.near.machine, stream.far.machine}
             if machine.name in ends and ends & set(others):
                 stream.reset()
+
+    def reader(self, machine: BrokerMachine) -> Consumer:
+        """One who reads there, from the first message on."""
+        made = Consumer(self.world, self.books, Target("told", self.wanted.topic_id, 0), 5 * MS, "reader")
+        made.line = ClientLine(self.network, self.addresses, self.brokers, made.name, made.heard, made.lost)
+        made.line.turn_to(machine.broker_id)
+        made.act()
+        return made
 
     def when_proposed(
         self, leader: BrokerMachine, member: BrokerMachine, happens: Callable[[], None]
