@@ -28,6 +28,8 @@ class Consumer(Client):
 
     next = 1
     """The number that comes next."""
+    sizes_bytes: tuple[int, ...] = (ONE_MESSAGE, 300, MOST_BYTES)
+    """It asks for one of these at once, by chance."""
     _strayed = False
     """It was shown messages that a lossy election may have taken."""
     _ends: dict[int, int]
@@ -37,9 +39,7 @@ class Consumer(Client):
     def _ask(self, number: int) -> None:
         if self._began != self.generation or self._strayed:  # what it has read may be gone
             self._began, self.next, self._strayed = self.generation, 1, False
-        entry = ConsumePartition(
-            self.target.partition, self.next, self.world.random.choice((ONE_MESSAGE, 300, MOST_BYTES))
-        )
+        entry = ConsumePartition(self.target.partition, self.next, self.world.random.choice(self.sizes_bytes))
         topic = ConsumeTopic(self.target.topic, [entry])
         self._ends = self.books.ends_shown(self.target.key)
         self.send(ConsumeRequest(CLIENT_VERSION, number, self.name, WAIT_MS, 0, 0, [topic]), number)

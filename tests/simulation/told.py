@@ -20,7 +20,7 @@ from tests.simulation.brokers import BrokerMachine
 from tests.simulation.client_lines import ClientLine
 from tests.simulation.clients import Client, Target
 from tests.simulation.cluster_story import ClusterStory
-from tests.simulation.consumers import Consumer
+from tests.simulation.consumers import MOST_BYTES, Consumer
 from tests.simulation.ingredients import Wanted
 from tests.simulation.message_books import Key
 from tests.simulation.network import Weather
@@ -195,10 +195,11 @@ class ToldStory(ClusterStory):
             if machine.name in ends and ends & set(others):
                 stream.reset()
 
-    def reader(self, machine: BrokerMachine) -> Consumer:
-        """One who reads there, from the first message on."""
+    def reader(self, machine: BrokerMachine, most_bytes: int = MOST_BYTES) -> Consumer:
+        """One who reads there, from the first message on, always so many bytes at once."""
         made = Consumer(self.world, self.books, Target("told", self.wanted.topic_id, 0), 5 * MS, "reader")
         made.line = ClientLine(self.network, self.addresses, self.brokers, made.name, made.heard, made.lost)
+        made.sizes_bytes = (most_bytes,)
         made.line.turn_to(machine.broker_id)
         made.act()
         return made

@@ -2,12 +2,9 @@
 
 from collections.abc import Callable
 
-from tank_node.log.segment import Stretch
-from tank_node.partition import Partition
 from tank_node.waiting import Producer
-from tank_protos import bundle
 from tests.simulation.brokers import FOLDER, BrokerMachine
-from tests.simulation.stored_batches import stored
+from tests.simulation.consumers import MOST_BYTES, ONE_MESSAGE
 from tests.simulation.told import ToldStory, telling
 from tests.simulation.world import MS, SECOND, must
 
@@ -20,8 +17,6 @@ COMPACTS = {
     "log.segment.bytes": "300",
 }
 RECORD_BYTES = 64
-ASKS = 10
-"""So often, and nobody has always asked for too little."""
 
 
 def every_disk_is_slow_once() -> None:
@@ -57,16 +52,15 @@ def a_reader_asks_for_all_that_there_is() -> None:
         story.append(a)
         story.go_on(100 * MS)
         must(story.at(a).log.written == 3, "it isn't stored at A")
-        for _ in range(ASKS):  # each time for some number of bytes
-            _read(story, a, 2)
+        _read(story, a, 2)
         must(story.at(a).high_water_mark == 2, "a member was not waited for")
         story.rest()
 
 
-def _read(story: ToldStory, machine: BrokerMachine, last: int) -> None:
+def _read(story: ToldStory, machine: BrokerMachine, last: int, most_bytes: int = MOST_BYTES) -> None:
     """One reads there, from the first message to this one."""
-    reader = story.reader(machine)
-    story.until(lambda: reader.next > last, "what is committed")
+    reader = story.reader(machine, most_bytes)
+    story.until(lambda: reader.next > last, "its reading all that is committed")
     reader.retire()
 
 
@@ -216,23 +210,10 @@ def a_log_is_compacted() -> None:
         a = story.cast[0]
         story.append(a, keys=[b"once", b"k0"])
         story.go_on(20 * SECOND)
-        _read_through(story.at(a))
+        _read(story, a, story.at(a).high_water_mark, most_bytes=ONE_MESSAGE)
         a.end(False)
         story.go_on(3 * SECOND)
         story.rest()
-
-
-def _read_through(partition: Partition) -> None:
-    """Asks for the next number, batch by batch, as far as something comes: each time it comes nearer."""
-    number = max(partition.log.first_available, 1)
-    while isinstance(found := partition.fetch(number, 1), Stretch):
-        file = found.file
-        read = bytes(file.files.disk.read_at(file.fd, found.length, found.position))
-        file.release()
-        record, data = next(each for each in stored(partition.log, 0, 2**63) if read.startswith(each[1]))
-        shown = [m.sequence_number for one in bundle.bundles(data) for m in bundle.decode(one, record.first)]
-        must(max(shown) >= number, "who asks for %s is given %s, again and again", number, tuple(shown))
-        number = max(shown) + 1
 
 
 STORIES: tuple[Callable[[], None], ...] = (
