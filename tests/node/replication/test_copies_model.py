@@ -286,7 +286,10 @@ class CopiesAgainstModel(RuleBasedStateMachine):
     def retain(self, back: int) -> None:
         leader = self.leading
         if leader.is_whole:
-            leader.log.retain_from(max(leader.partition.high_water_mark - back, 0))
+            # A log begins where a batch does: retention takes whole segments.
+            number = leader.partition.high_water_mark - back
+            begins = [record.first for record in records_of(leader.log) if record.first <= number]
+            leader.log.retain_from(max(begins, default=0))
 
     # --- what always holds -----------------------------------------------------------------------
 
