@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
+import grpc
+
 from tank_controller import limits, overview
 from tank_controller.outcome import Outcome, Rejected
 from tank_controller.proposals import Proposals
@@ -24,6 +26,8 @@ class AdminService(AdminServicer):
 
     def __init__(self, house: House) -> None:
         self._house = house
+        self._states_read = 0
+        """Whole states that are being read; at most limits.MAX_STATES_READ."""
 
     async def Describe(
         self, request: pb.DescribeControllersRequest, context: Context
@@ -38,16 +42,23 @@ class AdminService(AdminServicer):
         return pb.ControllersDescription(node=node, problem=problem)
 
     async def State(self, request: pb.StateRequest, context: Context) -> AsyncIterator[pb.StateAnswer]:
-        """All of it, in parts."""
+        """All of it, in parts; RESOURCE_EXHAUSTED while as many read it as may."""
         rooms = await self._up_to_date()
         if rooms is None:
             yield pb.StateAnswer(not_leader=self._not_leader())
             return
-        for update in rooms.metadata.state.whole_view(limits.VIEW_PART, PART_BYTES):
-            if update is None:
-                await asyncio.sleep(0)  # brokers' heartbeats come in between
-            else:
-                yield pb.StateAnswer(view=update)
+        if self._states_read >= limits.MAX_STATES_READ:
+            why = f"{self._states_read} others read the whole state now: try again when they have done"
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, why)
+        self._states_read += 1
+        try:
+            for update in rooms.metadata.state.whole_view(limits.VIEW_PART, PART_BYTES):
+                if update is None:
+                    await asyncio.sleep(0)  # brokers' heartbeats come in between
+                else:
+                    yield pb.StateAnswer(view=update)
+        finally:
+            self._states_read -= 1
 
     async def Change(self, request: pb.Command, context: Context) -> pb.ChangeAnswer:
         """One command."""

@@ -71,6 +71,9 @@ MAX_PROBES_PER_TICK = 2_000
 """Partitions that are looked at for something to balance: a part of a millisecond's work each tick."""
 BALANCED_FOR_MS = 60_000
 """When nothing could be made better, nothing is tried for so long, unless brokers came or went."""
+MAX_STATES_READ = 4
+"""Clients that read the whole state at a time: each keeps an image, and that what changes meanwhile, for as
+long as its client takes: up to 232 MB at a million partitions."""
 ASK_ENDS_AGAIN_MS = 2_000
 CASE_IN_VAIN_MS = 10_000
 """A lossy election that is not decided by then makes room for others: a bounded number is under way."""

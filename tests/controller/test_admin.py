@@ -1,0 +1,62 @@
+"""The service for people and their tools, where it must keep a bound."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from types import SimpleNamespace
+from typing import NoReturn, cast
+
+import grpc
+import pytest
+
+from tank_controller import limits
+from tank_controller.admin import AdminService
+from tank_controller.service import Context, House
+from tank_protos.generated import control_pb2 as pb
+from tests.controller.cluster_for_tests import Cluster
+
+
+class Refused(Exception):
+    """What ends a call."""
+
+
+class Caller:
+    """A call's context."""
+
+    async def abort(self, code: grpc.StatusCode, why: str) -> NoReturn:
+        raise Refused(code, why)
+
+
+def service(cluster: Cluster) -> AdminService:
+    """Of a controller that leads."""
+
+    def read(done: Callable[[None], None]) -> None:
+        done(None)
+
+    rooms = SimpleNamespace(
+        desk=SimpleNamespace(leads=True),
+        proposals=SimpleNamespace(read=read),
+        metadata=SimpleNamespace(state=cluster.state),
+    )
+    return AdminService(cast(House, SimpleNamespace(rooms=rooms)))
+
+
+def test_so_many_may_read_the_whole_state_at_a_time() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(1, 2, 3)
+        cluster.topic()
+        admin = service(cluster)
+        caller = cast(Context, Caller())
+        reading = [admin.State(pb.StateRequest(), caller) for _ in range(limits.MAX_STATES_READ)]
+        for answers in reading:
+            assert (await anext(answers)).view.whole
+        with pytest.raises(Refused, match="RESOURCE_EXHAUSTED"):
+            await anext(admin.State(pb.StateRequest(), caller))
+        async for _ in reading[0]:
+            pass
+        next_one = admin.State(pb.StateRequest(), caller)
+        assert (await anext(next_one)).view.whole, "one has read all"
+        assert isinstance(next_one, AsyncGenerator)
+        await next_one.aclose()
+        assert (await anext(admin.State(pb.StateRequest(), caller))).view.whole, "one has gone away"
+
+    asyncio.run(scenario())
