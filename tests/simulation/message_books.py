@@ -263,7 +263,19 @@ class MessageBooks:
                     key,
                     batch.first,
                 )
-        must(not found, "%s %s %s with batches at %s that were never committed", who, does, key, tuple(found))
+        unknown = tuple(
+            first for first, (_, data) in found.items() if not self._was_superseded(books, first, data)
+        )
+        must(not unknown, "%s %s %s with batches at %s that were never committed", who, does, key, unknown)
+
+    def _was_superseded(self, books: Committed, first: int, data: bytes) -> bool:
+        """Whether the replica that a lossy election chose may have compacted this batch away before."""
+        return books.compacts and all(
+            bytes(message.value) in books.before
+            and books.newest.get(bytes(message.key or b""), 0) > message.sequence_number
+            for one in bundle.bundles(data)
+            for message in bundle.decode(one, first)
+        )
 
     def _is_superseded(self, books: Committed, batch: Batch) -> bool:
         """Whether compaction may take all of a batch."""
