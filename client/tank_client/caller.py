@@ -62,9 +62,13 @@ class Caller:
                 try:
                     return await self._ask(transport, operation, deadline)
                 except errors.TankError as error:
-                    last = error
+                    before, last = last, error
                 if not operation.repeatable and isinstance(last, MAYBE_DONE):
                     raise self._unknown(operation, last) from last
+                is_late = asyncio.get_running_loop().time() >= deadline
+                if is_late and failures + hops and isinstance(last, errors.ConnectionLost):
+                    # It had less time than the attempts before: what was answered then says more.
+                    raise self._too_late(operation, before) from last
                 if operation.route is not None:
                     finding = self.leaders.failed(operation.route, last, transport.address)
                 if isinstance(last, Redirected):

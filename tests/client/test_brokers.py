@@ -300,8 +300,22 @@ def test_redirects_in_a_circle_end_at_the_deadline() -> None:
     async def scenario() -> None:
         async with ScriptedBroker(topics={"t": 1}) as one, ScriptedBroker(topics={"t": 1}) as two:
             one.redirects["t", 0], two.redirects["t", 0] = two.port, one.port
-            settings = ClientSettings(request_timeout_ms=50, backoff_min_ms=1, backoff_max_ms=5)
+            settings = ClientSettings(request_timeout_ms=250, backoff_min_ms=1, backoff_max_ms=5)
             async with Client(one.address, settings) as c:
+                with pytest.raises(errors.RequestTimedOut, match="another broker leads"):
+                    await c.fetch("t", 0, 0)
+
+    run(scenario())
+
+
+def test_an_attempt_that_the_deadline_cut_short_does_not_hide_what_was_answered_before() -> None:
+    async def scenario() -> None:
+        async with ScriptedBroker(topics={"t": 1}) as one, ScriptedBroker(topics={"t": 1}) as two:
+            one.redirects["t", 0] = two.port
+            two.script = lambda moment: (
+                Fate.HOLD if isinstance(moment.request, tank.ConsumeRequest) else Fate.SERVE
+            )
+            async with Client(one.address, ClientSettings(request_timeout_ms=250)) as c:
                 with pytest.raises(errors.RequestTimedOut, match="another broker leads"):
                     await c.fetch("t", 0, 0)
 
