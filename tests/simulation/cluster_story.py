@@ -134,10 +134,12 @@ class ClusterStory:
         new = NewTopic(wanted.name, wanted.partitions, wanted.replication_factor, wanted.settings)
 
         def done(outcome: TopicOutcome) -> None:
-            if outcome.error == ErrorCode.NONE and not wanted.topic_id:
+            if wanted.topic_id or outcome.topic_id in wanted.deleted:
+                return  # somebody was quicker; or the answer is late, and it is to go already
+            if outcome.error == ErrorCode.NONE:
                 wanted.topic_id = outcome.topic_id
                 self._use(wanted)
-            elif outcome.error == ErrorCode.TOPIC_EXISTS and not wanted.topic_id and machine.link is not None:
+            elif outcome.error == ErrorCode.TOPIC_EXISTS and machine.link is not None:
                 view = machine.link.view.topic(wanted.name)
                 if view is not None and view.topic_id not in wanted.deleted:
                     wanted.topic_id = view.topic_id
