@@ -33,6 +33,8 @@ class Committed:
     """By leader epoch: the broker and the process that led in it."""
     unsynced_through: int = 0
     """Up to here messages were committed, at least in part, without an fsync."""
+    marked: int = 0
+    """The greatest mark of any leader: behind the last batch where a mended log ends in a hole."""
     shown: dict[int, int] = field(default_factory=dict)
     """By leader epoch: the greatest end that any client was shown by its leader."""
     start: int = 1
@@ -116,4 +118,4 @@ class Committed:
         self.firsts, self.batches, self.epochs, self.numbers = [], [], [], []
         self.payloads, self.acknowledged, self.shown = {}, {}, {}
         self.keys, self.newest = {}, {}
-        self.start, self.unsynced_through, self.retained = 1, 0, 0
+        self.start, self.unsynced_through, self.retained, self.marked = 1, 0, 0, 0

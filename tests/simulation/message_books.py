@@ -189,7 +189,7 @@ class MessageBooks:
 
     def _agrees(self, books: Committed, log: PartitionLog, mark: int) -> bool:
         """Whether a replica holds what the books do, as far as it goes."""
-        if mark > books.end:
+        if mark > max(books.end, books.marked):
             return False
         try:
             self._compare("", "", books.key, books, log, 0, min(log.written, books.end))
@@ -212,7 +212,7 @@ class MessageBooks:
         """The mark has passed batches: what is new is committed now, what is known must be the same."""
         log, mark = partition.log, partition.high_water_mark
         self._compare(who, "has its mark at", key, books, log, before, min(mark, books.end))
-        if mark <= books.end:
+        if mark <= max(books.end, books.marked):
             return
         must(
             partition.role is Role.LEADER,
@@ -224,6 +224,7 @@ class MessageBooks:
         for record, data in stored(log, books.end, mark):
             batch = Batch.of(record, data)
             self.world.counts["messages committed"] += books.commit(batch, partition.leader_epoch)
+        books.marked = mark
         if not partition.flush_disk:
             books.unsynced_through = mark
         self.world.say(who, "commits %s up to %s", key, mark)
@@ -364,7 +365,8 @@ class MessageBooks:
             return
         if epoch < books.lossy_epoch:
             return
-        must(end <= books.end, "a client is shown the end %s of %s, committed is %s", end, key, books.end)
+        most = max(books.end, books.marked)
+        must(end <= most, "a client is shown the end %s of %s, committed is %s", end, key, most)
         most = max((shown for before, shown in since.items() if before <= epoch), default=0)
         must(
             end >= most,
