@@ -128,10 +128,10 @@ class CompactionWork:
             for record, batch in self._stored(disk, segment, sizes):
                 kept = self._kept(record, batch, newest)
                 if kept is None:
-                    writer.add(batch, record, _last_in(record, batch))
+                    writer.add(batch, record)
                 elif kept:
                     changed = record._replace(messages=len(kept), flags=record.flags | SPARSE)
-                    writer.add(_encode(kept), changed, kept[-1].sequence_number)
+                    writer.add(_encode(kept), changed)
             writer.finish()
             with self._lock:
                 if self.cancelled:
@@ -214,14 +214,6 @@ def kept_messages(record: Record, batch: memoryview, newest: dict[bytes, int]) -
         if (newest.get(message.key, 0) <= message.sequence_number if message.key else message.value)
     ]
     return kept if len(kept) < len(messages) else None
-
-
-def _last_in(record: Record, batch: memoryview) -> int:
-    """The last number that the bundle itself has, which readers count on from."""
-    if not record.flags & SPARSE:
-        return record.last
-    _, start = varint.read(batch, 0)
-    return bundle.read_header(batch[start:]).last
 
 
 def _encode(kept: Sequence[bundle.Message]) -> bytes:

@@ -7,6 +7,8 @@ from tank_node.disk import Buffer, Disk
 from tank_node.log.record import BREAK, RECORD_BYTES, REWRITTEN, SPARSE, Record, sealed
 from tank_node.log.segment import INDEX, LOG
 from tank_node.log.swap import CLEANED
+from tank_protos import bundle, varint
+from tank_protos.errors import WireError
 
 BUFFER_BYTES = 1024 * 1024
 """Gathered before it is written."""
@@ -39,18 +41,18 @@ class SegmentWriter:
         """Bytes of batches added so far."""
         self.count = 0
         self._next: int | None = None
+        """What readers, who count on, take the next message of a dense batch for; None: it is the first."""
 
-    def add(self, batch: Buffer, record: Record, last_in_bundle: int | None = None) -> None:
+    def add(self, batch: Buffer, record: Record) -> None:
         """Adds a batch; its record gets the new place, length, flags and checksum.
 
-        last_in_bundle: the number of the last message that the bundle still has, when that is not
-        record.last. A dense batch that does not follow on the one before it is marked: a chunk must begin
-        there.
+        A dense batch that does not follow on the last message of the one before it is marked: a chunk must
+        begin there.
         """
         flags = (record.flags & ~BREAK) | REWRITTEN
         if self._next is not None and record.first != self._next and not flags & SPARSE:
             flags |= BREAK
-        self._next = (record.last if last_in_bundle is None else last_in_bundle) + 1
+        self._next = _last_in(record, batch) + 1
         content = bytes(batch)
         record = record._replace(position=self.end, length=len(content), flags=flags)
         self._batches.append(content)
@@ -93,3 +95,15 @@ class SegmentWriter:
             if fd >= 0:
                 self._disk.close(fd)
         self._log_fd = self._index_fd = -1
+
+
+def _last_in(record: Record, batch: Buffer) -> int:
+    """The last number that the bundle itself has: compaction may have taken those behind it. -1: nobody can
+    count on from what nobody can decode."""
+    if not record.flags & SPARSE:
+        return record.last
+    try:
+        _, start = varint.read(batch, 0)
+        return bundle.read_header(memoryview(batch)[start:]).last
+    except WireError:
+        return -1

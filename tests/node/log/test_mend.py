@@ -145,3 +145,29 @@ def test_numbers_that_retention_took_are_not_given_again_where_a_lossy_election_
     log.mend(0, leader_epoch=7)
     assert (log.first_available, log.written) == (11, 10)
     assert append(log, b"next", epoch=7) == (11, 11)
+
+
+def test_a_mended_segment_ends_chunks_where_compaction_took_the_last_messages_of_a_batch() -> None:
+    """Its readers count the messages of the dense batch behind it on from those that they have."""
+    settings = LogSettings(segment_bytes=2000, compact=True, min_cleanable_ratio=0.0)
+    folder = Folder(settings=settings)
+    log = folder.log()
+    append(log, b"one", b"two", keys=[None, b"k"])
+    append(log, b"three")
+    append(log, b"four")
+    append(log, b"new", keys=[b"k"])
+    log.roll()
+    log.flush()
+    log.maintain(1000, log.last)
+    stored = read_all(log)
+    assert stored == {1: b"one", 3: b"three", 4: b"four", 5: b"new"}
+    path = f"{FOLDER}/{1:020d}.log"
+    content = bytearray(folder.fault.content(path))
+    content[-3] ^= 1
+    folder.fault.overwrite(path, bytes(content))
+    log = folder.kill()
+    assert log.scrub(1 << 20).bad
+    log.maintain(2000, log.last)
+    assert log.state is LogState.ACTIVE
+    del stored[5]
+    assert read_all(log) == stored
