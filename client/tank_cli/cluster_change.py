@@ -13,8 +13,8 @@ from tank_cli.session import Session, offline_options
 from tank_protos.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from tank_cli.cluster_report import Row
     from tank_cli.controllers import Controllers
+    from tank_controller.api_report import Row
     from tank_protos.generated import control_pb2 as pb
 
 MAX_BROKER_ID = 0xFFFE
@@ -306,9 +306,9 @@ def remove(session: Session, controllers: "Controllers", broker: int) -> None:
 
 
 def _find(controllers: "Controllers", topic: str, partition: int) -> "Row":
-    from tank_cli import cluster_report as report
+    from tank_controller import api_report
 
-    found = list(report.rows(controllers.partitions([topic])))
+    found = list(api_report.rows(controllers.partitions([topic])))
     if partition >= len(found):
         last = len(found) - 1
         raise CliError(f"{topic} has the partitions 0 to {last}, and no {partition}.", ExitCode.NOT_FOUND)

@@ -7,16 +7,13 @@ import click
 from tank_cli.cluster_options import controller_options
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.figures import count_text, plural
-from tank_cli.output import Json, note, print_facts, print_gap, print_json, print_table, warn
+from tank_cli.output import note, print_facts, print_gap, print_json, print_table, warn
 from tank_cli.session import Session, offline_options
 
 if TYPE_CHECKING:
-    from tank_cli.cluster_report import Controller, Row
     from tank_cli.controllers import Controllers
+    from tank_controller.api_report import Controller, Row
     from tank_protos.generated import control_pb2 as pb
-
-SHOWN = 20
-"""Partitions of each kind that `status` shows; `partitions` shows all."""
 
 
 @click.command()
@@ -25,25 +22,26 @@ SHOWN = 20
 def status(session: Session, controllers: "Controllers") -> None:
     """Show at a glance how the cluster is."""
     from tank_cli import cluster_report as report
+    from tank_controller import api_report
     from tank_protos.generated import control_pb2 as pb
 
-    members = report.controllers(controllers.describe())
+    members = api_report.controllers(controllers.describe())
     try:
         found = controllers.overview()
     except CliError as error:
         if not session.as_json and any(each.said is not None for each in members):
-            print_table(report.CONTROLLER_COLUMNS, [each.row() for each in members])
+            print_table(report.CONTROLLER_COLUMNS, [report.controller_row(each) for each in members])
             _warn_of_controllers(members)
         raise error from None
-    waiting = list(report.rows(controllers.partitions(only=pb.LEADERLESS, limit=SHOWN)))
-    moving = list(report.rows(controllers.partitions(only=pb.MOVING, limit=SHOWN)))
-    fenced = fenced_of(found)
+    waiting = list(api_report.rows(controllers.partitions(only=pb.LEADERLESS, limit=api_report.SHOWN)))
+    moving = list(api_report.rows(controllers.partitions(only=pb.MOVING, limit=api_report.SHOWN)))
+    fenced = api_report.fenced_of(found)
     if session.as_json:
-        print_json(_status_json(members, found, waiting, moving))
+        print_json(api_report.status_json(members, found, waiting, moving))
         return
     print_facts(_facts(members, found))
     print_gap()
-    print_table(report.CONTROLLER_COLUMNS, [each.row() for each in members])
+    print_table(report.CONTROLLER_COLUMNS, [report.controller_row(each) for each in members])
     print_gap()
     print_table(report.BROKER_COLUMNS, [report.broker_row(load) for load in found.brokers])
     if waiting:
@@ -99,45 +97,17 @@ def _warn(controllers: "Controllers", found: "pb.OverviewAnswer", waiting: "list
         warn("Partitions below min.insync.replicas acknowledge nothing: start the brokers that are fenced.")
 
 
-def _status_json(
-    members: "list[Controller]", found: "pb.OverviewAnswer", waiting: "list[Row]", moving: "list[Row]"
-) -> dict[str, Json]:
-    from tank_cli import cluster_report as report
-
-    fenced = fenced_of(found)
-    return {
-        "cluster_id": next((each.said.cluster_id for each in members if each.said is not None), None),
-        "leader": next((each.ordinal for each in members if each.state == "leads"), None),
-        "healthy": not found.under_replicated and all(each.said is not None for each in members),
-        "controllers": [each.json() for each in members],
-        "brokers": [report.broker_json(load) for load in found.brokers],
-        "topics": found.topics,
-        "partitions": {
-            "total": found.partitions,
-            "healthy": found.partitions - found.under_replicated,
-            "under_replicated": found.under_replicated,
-            "below_min_insync": found.below_min_insync,
-            "leaderless": found.leaderless,
-            "moving": found.moving,
-            "displaced": found.displaced,
-        },
-        "lossy_elections": found.lossy_elections,
-        "balanced": found.balanced,
-        "waiting": [report.partition_json(row, fenced) for row in waiting],
-        "moving": [report.partition_json(row, fenced) for row in moving],
-    }
-
-
 @click.command()
 @controller_options
 @offline_options
 def brokers(session: Session, controllers: "Controllers") -> None:
     """List the brokers: which live, and what they hold."""
     from tank_cli import cluster_report as report
+    from tank_controller import api_report
 
     found = controllers.overview()
     if session.as_json:
-        print_json({"brokers": [report.broker_json(load) for load in found.brokers]})
+        print_json({"brokers": [api_report.broker_json(load) for load in found.brokers]})
     elif not found.brokers:
         note("No broker has registered yet.")
     else:
@@ -150,14 +120,15 @@ def brokers(session: Session, controllers: "Controllers") -> None:
 def topics(session: Session, controllers: "Controllers") -> None:
     """List the topics: how many of their partitions are in trouble."""
     from tank_cli import cluster_report as report
+    from tank_controller import api_report
 
-    found = report.topic_counts(report.rows(controllers.partitions()))
+    found = api_report.topic_counts(api_report.rows(controllers.partitions()))
     if session.as_json:
         print_json({"topics": [each.json() for each in found]})
     elif not found:
         note("There are no topics yet; `tank topic create NAME` makes one.")
     else:
-        print_table(report.TOPIC_COLUMNS, [each.row() for each in found])
+        print_table(report.TOPIC_COLUMNS, [report.topic_row(each) for each in found])
 
 
 @click.command()
@@ -180,21 +151,18 @@ def partitions(
     LOSSY     elections that may have lost acknowledged messages.
     """
     from tank_cli import cluster_report as report
+    from tank_controller import api_report
     from tank_protos.generated import control_pb2 as pb
 
     if under_replicated and leaderless:
         raise CliError("Leaderless ones are under-replicated, too: say one of both.", ExitCode.USAGE)
     only = pb.UNDER_REPLICATED if under_replicated else pb.LEADERLESS if leaderless else pb.NO_TROUBLE
-    found = list(report.rows(controllers.partitions(topic, only)))
-    fenced = fenced_of(controllers.overview()) if leaderless or any(r.is_leaderless for r in found) else []
+    found = list(api_report.rows(controllers.partitions(topic, only)))
+    waits = leaderless or any(row.is_leaderless for row in found)
+    fenced = api_report.fenced_of(controllers.overview()) if waits else []
     if session.as_json:
-        print_json({"partitions": [report.partition_json(row, fenced) for row in found]})
+        print_json({"partitions": [api_report.partition_json(row, fenced) for row in found]})
     elif found:
         print_table(report.PARTITION_COLUMNS, [report.partition_row(row, fenced) for row in found])
     else:
         note("There are none." if only else "There are no topics yet; `tank topic create NAME` makes one.")
-
-
-def fenced_of(found: "pb.OverviewAnswer") -> list[int]:
-    """The brokers that are taken for gone."""
-    return [load.broker.broker_id for load in found.brokers if load.broker.fenced_index]

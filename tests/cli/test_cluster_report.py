@@ -3,7 +3,8 @@
 import pytest
 
 from tank_cli import cluster_report as report
-from tank_cli.cluster_report import Row
+from tank_controller import api_report
+from tank_controller.api_report import Row
 from tank_protos.generated import control_pb2 as pb
 
 TOPIC = pb.TopicSummary(topic=pb.Topic(topic_id=7, name="t"), min_insync=2)
@@ -41,10 +42,10 @@ def test_who_cannot_read_a_log_is_named_where_all_came_back_impaired() -> None:
             pb.PartitionReport(topic_id=7, partition=partition, troubles=[pb.LEADERLESS], unreadable=[3])
         ],
     )
-    (waiting,) = report.rows([part])
+    (waiting,) = api_report.rows([part])
     assert report.waiting_text(waiting, []) == "can't read the log of broker 3: start it again"
     assert report.waiting_text(waiting, [2]) == "waits for broker 2"
-    assert report.partition_json(waiting, [])["unreadable"] == [3]
+    assert api_report.partition_json(waiting, [])["unreadable"] == [3]
 
 
 def test_a_partitions_state_says_the_worst_first() -> None:
@@ -83,6 +84,6 @@ def test_a_controller_that_learns_or_is_down_is_told_from_one_that_follows() -> 
         pb.ControllerMember(node=other, votes=True, address="two:2"),
     ]
     learner = pb.ControllersDescription(node=own, members=members, commit_index=5, applied_index=3)
-    found = report.controllers({"two:2": "it can't be reached", "one:1": learner})
+    found = api_report.controllers({"two:2": "it can't be reached", "one:1": learner})
     assert [(each.ordinal, each.state, each.behind) for each in found] == [(1, "learns", 2), (2, "down", 0)]
-    assert found[1].row() == ["2", "two:2", "down: it can't be reached", "-", "-", "-"]
+    assert report.controller_row(found[1]) == ["2", "two:2", "down: it can't be reached", "-", "-", "-"]
