@@ -132,7 +132,7 @@ class AdminService(AdminServicer):
             yield pb.PartitionsAnswer(not_leader=self._not_leader())
             return
         state = rooms.metadata.state
-        for part in overview.partition_parts(state, request.topics, request.only, request.limit):
+        for part in overview.partition_parts(state, request):
             if (duties := rooms.desk.duties) is not None:
                 overview.add_unreadable(part, duties.unreadable)
             yield part

@@ -4,8 +4,9 @@ What looks at many partitions is a generator, for an event loop that has other t
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 
 from tank_controller.cluster_state import ClusterState
 from tank_controller.partition_keys import partition_of, topic_of
@@ -83,18 +84,14 @@ class Displaced:
                 yield
 
 
-def partition_parts(
-    state: ClusterState, names: Sequence[str], only: pb.PartitionTrouble, limit: int
-) -> Iterator[pb.PartitionsAnswer]:
-    """Partitions by topic's name and number: a part after each portion looked at, which may be empty.
-
-    `names`: of these topics alone; none: of all. `only`: those in this trouble. `limit`: at most so many; 0:
-    all. Between two parts the state may change.
-    """
-    part = pb.PartitionsAnswer(unknown_topics=sorted(set(names) - state.topic_ids.keys()))
+def partition_parts(state: ClusterState, request: pb.PartitionsRequest) -> Iterator[pb.PartitionsAnswer]:
+    """Partitions by topic's name and number: a part after each portion looked at, which may be empty. Between
+    two parts the state may change."""
+    names, only = set(request.topics), request.only
+    part = pb.PartitionsAnswer(unknown_topics=sorted(names - state.topic_ids.keys()))
     told: set[int] = set()
-    room = limit or state.partition_count + 1
-    for looked_at, (topic, number, partition) in enumerate(_candidates(state, set(names), only), 1):
+    room = request.limit or state.partition_count + 1
+    for looked_at, (topic, number, partition) in enumerate(_candidates(state, names, request), 1):
         found = troubles(topic, partition)
         if only in (pb.NO_TROUBLE, *found):
             if topic.topic_id not in told:
@@ -118,20 +115,22 @@ def add_unreadable(part: pb.PartitionsAnswer, unreadable: Callable[[int, int], l
 
 
 def _candidates(
-    state: ClusterState, names: set[str], only: pb.PartitionTrouble
+    state: ClusterState, names: set[str], request: pb.PartitionsRequest
 ) -> Iterator[tuple[TopicState, int, PartitionState]]:
     """Those that may be in this trouble: the state knows which nobody leads, or which are moving."""
-    if only in (pb.LEADERLESS, pb.MOVING):
-        known = state.derived.leaderless if only == pb.LEADERLESS else state.derived.moving
-        named = [(state.topics[topic_of(key)].name, key) for key in known]
-        for name, key in sorted(named):
+    after = request.after_topic, request.after_partition
+    if request.only in (pb.LEADERLESS, pb.MOVING):
+        known = state.derived.leaderless if request.only == pb.LEADERLESS else state.derived.moving
+        named = [(state.topics[topic_of(key)].name, partition_of(key), key) for key in known]
+        for name, number, key in sorted(each for each in named if not after[0] or each[:2] > after):
             if key in known and (not names or name in names):
                 topic, partition = state.find(key)
-                yield topic, partition_of(key), partition
+                yield topic, number, partition
         return
-    for name in sorted(names or state.topic_ids):
+    for name in sorted(name for name in (names or state.topic_ids) if name >= after[0]):
         if (named_so := state.topic(name)) is not None:
-            for number, partition in enumerate(named_so.partitions):
+            first = after[1] + 1 if name == after[0] else 0
+            for number, partition in islice(enumerate(named_so.partitions), first, None):
                 yield named_so, number, partition
 
 

@@ -23,11 +23,18 @@ def counts(answer: pb.OverviewAnswer) -> tuple[int, int, int]:
 
 
 def listed(
-    cluster: Cluster, *names: str, only: pb.PartitionTrouble = pb.NO_TROUBLE, limit: int = 0
+    cluster: Cluster,
+    *names: str,
+    only: pb.PartitionTrouble = pb.NO_TROUBLE,
+    limit: int = 0,
+    after: tuple[str, int] = ("", 0),
 ) -> list[tuple[str, int, list[pb.PartitionTrouble]]]:
     names_by_id: dict[int, str] = {}
     rows = []
-    for part in overview.partition_parts(cluster.state, names, only, limit):
+    request = pb.PartitionsRequest(
+        topics=names, only=only, limit=limit, after_topic=after[0], after_partition=after[1]
+    )
+    for part in overview.partition_parts(cluster.state, request):
         names_by_id.update({summary.topic.topic_id: summary.topic.name for summary in part.topics})
         assert all(not summary.topic.partitions for summary in part.topics)
         rows += [
@@ -82,7 +89,7 @@ def test_a_leaderless_partition_names_who_cannot_read_it() -> None:
     cluster.topic("b", 1, 1)
     (holder,) = cluster.partition(cluster.state.topic_ids["b"]).replicas
     cluster.fence(holder)
-    (part,) = overview.partition_parts(cluster.state, [], pb.NO_TROUBLE, 0)
+    (part,) = overview.partition_parts(cluster.state, pb.PartitionsRequest())
     overview.add_unreadable(part, lambda topic_id, number: [holder])
     assert [list(report.unreadable) for report in part.partitions] == [[], [holder]]
     assert part.partitions[0].topic_id == led
@@ -113,9 +120,30 @@ def test_partitions_are_chosen_by_topic_and_trouble_in_portions(monkeypatch: pyt
     assert led_by_2 in (1, 2)
     assert seen(cluster).leaderless == led_by_2
     assert listed(cluster, "b", limit=2) == listed(cluster, "b")[:2]
-    parts = list(overview.partition_parts(cluster.state, ["a", "no"], pb.NO_TROUBLE, 0))
+    parts = list(overview.partition_parts(cluster.state, pb.PartitionsRequest(topics=["a", "no"])))
     assert parts[0].unknown_topics == ["no"]
     assert [len(part.partitions) for part in parts] == [2, 1]
+
+
+def test_a_list_goes_on_behind_any_partition_until_it_has_them_all() -> None:
+    cluster = Cluster(1, 2)
+    for name, partitions in (("b", 2), ("a", 3), ("a-b", 1)):
+        cluster.topic(name, partitions, 2)
+    cluster.fence(2)
+    for only in (pb.NO_TROUBLE, UNDER):
+        everything = [row[:2] for row in listed(cluster, only=only)]
+        assert everything == [("a", 0), ("a", 1), ("a", 2), ("a-b", 0), ("b", 0), ("b", 1)]
+        for number, place in enumerate(everything, 1):
+            assert [row[:2] for row in listed(cluster, only=only, after=place)] == everything[number:]
+            first = listed(cluster, only=only, after=place, limit=1)
+            assert [row[:2] for row in first] == everything[number : number + 1]
+    assert [row[:2] for row in listed(cluster, after=("a", 9))] == [("a-b", 0), ("b", 0), ("b", 1)]
+    assert [row[:2] for row in listed(cluster, after=("aa", 0))] == [("b", 0), ("b", 1)]
+    cluster.fence(1)
+    waiting = [row[:2] for row in listed(cluster, only=LEADERLESS)]
+    assert len(waiting) == 6
+    for number, place in enumerate(waiting, 1):
+        assert [row[:2] for row in listed(cluster, only=LEADERLESS, after=place)] == waiting[number:]
 
 
 def test_loads_are_even_until_something_moves_and_looked_at_again_when_asked() -> None:

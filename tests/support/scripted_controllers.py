@@ -99,7 +99,7 @@ class _Admin(AdminServicer):
             yield pb.PartitionsAnswer(not_leader=elsewhere)
             return
         state = self._world.cluster.state
-        yield from overview.partition_parts(state, request.topics, request.only, request.limit)
+        yield from overview.partition_parts(state, request)
 
     def Change(self, request: pb.Command, context: Any) -> pb.ChangeAnswer:
         if (elsewhere := self._not_leader) is not None:

@@ -989,14 +989,18 @@ class OverviewAnswer(_message.Message):
     def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., index: _Optional[int] = ..., topics: _Optional[int] = ..., partitions: _Optional[int] = ..., under_replicated: _Optional[int] = ..., below_min_insync: _Optional[int] = ..., leaderless: _Optional[int] = ..., moving: _Optional[int] = ..., displaced: _Optional[int] = ..., lossy_elections: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerLoad, _Mapping]]] = ..., widest: _Optional[int] = ..., balanced: bool = ...) -> None: ...
 
 class PartitionsRequest(_message.Message):
-    __slots__ = ("topics", "only", "limit")
+    __slots__ = ("topics", "only", "limit", "after_topic", "after_partition")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     ONLY_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    AFTER_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    AFTER_PARTITION_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedScalarFieldContainer[str]
     only: PartitionTrouble
     limit: int
-    def __init__(self, topics: _Optional[_Iterable[str]] = ..., only: _Optional[_Union[PartitionTrouble, str]] = ..., limit: _Optional[int] = ...) -> None: ...
+    after_topic: str
+    after_partition: int
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., only: _Optional[_Union[PartitionTrouble, str]] = ..., limit: _Optional[int] = ..., after_topic: _Optional[str] = ..., after_partition: _Optional[int] = ...) -> None: ...
 
 class TopicSummary(_message.Message):
     __slots__ = ("topic", "min_insync")
