@@ -90,8 +90,7 @@ def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int, *, pa
 def end_with_a_batch(log: PartitionLog) -> None:
     """Takes off what a mended log that has followers ends in without a batch: nothing that is pushed carries
     those numbers over, so nobody would ever have all that their leader has. Raises StorageError."""
-    held = next((segment.last for segment in reversed(log.segments) if segment.count), 0)
-    log.truncate_to(max(held, log.first_available - 1))  # what retention took is not given again
+    log.truncate_to(max(log.held, log.first_available - 1))  # what retention took is not given again
 
 
 def _note_gap(log: PartitionLog, base: int, last: int, promised: int, mended: Mended) -> None:

@@ -137,8 +137,7 @@ def _leave_hole(log: "ReplicaLog", last: int, keep_through: int) -> None:
     A log may end in numbers that another leader left out, and its newest segment is named by such an end.
     Lower numbers must not go there: they would count as synced, and the next recovery would cut them.
     """
-    held = next((segment.last for segment in reversed(log.segments) if segment.count), 0)
-    end = max(last, held, keep_through)
+    end = max(last, log.held, keep_through)
     if log.last > end:
         log.truncate_to(end)
 

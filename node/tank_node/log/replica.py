@@ -35,6 +35,12 @@ class ReplicaLog(AppendableLog):
         """Called before a compaction: the checkpoint must promise everything up to this number, or recovery
         takes the holes at the ends of segments for batches that a crash has lost. The folder's."""
 
+    @property
+    def held(self) -> int:
+        """The last number that a batch has; 0: there is no batch. Behind it, up to `written`, a log may end
+        in numbers that are given out and lost, or left out."""
+        return next((segment.last for segment in reversed(self.segments) if segment.count), 0)
+
     # ---- as a follower ----
 
     def append_stretch(self, stretch: pushed.Pushed, keep_through: int) -> None:

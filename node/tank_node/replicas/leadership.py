@@ -57,8 +57,8 @@ class Leadership(LeaderRole):
     """
 
     __slots__ = (
-        "_epoch", "_lag_ms", "_name", "_pushers", "_reader", "_topic_id", "followers", "in_sync", "partition",
-        "places",
+        "_epoch", "_lag_ms", "_name", "_pushers", "_reader", "_takes_one_more", "_topic_id", "followers",
+        "in_sync", "partition", "places",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +82,8 @@ class Leadership(LeaderRole):
         self._epoch = leader_epoch
         self._lag_ms = lag_ms
         self._reader = PushReader(log)
+        self._takes_one_more = False
+        """Appends are taken however few are in sync: until one is written."""
         self.in_sync = InSync(broker_id, log.written, partition.high_water_mark, partition.flush_disk)
         self.in_sync.synced = log.synced
         self.in_sync.appended(partition.tick.monotonic_ms, log.written, lag_ms)
@@ -179,6 +181,8 @@ class Leadership(LeaderRole):
             line.appended(place)
         self._pushers.watch(self)
         self.advance()
+        if self._takes_one_more:
+            self.count_members()
 
     def synced(self) -> None:
         self.in_sync.synced = self.partition.log.synced
@@ -225,9 +229,23 @@ class Leadership(LeaderRole):
         self._advance_and_answer()
 
     def count_members(self) -> None:
-        """Appends are refused while too few are in sync."""
+        """Appends are refused while too few are in sync: but not those that end a hole.
+
+        A log that was mended alone may end in numbers that no batch has. What is pushed carries nobody over
+        them before the next batch: without it no follower could ever join, and too few would stay too few.
+        What is taken then waits for the mark, as everything does.
+        """
         in_sync = self.in_sync
-        self.partition.set_in_sync(in_sync.size, in_sync.min_in_sync)
+        self._takes_one_more = in_sync.size < in_sync.min_in_sync and self._ends_in_a_hole()
+        wanted = 0 if self._takes_one_more else in_sync.min_in_sync
+        self.partition.set_in_sync(in_sync.size, wanted)
+
+    def _ends_in_a_hole(self) -> bool:
+        log = self.partition.log
+        try:
+            return self.log_start <= log.written and log.held < log.written
+        except StorageError:  # a disk that refuses reads: whoever reads there finds that out
+            return False
 
     def enter(self, line: PushLine, broker_epoch: int, sent: int | None = None) -> None:
         """This connection carries it to its follower from now on; sent: behind which number, if that is
