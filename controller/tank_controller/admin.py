@@ -68,7 +68,10 @@ class AdminService(AdminServicer):
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         command = request
         if (duties := rooms.desk.duties) is not None:
-            command = duties.by_ends(rooms.metadata.state, request)
+            try:
+                command = duties.by_ends(rooms.metadata.state, request)
+            except Rejected as rejection:
+                return _refused(str(rejection))
         rooms.proposals.propose(command, lambda outcome: _set(done, outcome))
         outcome = await done
         if outcome.rejection is not None and outcome.rejection.error is ErrorCode.NO_LEADER:

@@ -78,7 +78,8 @@ class Duties:
         return self._questions.unreadable(topic_id, number)
 
     def by_ends(self, state: ClusterState, command: pb.Command) -> pb.Command:
-        """What to propose for an operator's command: unclean elections go by logs' ends that are known."""
+        """What to propose for an operator's command: unclean elections go by logs' ends that are known.
+        Raises Rejected."""
         return self._questions.by_ends(state, command)
 
     def may_stop(self, state: ClusterState, broker_id: int) -> bool:

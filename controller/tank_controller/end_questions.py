@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 
 from tank_controller import limits
 from tank_controller.cluster_state import ClusterState
+from tank_controller.outcome import Rejected
 from tank_controller.partition_commands import waits_for_ends
 from tank_controller.partition_keys import key_of, partition_of, topic_of
 from tank_controller.state_parts import PartitionState
+from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
 
@@ -93,11 +95,14 @@ class EndQuestions:
         An unclean election of one partition is a lossy one where logs' ends are known: of who has nothing to
         show nothing is expected any more, and the greatest end leads. While there is none, it is refused, but
         for one that was behind and has not answered. Every other command, and one about whose partition
-        nothing is known, is left as it is.
+        nothing is known, is left as it is. Raises Rejected for an unclean election of several partitions.
         """
         elect = command.elect_leader
-        if elect.kind != pb.ElectLeader.UNCLEAN or len(elect.partitions) != 1:
+        if elect.kind != pb.ElectLeader.UNCLEAN or not elect.partitions:
             return command
+        if len(elect.partitions) > 1:  # judged all at once it would not go by ends
+            message = "an unclean election is of one partition, by what its replicas have: elect one by one"
+            raise Rejected(ErrorCode.INVALID_REQUEST, message)
         (ref,) = elect.partitions
         partition = state.partition(ref.topic_id, ref.partition)
         if partition is None or not waits_for_ends(state, partition):

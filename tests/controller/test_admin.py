@@ -10,7 +10,9 @@ import pytest
 
 from tank_controller import limits
 from tank_controller.admin import AdminService
+from tank_controller.duties import Duties
 from tank_controller.service import Context, House
+from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 
@@ -33,7 +35,7 @@ def service(cluster: Cluster) -> AdminService:
         done(None)
 
     rooms = SimpleNamespace(
-        desk=SimpleNamespace(leads=True),
+        desk=SimpleNamespace(leads=True, duties=Duties()),
         proposals=SimpleNamespace(read=read),
         metadata=SimpleNamespace(state=cluster.state),
     )
@@ -60,3 +62,12 @@ def test_so_many_may_read_the_whole_state_at_a_time() -> None:
         assert (await anext(admin.State(pb.StateRequest(), caller))).view.whole, "one has gone away"
 
     asyncio.run(scenario())
+
+
+def test_an_unclean_election_of_several_partitions_is_refused_before_it_is_proposed() -> None:
+    cluster = Cluster(1, 2, 3)
+    command = cluster.elect(cluster.topic(), unclean=True)
+    command.elect_leader.partitions.append(command.elect_leader.partitions[0])
+    answer = asyncio.run(service(cluster).Change(command, cast(Context, Caller())))
+    assert answer.outcome.error == ErrorCode.INVALID_REQUEST
+    assert "one by one" in answer.outcome.message

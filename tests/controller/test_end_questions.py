@@ -4,7 +4,7 @@ import pytest
 
 from tank_controller import limits
 from tank_controller.end_questions import Ask
-from tank_controller.outcome import Outcome
+from tank_controller.outcome import Outcome, Rejected
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.governed import STEP_MS, Governed
@@ -156,6 +156,19 @@ def test_where_nothing_is_known_an_operators_command_is_left_as_it_is() -> None:
         assert governed.duties.by_ends(cluster.state, other) is other
     cluster.fence(3)
     assert governed.duties.by_ends(cluster.state, command) is command, "3 may come back with more"
+
+
+def test_an_unclean_election_is_of_one_partition() -> None:
+    """Of several it would prefer who is whole, however far behind, where the logs' ends are known."""
+    cluster = Cluster(1, 2, 3)
+    t = impaired(cluster, third=True)
+    governed = Governed(cluster, replicate=False)
+    command = cluster.elect(t, unclean=True)
+    command.elect_leader.partitions.add(topic_id=t, partition=1)
+    with pytest.raises(Rejected, match="one by one"):
+        governed.duties.by_ends(cluster.state, command)
+    command.elect_leader.kind = pb.ElectLeader.PREFERRED
+    assert governed.duties.by_ends(cluster.state, command) is command
 
 
 def test_a_replica_that_was_behind_and_cannot_be_read_is_passed_over() -> None:
