@@ -114,7 +114,7 @@ def drain(
     from tank_cli.waiting import wait as await_done
     from tank_protos.generated import control_pb2 as pb
 
-    _check_room(controllers, broker, undo=undo)
+    _check_drain(controllers, broker, undo=undo)
     change = pb.SetBroker(broker_id=broker, draining=not undo)
     controllers.change(pb.Command(set_broker=change))
 
@@ -141,19 +141,13 @@ def drain(
         done(f"Broker {broker} holds nothing: stop it, then `{controllers.command(f'remove {broker}')}`.")
 
 
-def _check_room(controllers: "Controllers", broker: int, *, undo: bool) -> None:
-    """There must be enough others for every replica."""
-    load, found = _load(controllers, broker)
-    takers = [
-        each.broker
-        for each in found.brokers
-        if not (each.broker.fenced_index or each.broker.draining or each.broker.broker_id == broker)
-    ]
-    if load.replicas and not undo and found.widest > len(takers):
-        raise CliError(
-            f"There are topics of {found.widest} replicas, and without broker {broker} "
-            f"{plural(len(takers), 'broker')} that live and stay: start another one first."
-        )
+def _check_drain(controllers: "Controllers", broker: int, *, undo: bool) -> None:
+    """There must be such a broker, and enough others for every replica."""
+    from tank_controller import api_checks
+
+    _, found = _load(controllers, broker)
+    if not undo and (problem := api_checks.drain_problem(found, broker)):
+        raise CliError(problem)
 
 
 @click.command()
@@ -185,6 +179,7 @@ def move(
     from tank_cli.cluster_report import ids_text
     from tank_cli.waiting import Left
     from tank_cli.waiting import wait as await_done
+    from tank_controller import api_checks
     from tank_protos.generated import control_pb2 as pb
 
     if (to is None) is not cancel:
@@ -193,8 +188,8 @@ def move(
         )
     row = _find(controllers, topic, partition)
     topic_id = row.topic.topic.topic_id
-    if cancel and pb.MOVING not in row.troubles:
-        raise CliError(f"{row.place} is not being moved: it is at {ids_text(row.partition.replicas)}.")
+    if cancel and (problem := api_checks.cancel_problem(row)):
+        raise CliError(problem)
     if to is None:
         ref = pb.PartitionRef(topic_id=topic_id, partition=partition)
         command = pb.Command(cancel_reassign=pb.CancelReassign(partitions=[ref]))
@@ -285,16 +280,15 @@ def balance(session: Session, controllers: "Controllers", wait: bool, patience: 
 @offline_options
 def remove(session: Session, controllers: "Controllers", broker: int) -> None:
     """Forget a broker that is gone for good: drained, and stopped."""
+    from tank_controller import api_checks
     from tank_protos.generated import control_pb2 as pb
 
     load, _ = _load(controllers, broker)
-    if load.replicas:
-        raise CliError(
-            f"Broker {broker} holds {plural(load.replicas, 'replica')}: drain it first.",
-            hint=controllers.command(f"drain {broker}"),
-        )
-    if not load.broker.fenced_index:
-        raise CliError(f"Broker {broker} is running: stop it, and wait until `brokers` shows it as fenced.")
+    try:
+        api_checks.check_remove(load)
+    except api_checks.RefusedError as error:
+        hint = controllers.command(f"drain {broker}" if load.replicas else "brokers")
+        raise CliError(error.message, hint=hint) from None
     controllers.change(pb.Command(remove_broker=pb.RemoveBroker(broker_id=broker)))
     if session.as_json:
         print_json({"removed": broker})
@@ -306,57 +300,39 @@ def remove(session: Session, controllers: "Controllers", broker: int) -> None:
 
 
 def _find(controllers: "Controllers", topic: str, partition: int) -> "Row":
-    from tank_controller import api_report
+    from tank_controller import api_checks, api_report
 
     found = list(api_report.rows(controllers.partitions([topic])))
-    if partition >= len(found):
-        last = len(found) - 1
-        raise CliError(f"{topic} has the partitions 0 to {last}, and no {partition}.", ExitCode.NOT_FOUND)
-    return found[partition]
+    try:
+        return api_checks.row_of(found, topic, partition)
+    except api_checks.RefusedError as error:
+        raise CliError(error.message, ExitCode.NOT_FOUND) from None
 
 
 def _load(controllers: "Controllers", broker: int) -> "tuple[pb.BrokerLoad, pb.OverviewAnswer]":
     """The broker, and all that was said with it. CliError when there is none."""
+    from tank_controller import api_checks
+
     found = controllers.overview()
-    for load in found.brokers:
-        if load.broker.broker_id == broker:
-            return load, found
-    known = ", ".join(str(load.broker.broker_id) for load in found.brokers) or "none"
-    raise CliError(f"There is no broker {broker}, but {known}.", ExitCode.NOT_FOUND)
+    try:
+        return api_checks.load_of(found, broker), found
+    except api_checks.RefusedError as error:
+        raise CliError(error.message, ExitCode.NOT_FOUND) from None
 
 
 def _judge(
     controllers: "Controllers", outcome: "pb.ProposalOutcome", row: "Row", *, unclean: bool = False
 ) -> None:
     """Raises CliError when the command's one partition was refused."""
-    from tank_cli.cluster_report import ids_text
+    from tank_controller import api_checks
 
-    error = outcome.results[0] if outcome.results else ErrorCode.NONE
-    place, partition = row.place, row.partition
-    words = f"{row.topic.topic.name} {partition.partition}"
-    if error == ErrorCode.NONE:
-        return
-    if error == ErrorCode.NOT_ELECTABLE and unclean:
-        brokers = ids_text(partition.replicas)
-        raise CliError(f"{place}: none of its brokers lives ({brokers}): start one of them.")
-    if error == ErrorCode.NOT_ELECTABLE:
-        message = f"Nobody can lead {place}: `partitions --leaderless` shows whom it waits for."
-        raise CliError(message, hint=controllers.command(f"elect --unclean {words}"))
-    if error == ErrorCode.IN_USE:
-        hint = controllers.command(f"move {words} --cancel")
-        raise CliError(f"{place} is being moved already: wait, or cancel that first.", ExitCode.EXISTS, hint)
-    if error == ErrorCode.NOT_ENOUGH_REPLICAS:
-        raise CliError(
-            f"{place}: too few of the old replicas are in sync to do without the added ones: let it go on."
-        )
-    raise CliError(f"{place}: {_REASONS.get(error, f'the controller refuses it (error {error})')}.")
-
-
-_REASONS: dict[int, str] = {
-    ErrorCode.UNKNOWN_PARTITION: "there is no such partition any more",
-    ErrorCode.UNKNOWN_TOPIC: "there is no such topic any more",
-    ErrorCode.INVALID_REPLICATION_FACTOR: "name as many brokers as the topic has replicas, each once",
-    ErrorCode.OVERLOADED: "a broker among them holds as much as one may",
-    ErrorCode.UNKNOWN_BROKER: "there is no such broker among them",
-    ErrorCode.INELIGIBLE_REPLICA: "a broker among them is being drained",
-}
+    words = f"{row.topic.topic.name} {row.partition.partition}"
+    try:
+        api_checks.check_partition(outcome, row, unclean=unclean)
+    except api_checks.RefusedError as error:
+        if error.error is ErrorCode.IN_USE:
+            hint = controllers.command(f"move {words} --cancel")
+            raise CliError(error.message, ExitCode.EXISTS, hint) from None
+        helps = error.error is ErrorCode.NOT_ELECTABLE and not unclean
+        hint = controllers.command(f"elect --unclean {words}") if helps else ""
+        raise CliError(error.message, hint=hint or None) from None
