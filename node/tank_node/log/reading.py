@@ -4,11 +4,9 @@ from bisect import bisect_right
 from struct import Struct
 from typing import Final
 
-from tank_node.log.errors import LogDamaged
-from tank_node.log.record import FLAGS_AT, RECORD_BYTES, REWRITTEN, SPARSE
+from tank_node.log.errors import DiskFailed, LogDamaged
+from tank_node.log.record import FLAGS_AT, RECORD_BYTES, REWRITTEN, SPARSE, last_in
 from tank_node.log.segment import Segment, Stretch
-from tank_protos import bundle, varint
-from tank_protos.errors import WireError
 
 _head: Final = Struct(f"<QIII{FLAGS_AT - 20}xB").unpack_from
 """first, span, position, length, flags of a record."""
@@ -64,11 +62,12 @@ def behind_rewritten(segment: Segment, i: int, number: int) -> int:
     record = segment.index.record(i)
     if number <= record.first or not record.flags & REWRITTEN or not record.flags & SPARSE:
         return 0
+    is_last = i + 1 == segment.count
+    if record.end != (segment.log_end.length if is_last else segment.index.record(i + 1).position):
+        return 0  # spoiled, and perhaps gigabytes long: the check before it is read says so
     file = segment.log_end.file
-    batch = memoryview(file.files.disk.read_at(file.files.use(file), record.length, record.position))
     try:
-        _, start = varint.read(batch, 0)
-        last = bundle.read_header(batch[start:]).last
-    except WireError:
-        return 0  # spoiled: the check before it is read says so
-    return record.last + 1 if last < number <= record.last else 0
+        batch = file.files.disk.read_at(file.files.use(file), record.length, record.position)
+    except OSError as error:
+        raise DiskFailed(f"cannot read {file.path}: {error.strerror}") from error
+    return record.last + 1 if 0 <= last_in(record, batch) < number <= record.last else 0

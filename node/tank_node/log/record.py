@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 from fastcrc.crc32 import iscsi as crc32c
 
 from tank_node.disk import Buffer
+from tank_protos import bundle, varint
+from tank_protos.errors import WireError
 from tank_protos.index_record import POSITION_AT as POSITION_AT
 from tank_protos.index_record import RECORD as RECORD
 from tank_protos.index_record import RECORD_BYTES as RECORD_BYTES
@@ -96,3 +98,15 @@ def is_sparse_bundle(batch: Buffer) -> bool:
     if batch[0] & 0x80:
         at = 2 if batch[1] < 0x80 else 3 if batch[2] < 0x80 else 4 if batch[3] < 0x80 else 5
     return bool(batch[at] & _BUNDLE_SPARSE)
+
+
+def last_in(record: Record, batch: Buffer) -> int:
+    """The last number that a batch's own bytes have: compaction may have taken those behind it. -1: nobody
+    can decode them."""
+    if not record.flags & SPARSE:
+        return record.last
+    try:
+        _, start = varint.read(batch, 0)
+        return bundle.read_header(memoryview(batch)[start:]).last
+    except WireError:
+        return -1

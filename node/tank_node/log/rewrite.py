@@ -4,11 +4,9 @@ import contextlib
 import os
 
 from tank_node.disk import Buffer, Disk
-from tank_node.log.record import BREAK, RECORD_BYTES, REWRITTEN, SPARSE, Record, sealed
+from tank_node.log.record import BREAK, RECORD_BYTES, REWRITTEN, SPARSE, Record, last_in, sealed
 from tank_node.log.segment import INDEX, LOG
 from tank_node.log.swap import CLEANED
-from tank_protos import bundle, varint
-from tank_protos.errors import WireError
 
 BUFFER_BYTES = 1024 * 1024
 """Gathered before it is written."""
@@ -52,7 +50,7 @@ class SegmentWriter:
         flags = (record.flags & ~BREAK) | REWRITTEN
         if self._next is not None and record.first != self._next and not flags & SPARSE:
             flags |= BREAK
-        self._next = _last_in(record, batch) + 1
+        self._next = last_in(record, batch) + 1
         content = bytes(batch)
         record = record._replace(position=self.end, length=len(content), flags=flags)
         self._batches.append(content)
@@ -95,15 +93,3 @@ class SegmentWriter:
             if fd >= 0:
                 self._disk.close(fd)
         self._log_fd = self._index_fd = -1
-
-
-def _last_in(record: Record, batch: Buffer) -> int:
-    """The last number that the bundle itself has: compaction may have taken those behind it. -1: nobody can
-    count on from what nobody can decode."""
-    if not record.flags & SPARSE:
-        return record.last
-    try:
-        _, start = varint.read(batch, 0)
-        return bundle.read_header(memoryview(batch)[start:]).last
-    except WireError:
-        return -1

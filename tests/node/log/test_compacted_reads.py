@@ -1,6 +1,10 @@
 """Reading on where compaction has taken messages."""
 
-from tank_node.log.log import PartitionLog
+import pytest
+
+from tank_node.log.errors import LogDamaged
+from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.record import RECORD_BYTES, read_record
 from tank_node.log.settings import LogSettings
 from tests.support.logs import Folder, append, read_chunk
 
@@ -31,3 +35,23 @@ def test_a_consumer_that_goes_on_behind_the_last_message_of_a_batch_finds_the_ne
             read += sorted(chunk.messages())
             number = read[-1] + 1  # as clients do: they know nothing of what is gone
         assert read == [1, 4, 6]
+
+
+def test_a_rotten_length_is_not_read_to_see_what_compaction_took() -> None:
+    folder = Folder(settings=LogSettings(segment_bytes=2000, compact=True, min_cleanable_ratio=0.0))
+    log = folder.log()
+    put(log, [(None, b"one"), (b"k", b"old"), (b"k", b"older")])
+    put(log, [(None, b"x" * 1000), (b"k", b"new")])
+    log.roll()
+    compacted(folder)
+    path = log.segments[0].path(".index")
+    folder.data.close()
+    content = folder.fault.content(path)
+    record = read_record(content, 0)
+    folder.fault.overwrite(path, record._replace(length=2**32 - 1).pack() + content[RECORD_BYTES:])
+    log = folder.kill()
+    before = folder.fault.bytes_read
+    with pytest.raises(LogDamaged):
+        log.read(2, 1, 2**62)
+    assert folder.fault.bytes_read - before < 1000, "the records alone"
+    assert log.state is LogState.DAMAGED
