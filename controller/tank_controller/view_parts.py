@@ -9,6 +9,9 @@ from tank_protos.generated import control_pb2 as pb
 
 PART_BYTES = 1024 * 1024
 """Of one message; a single larger item, a topic of tens of thousands of partitions, goes alone."""
+WHOLE_PART_BYTES = 64 * 1024
+"""Of one message of a whole state: some 2,400 partitions. A broker takes each in in one turn of its loop, and
+clients and followers wait so long."""
 
 
 def view_updates(delta: pb.Delta) -> list[pb.ViewUpdate]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from tank_controller import limits
 from tank_controller.broker_streams import Stream
 from tank_controller.metadata import Metadata
-from tank_controller.view_parts import PART_BYTES
+from tank_controller.view_parts import WHOLE_PART_BYTES
 from tank_protos.generated import control_pb2 as pb
 
 
@@ -60,5 +60,5 @@ class WholeViews:
             return False
         state = self._metadata.state
         self._index = state.index
-        self._updates = state.whole_view(limits.VIEW_PART, PART_BYTES)
+        self._updates = state.whole_view(limits.VIEW_PART, WHOLE_PART_BYTES)
         return True

@@ -146,21 +146,20 @@ class ClusterView:
         self.index = delta.index
         return changes
 
-    def replace(self, whole: pb.Delta) -> list[TopicChange]:
+    def replace(self, whole: "WholeState") -> list[TopicChange]:
         """Takes in the whole state: what isn't in it is gone. One of before what is here changes nothing."""
         if whole.index < self.index:
             return []
         present = {topic.topic_id for topic in whole.topics}
         changes = [change for topic_id in self._by_id.keys() - present for change in self._delete(topic_id)]
         changes.sort(key=lambda change: change.topic.topic_id)
-        self.brokers = {broker.broker_id: _broker(broker) for broker in whole.brokers}
+        self.brokers = whole.brokers
         for topic in whole.topics:
-            view = _topic(topic)
-            before = self._by_id.get(view.topic_id)
-            change = self._put(view)
-            if before != view:
+            before = self._by_id.get(topic.topic_id)
+            change = self._put(topic)
+            if before != topic:
                 changes.append(change)
-        self._ended_producers = set(whole.ended_producers)
+        self._ended_producers = whole.ended_producers
         self.index = whole.index
         return changes
 
@@ -173,7 +172,7 @@ class ClusterView:
         changed = [
             partition.partition
             for partition in view.partitions
-            if partition.partition >= len(known) or partition != known[partition.partition]
+            if partition.partition >= len(known) or _differ(partition, known[partition.partition])
         ]
         return TopicChange(ChangeKind.ALTERED, view, tuple(changed))
 
@@ -195,6 +194,43 @@ class ClusterView:
             return []
         del self._by_name[old.name]
         return [TopicChange(ChangeKind.DELETED, old)]
+
+
+class WholeState:
+    """The whole state on its way into a view, which it replaces at one stroke (`ClusterView.replace`).
+
+    A million partitions are seconds of work: they are made part by part as they come, and those that are as
+    the view has them are its own, so that the stroke need not compare what is in them.
+    """
+
+    __slots__ = ("_view", "brokers", "ended_producers", "index", "topics")
+
+    def __init__(self, view: ClusterView) -> None:
+        """view: what it is to replace."""
+        self.index = 0
+        self.brokers: dict[int, BrokerView] = {}
+        self.topics: list[TopicView] = []
+        self.ended_producers: set[int] = set()
+        self._view = view
+
+    def add(self, part: pb.Delta) -> None:
+        """Takes in what a message has of it. A topic is never in two. An empty part says nothing."""
+        self.index = max(self.index, part.index)
+        for broker in part.brokers:
+            self.brokers[broker.broker_id] = _broker(broker)
+        for topic in part.topics:
+            made = _topic(topic)
+            known = self._view.topic_by_id(made.topic_id)
+            if known is not None:
+                for number, (old, new) in enumerate(zip(known.partitions, made.partitions, strict=False)):
+                    if old == new:
+                        made.partitions[number] = old
+            self.topics.append(made)
+        self.ended_producers.update(part.ended_producers)
+
+
+def _differ(one: PartitionView, other: PartitionView) -> bool:
+    return one is not other and one != other
 
 
 def _broker(broker: pb.Broker) -> BrokerView:

@@ -1,6 +1,6 @@
 """The node's copy of the cluster's state."""
 
-from tank_node.cluster_view import ChangeKind, ClusterView
+from tank_node.cluster_view import ChangeKind, ClusterView, TopicChange, WholeState
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import FlushPolicy
 
@@ -16,6 +16,14 @@ def topic(topic_id: int, name: str, partitions: int = 1, **settings: str) -> pb.
             for n in range(partitions)
         ],
     )
+
+
+def replace(view: ClusterView, *parts: pb.Delta) -> list[TopicChange]:
+    """The whole state, in these parts, takes the place of what is there."""
+    whole = WholeState(view)
+    for part in parts:
+        whole.add(part)
+    return view.replace(whole)
 
 
 def test_topics_come_change_and_go() -> None:
@@ -144,7 +152,7 @@ def test_the_whole_state_takes_the_place_of_what_was_known() -> None:
         topics=[topic(3, "same"), topic(4, "grown", 2), topic(5, "set", flush="disk"), topic(8, "gone")],
         ended_producers=[8],
     )
-    changes = view.replace(whole)
+    changes = replace(view, whole)
     assert [(change.kind, change.topic.topic_id, change.partitions) for change in changes] == [
         (ChangeKind.DELETED, 2, ()),
         (ChangeKind.ALTERED, 4, (1,)),
@@ -156,5 +164,20 @@ def test_the_whole_state_takes_the_place_of_what_was_known() -> None:
     again = view.topic("gone")
     assert again is not None
     assert again.topic_id == 8
-    assert view.replace(pb.Delta(index=8)) == [], "what is older says nothing"
+    assert replace(view, pb.Delta(index=8)) == [], "what is older says nothing"
     assert len(list(view.topics())) == 4
+
+
+def test_what_a_whole_state_says_as_it_was_stays_the_same_object() -> None:
+    """A million partitions are compared as their parts come, not at the stroke that changes the view."""
+    view = ClusterView("c", 1)
+    view.apply(pb.Delta(index=5, topics=[topic(3, "t", 3)]))
+    before = view.topics()
+    (kept,) = [list(each.partitions) for each in before]
+    now = topic(3, "t", 4)
+    now.partitions[1].leader_epoch = 2
+    (change,) = replace(view, pb.Delta(), pb.Delta(index=9, topics=[now]), pb.Delta(index=9))
+    assert (change.kind, change.partitions) == (ChangeKind.ALTERED, (1, 3))
+    shared = [any(each is one for one in kept) for each in change.topic.partitions]
+    assert shared == [True, False, True, False]
+    assert (view.index, change.topic.partitions[1].leader_epoch) == (9, 2)

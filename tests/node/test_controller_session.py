@@ -2,7 +2,8 @@
 
 import pytest
 
-from tank_node.cluster_view import TopicChange
+from tank_node import cluster_view
+from tank_node.cluster_view import TopicChange, TopicView
 from tank_node.controller_link import (
     ChangeOutcome,
     CommitOutcome,
@@ -125,6 +126,35 @@ def test_a_whole_state_in_parts_counts_together_and_takes_away_what_is_not_in_it
     view = node.session.view
     assert (view.index, sorted(t.name for t in view.topics()), sorted(view.brokers)) == (20, ["a", "b"], [1])
     assert [c.kind.value for c in node.changes] == ["created", "deleted", "created", "created"]
+
+
+def test_each_part_of_a_whole_state_is_made_when_it_comes(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    make = cluster_view._topic
+
+    def count(message: pb.Topic) -> TopicView:
+        made.append(message.topic_id)
+        return make(message)
+
+    monkeypatch.setattr(cluster_view, "_topic", count)
+    node.connect()
+    for number in (8, 9):
+        node.view(pb.Delta(index=20, topics=[topic(number, f"t{number}")]), more=True, whole=True)
+        assert made == list(range(8, number + 1)), "the last part's turn is not for all of them"
+    node.view(pb.Delta(index=20), whole=True)
+    assert len(made) == 2
+    assert sorted(each.name for each in node.session.view.topics()) == ["t8", "t9"]
+
+
+def test_a_whole_state_of_a_lost_stream_is_not_mixed_with_that_of_the_next(node: Node) -> None:
+    node.connect()
+    node.view(pb.Delta(index=20, topics=[topic(8, "gone since")]), more=True, whole=True)
+    node.session.closed(node.line, "gone")
+    node.connect()
+    node.view(pb.Delta(index=30, topics=[topic(9, "t")]), whole=True)
+    assert [each.name for each in node.session.view.topics()] == ["t"]
 
 
 def test_controllers_whose_metadata_went_back_are_not_followed(node: Node) -> None:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
 from tank_node.clock import Clock
-from tank_node.cluster_view import ClusterView, TopicChange
+from tank_node.cluster_view import ClusterView, TopicChange, WholeState
 from tank_node.controller_link import (
     ChangeOutcome,
     CommitOutcome,
@@ -69,7 +69,7 @@ class RequestingLink(ABC):
         brokers = bool(delta.brokers or delta.removed_brokers)
         self._announce(self.view.apply(delta), brokers=brokers)
 
-    def _take_whole(self, whole: pb.Delta) -> None:
+    def _take_whole(self, whole: WholeState) -> None:
         """The same, for a state that leaves nothing out."""
         self._announce(self.view.replace(whole), brokers=True)
 
