@@ -43,6 +43,9 @@ class ControllerCollector(Collector):
         yield _gauge("leads", "1 when it leads and its state holds all that was ever committed", driver.ready)
         yield _gauge("term", "Raft's term", raft.term)
         yield _gauge("voters", "Controllers that vote", len(raft.configuration.voters))
+        yield _gauge(
+            "learners", "Controllers that learn, and don't vote yet", len(raft.configuration.learners)
+        )
         yield _gauge("commit_index", "The last entry that a majority is known to hold", raft.log.commit)
         yield _gauge("applied_index", "The last entry that is in the state", driver.applied)
         yield _gauge("snapshot_index", "The last entry in the newest snapshot", driver.snapshot_index)

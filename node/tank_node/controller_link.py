@@ -143,6 +143,15 @@ class ControllerLink(Protocol):
     peer_key: bytes
     """What the brokers of this cluster know each other by, 16 bytes; empty before the registration."""
 
+    @property
+    def connected(self) -> bool:
+        """Whether a controller that leads has a line to this process."""
+
+    @property
+    def silence_ms(self) -> int:
+        """How long ago a controller that leads was heard; one that has a line says something several times in
+        a session timeout."""
+
     def on_change(self, listener: Callable[[TopicChange], None]) -> None:
         """Calls `listener` for every topic that is created, altered or deleted from now on."""
 

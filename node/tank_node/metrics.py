@@ -54,6 +54,19 @@ class Metrics:
     """Input that was not taken, by reason: malformed frames, bad bundles, clients over a limit."""
     closed: Counter[str] = field(default_factory=Counter)
     """Connections that the broker closed, by reason."""
+    push_refusals: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """Stretches that followers of what is led here did not take, by (follower's broker id, error name)."""
+    in_sync_refusals: Counter[str] = field(default_factory=Counter)
+    """In-sync sets that this broker proposed and the controller refused, by error name."""
+
+    pushed_bytes: list[int] = field(default_factory=lambda: [0, 0])
+    """What was sent to followers: by live pushes, and to those that caught up."""
+    began_leading: int = 0
+    """Partitions that another led before, or nobody."""
+    ended_leading: int = 0
+    in_sync_joined: int = 0
+    """Replicas that came into the in-sync sets of partitions while they were led here."""
+    in_sync_left: int = 0
 
     connections_opened: int = 0
     connections: int = 0

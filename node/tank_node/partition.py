@@ -342,6 +342,7 @@ class Partition(ReadablePartition):
         """From now on this replica leads, in this epoch; `leadership` when it has followers."""
         if self.leadership is not None:
             self.leadership.end()
+        self.metrics.began_leading += self.role is not Role.LEADER
         self.role = Role.LEADER
         self.leader_epoch = self.led_epoch = leader_epoch
         self.leadership = leadership
@@ -355,6 +356,7 @@ class Partition(ReadablePartition):
         if leader_epoch > self.leader_epoch:
             self.leader_epoch = leader_epoch
         if self.role is Role.LEADER:
+            self.metrics.ended_leading += 1
             self.role = role
             if self.leadership is not None:
                 self.leadership.end()

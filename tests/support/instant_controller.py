@@ -40,6 +40,8 @@ class InstantController:
         """What to ask for the ends of replicas."""
         self.tell_brokers: list[Callable[[], None]] = []
         self._listeners: list[Callable[[TopicChange], None]] = []
+        self.connected = True
+        self.silence_ms = 0
         self._ids = 0
         self._producers: dict[str, tuple[int, int]] = {}
 

@@ -1,5 +1,5 @@
 """The node's counters as Prometheus families, made when somebody scrapes. Every family of the node is
-named here."""
+named here, but for those of replication, which are in `replication`."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 from tank_node.broker import Broker
 from tank_node.log.log import LogState
 from tank_node.metrics import Histogram, Metrics
+from tank_node.monitoring import replication
 
 MESSAGE_NAMES = {
     1: "produce", 2: "consume", 3: "ping", 4: "replica_id", 5: "produce_with_numbers",
@@ -59,6 +60,7 @@ class MetricsCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._counters()
         yield from self._levels()
+        yield from replication.families(self._broker, self._metrics)
         for name, about in _HISTOGRAMS.items():
             yield _histogram(f"tank_{name}_seconds", about, getattr(self._metrics, name))
 

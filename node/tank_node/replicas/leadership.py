@@ -49,6 +49,11 @@ class Pushers:
     def close(self) -> None:
         """The node stops."""
 
+    @property
+    def connected(self) -> dict[int, bool]:
+        """Whether the live connection to each follower of what is led here is open, by broker id."""
+        return {}
+
 
 class Leadership(LeaderRole):
     """One leader epoch of one partition.
@@ -147,6 +152,7 @@ class Leadership(LeaderRole):
 
     def refused(self, follower: int, error: PushError, before: int) -> None:
         self.in_sync.unmatched(follower)
+        self.partition.metrics.push_refusals[follower, error.name.lower()] += 1
         if error is PushError.BAD_BATCH:
             self._check_behind(before)
 
@@ -216,7 +222,12 @@ class Leadership(LeaderRole):
         shall."""
         in_sync = self.in_sync
         in_sync.flush_disk = self.partition.flush_disk
+        before = in_sync.members
         in_sync.view(placed.partition_epoch, placed.in_sync, replicas, min_in_sync)
+        if before:  # this epoch's first view is no change
+            metrics = self.partition.metrics
+            metrics.in_sync_joined += len(set(in_sync.members) - set(before))
+            metrics.in_sync_left += len(set(before) - set(in_sync.members))
         followers = tuple(in_sync.replicas)
         if followers != self.followers:
             for follower in self.followers:

@@ -73,6 +73,11 @@ class Replicator(Pushers):
     def are_needed(self) -> bool:
         return True
 
+    @property
+    def connected(self) -> dict[int, bool]:
+        live = {broker_id: peer.sessions[LIVE] for broker_id, peer in self._peers.items()}
+        return {broker_id: session is not None and session.is_open for broker_id, session in live.items()}
+
     # --- partitions ------------------------------------------------------------------------------
 
     def lead(self, leadership: Leadership) -> None:
@@ -170,6 +175,7 @@ class Replicator(Pushers):
             far_bytes=limits.catch_up_from_bytes,
             heartbeat_ms=limits.peer_heartbeat_ms,
             bytes_per_s=limits.catch_up_bytes_per_s if purpose == CATCH_UP else 0,
+            pushed_bytes=self._metrics.pushed_bytes,
         )
         view = self._link.view
         identity = PeerIdentity(
@@ -355,6 +361,7 @@ class Replicator(Pushers):
                     leadership.number,
                     result.name,
                 )
+                self._metrics.in_sync_refusals[result.name.lower()] += 1
                 leadership.in_sync.refused(change.partition_epoch)
                 leadership.count_members()
                 self.watch(leadership)

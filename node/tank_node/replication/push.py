@@ -56,9 +56,9 @@ class PushLine:
     """
 
     __slots__ = (
-        "_allowance", "_far_bytes", "_next_id", "_rate", "_refilled_ms", "_window", "caught_up", "far_behind",
-        "follower", "heartbeat_ms", "is_catch_up", "last_sent_ms", "news", "paused", "places", "unanswered",
-        "unmarked", "window_used",
+        "_allowance", "_far_bytes", "_next_id", "_pushed_bytes", "_rate", "_refilled_ms", "_window",
+        "caught_up", "far_behind", "follower", "heartbeat_ms", "is_catch_up", "last_sent_ms", "news",
+        "paused", "places", "unanswered", "unmarked", "window_used",
     )  # fmt: skip
 
     def __init__(
@@ -70,9 +70,11 @@ class PushLine:
         far_bytes: int,
         heartbeat_ms: int,
         bytes_per_s: int = 0,
+        pushed_bytes: list[int] | None = None,
     ) -> None:
         """far_bytes: from here on a follower that is no member catches up elsewhere. bytes_per_s: of a
-        connection for catching up, how much it may take; 0: it is a live one."""
+        connection for catching up, how much it may take; 0: it is a live one. pushed_bytes: where what
+        was sent is counted, by live connections and by those for catching up."""
         self.follower = follower
         self.is_catch_up = bytes_per_s > 0
         self.heartbeat_ms = heartbeat_ms
@@ -90,6 +92,7 @@ class PushLine:
         self.unanswered: deque[_Sent] = deque()
         self.window_used = 0
         self.last_sent_ms = now_ms
+        self._pushed_bytes = [0, 0] if pushed_bytes is None else pushed_bytes
         self._window = window_bytes
         self._far_bytes = far_bytes
         self._rate = bytes_per_s
@@ -216,6 +219,7 @@ class PushLine:
         self.unanswered.append(_Sent(request_id, frame.size, now_ms, parts))
         self.window_used += frame.size
         self._allowance -= frame.size
+        self._pushed_bytes[self.is_catch_up] += frame.size
         self.last_sent_ms = now_ms
         return frame.finish(request_id)
 
