@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tank_node.clock import Clock
+from tank_node.cluster_view import WholeState
 from tank_node.controller_link import ReplicaEnd
 from tank_node.controllers.pending import PENDING_MS, Pending, PendingRequests
 from tank_node.controllers.requests import Answered, Proposed, RequestingLink
@@ -124,6 +125,9 @@ class ControllerSession(RequestingLink):
         self._led_ms = clock.monotonic_ms()
         """When a controller that leads was last heard, or this began."""
         self._parts: pb.Delta | None = None
+        """Of a delta: what has come of it."""
+        self._whole: WholeState | None = None
+        """What has come of a whole state: each part is made as it comes, in a turn of its own."""
         self._pending = PendingRequests()
         self._ends: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]] = _nothing
 
@@ -139,7 +143,7 @@ class ControllerSession(RequestingLink):
         """A stream is there."""
         assert self._line is None
         self._line = line
-        self._parts = None
+        self._parts = self._whole = None
         self._heard_ms = self._spoke_ms = self._clock.monotonic_ms()
         self._timeout_ms = FIRST_TIMEOUT_MS
         register = pb.BrokerRegister(
@@ -249,23 +253,28 @@ class ControllerSession(RequestingLink):
         self._take_epoch()
 
     def _on_view(self, line: Line, update: pb.ViewUpdate) -> None:
-        delta = update.delta
-        if self._parts is not None:
-            self._parts.MergeFrom(delta)
-            delta = self._parts
-        if update.more:
-            self._parts = delta
-            return
-        self._parts = None
-        if update.whole and delta.index < self.view.index:
-            self.refused = _rolled_back(delta.index, self.view.index)
-            self._give_up(line, "", self.refused)
-            return
         if update.whole:
-            self._take_whole(delta)
+            whole = self._whole = self._whole or WholeState(self.view)
+            whole.add(update.delta)
+            if update.more:
+                return
+            self._whole = None
+            if whole.index < self.view.index:
+                self.refused = _rolled_back(whole.index, self.view.index)
+                self._give_up(line, "", self.refused)
+                return
+            self._take_whole(whole)
+            brokers = True
         else:
+            delta = update.delta
+            if self._parts is not None:
+                self._parts.MergeFrom(delta)
+                delta = self._parts
+            self._parts = delta if update.more else None
+            if update.more:
+                return
             self._take_delta(delta)
-        brokers = update.whole or bool(delta.brokers or delta.removed_brokers)
+            brokers = bool(delta.brokers or delta.removed_brokers)
         self._take_epoch()
         if brokers and self._line is not None:
             self._beat(self._line)  # a fenced broker is let in when it has seen that it is
