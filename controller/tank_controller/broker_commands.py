@@ -69,6 +69,7 @@ def register_broker(state: ClusterState, command: pb.Command, outcome: Outcome) 
         disk_uuid=register.disk_uuid,
         fenced_index=state.index if replicated else 0,
         draining=before is not None and before.draining,
+        scaled_down=before is not None and before.scaled_down,
         feature_level=register.feature_level,
         flush_replicated=register.flush_replicated,
     )
@@ -198,10 +199,12 @@ def set_broker(state: ClusterState, command: pb.Command, outcome: Outcome) -> No
     broker = state.brokers[change.broker_id]
     draining = change.draining if change.HasField("draining") else broker.draining
     stops = change.shutting_down if change.HasField("shutting_down") else broker.shutting_down
-    if (draining, stops) == (broker.draining, broker.shutting_down):
+    scaled_down = change.scaled_down if change.HasField("scaled_down") else broker.scaled_down
+    scaled_down = scaled_down and draining
+    if (draining, stops, scaled_down) == (broker.draining, broker.shutting_down, broker.scaled_down):
         return
     begins_to_stop = stops and not broker.shutting_down
-    broker.draining, broker.shutting_down = draining, stops
+    broker.draining, broker.shutting_down, broker.scaled_down = draining, stops, scaled_down
     _tell(state, broker, outcome)
     if begins_to_stop and not broker.fenced:
         _hand_over(state, broker.broker_id, outcome)

@@ -16,6 +16,7 @@ from tank_controller.elections import Elections
 from tank_controller.end_questions import Ask, EndQuestions
 from tank_controller.partition_keys import partition_of, topic_of
 from tank_controller.reassignment import may_cancel, may_finish
+from tank_controller.scaling import Scaling
 from tank_protos.generated import control_pb2 as pb
 
 
@@ -30,7 +31,9 @@ class Work:
 class Duties:
     """One leader's, for one term. Times in ms of a clock that never goes back."""
 
-    def __init__(self) -> None:
+    def __init__(self, scaling: Scaling | None = None) -> None:
+        """`scaling`: knows how many brokers are wanted; none: nobody says."""
+        self._scaling = scaling or Scaling()
         self._questions = EndQuestions()
         self._balance = Balance()
         self._since: dict[int, tuple[int, bool, int]] = {}
@@ -49,6 +52,7 @@ class Duties:
         self._next_ms = now_ms + limits.DUTIES_EVERY_MS
         self._look_at_brokers(state, now_ms)
         work.commands, work.asks = self._questions.tick(state, now_ms)
+        work.commands += self._scaling.commands(state, now_ms)
         if to_elect := self._to_elect(state, now_ms):
             work.commands.append(pb.Command(elect_leader=pb.ElectLeader(partitions=to_elect)))
         moving = sorted(state.derived.moving)

@@ -25,6 +25,9 @@ class BrokerState:
     """The entry that fenced it; 0: it is not fenced. Invariant: a fenced broker leads nothing and is in no
     in-sync set."""
     draining: bool = False
+    scaled_down: bool = False
+    """It drains because fewer brokers are wanted: `scaling` takes that back, or removes it when it has gone.
+    Invariant: then it is draining."""
     shutting_down: bool = False
     feature_level: int = 0
     flush_replicated: bool = False

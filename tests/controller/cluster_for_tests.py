@@ -6,7 +6,7 @@ from tank_controller import commands
 from tank_controller.cluster_state import ClusterState, PartitionState
 from tank_controller.outcome import Outcome
 from tank_controller.partition_keys import key_of
-from tank_node.cluster_view import ClusterView, TopicView
+from tank_node.cluster_view import ClusterView, TopicView, WholeState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import create
@@ -38,6 +38,7 @@ class Reigns:
 def check_invariants(state: ClusterState, *, deep: bool = True) -> None:
     """What holds after every command."""
     fenced = {broker.broker_id for broker in state.brokers.values() if broker.fenced}
+    assert all(broker.draining or not broker.scaled_down for broker in state.brokers.values())
     for topic in state.topics.values():
         for partition in topic.partitions:
             check_partition(partition, topic.min_insync, fenced)
@@ -91,6 +92,15 @@ def check_partition(partition: PartitionState, min_insync: int, fenced: set[int]
     assert bool(partition.lossy_epoch) == bool(partition.lossy_elections)
 
 
+def view_of(state: ClusterState) -> ClusterView:
+    """As a broker has it that is told the whole state."""
+    view = ClusterView("c", 1)
+    whole = WholeState(view)
+    whole.add(state.delta())
+    view.replace(whole)
+    return view
+
+
 def incarnation_of(broker_id: int, start: int) -> bytes:
     return broker_id.to_bytes(8, "big") + start.to_bytes(8, "big")
 
@@ -117,9 +127,7 @@ class Cluster:
         check_invariants(self.state)
         self._reigns.check(self.state)
         self.view.apply(outcome.delta)
-        late = ClusterView("c", 1)
-        late.replace(self.state.delta())
-        assert self.view == late, "deltas and the whole state tell different things"
+        assert self.view == view_of(self.state), "deltas and the whole state tell different things"
         return outcome
 
     def do(self, command: pb.Command) -> Outcome:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from tank_controller import limits
 from tank_controller.duties import Duties, Work
 from tank_controller.end_questions import Ask
+from tank_controller.scaling import Scaling
+from tank_controller.state_parts import PartitionState
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 
@@ -17,7 +19,8 @@ class Governed:
 
     def __init__(self, cluster: Cluster, *, replicate: bool = True) -> None:
         self.cluster = cluster
-        self.duties = Duties()
+        self.scaling = Scaling()
+        self.duties = Duties(self.scaling)
         self.now_ms = 0
         self.kinds: Counter[str] = Counter()
         """The commands that the controller proposed."""
@@ -73,6 +76,9 @@ class Governed:
     def moved(self) -> int:
         """How many moves were proposed since this was asked last."""
         return self.kinds.pop("reassign", 0)
+
+    def partitions(self) -> list[PartitionState]:
+        return [partition for topic in self.cluster.state.topics.values() for partition in topic.partitions]
 
     def held(self) -> dict[int, int]:
         return {each: len(self.cluster.state.held_by(each)) for each in self.cluster.state.brokers}

@@ -14,7 +14,7 @@ from tank_controller.duties import Duties
 from tank_node.cluster_view import ChangeKind, ClusterView
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
-from tests.controller.cluster_for_tests import Reigns, check_invariants, incarnation_of
+from tests.controller.cluster_for_tests import Reigns, check_invariants, incarnation_of, view_of
 from tests.controller.commands_for_tests import alter, create, delete
 
 BROKERS = (1, 2, 3, 4)
@@ -54,9 +54,7 @@ class World:
         for change in self.view.apply(outcome.delta):
             if change.kind is ChangeKind.ALTERED:
                 assert change.partitions or outcome.delta.topics
-        late = ClusterView("c", 1)
-        late.replace(self.state.delta())
-        assert self.view == late
+        assert self.view == view_of(self.state)
         self._applied_twice(command)
 
     def _must_be(self, before: bytes) -> None:
@@ -139,10 +137,14 @@ def unfence(world: World, broker_id: int) -> pb.Command:
     return pb.Command(unfence_broker=pb.UnfenceBroker(broker_id=broker_id, epoch=world.epoch(broker_id)))
 
 
-def set_broker(world: World, broker_id: int, draining: bool | None, shutting_down: bool | None) -> pb.Command:
+def set_broker(
+    world: World, broker_id: int, draining: bool | None, shutting_down: bool | None, scaled_down: bool | None
+) -> pb.Command:
     change = pb.SetBroker(broker_id=broker_id, epoch=world.epoch(broker_id))
     if draining is not None:
         change.draining = draining
+    if scaled_down is not None:
+        change.scaled_down = scaled_down
     if shutting_down is not None:
         change.shutting_down = shutting_down
     return pb.Command(set_broker=change)
@@ -260,7 +262,7 @@ steps: st.SearchStrategy[Step] = st.one_of(
     step(unfence, brokers),
     step(unfence, brokers),
     step(unfence, brokers),
-    step(set_broker, brokers, maybe, maybe),
+    step(set_broker, brokers, maybe, maybe, maybe),
     step(remove_broker, brokers),
     step(change_in_sync, numbers, some_brokers, st.sampled_from([0, 0, 0, 0, -1, 1])),
     step(change_in_sync, numbers, st.just(list(BROKERS)), st.just(0)),
@@ -376,7 +378,7 @@ def test_when_all_brokers_are_back_and_duties_are_done_every_partition_is_led(st
         each(world)
     for broker_id in BROKERS:
         world.apply(register(world, broker_id, True, False, True, False, []))
-        world.apply(set_broker(world, broker_id, False, None))
+        world.apply(set_broker(world, broker_id, False, None, None))
     for broker_id in BROKERS:
         world.apply(unfence(world, broker_id))
     duties = Duties()

@@ -107,16 +107,18 @@ class UnfenceBroker(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class SetBroker(_message.Message):
-    __slots__ = ("broker_id", "epoch", "draining", "shutting_down")
+    __slots__ = ("broker_id", "epoch", "draining", "shutting_down", "scaled_down")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     SHUTTING_DOWN_FIELD_NUMBER: _ClassVar[int]
+    SCALED_DOWN_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     epoch: int
     draining: bool
     shutting_down: bool
-    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ...) -> None: ...
+    scaled_down: bool
+    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., scaled_down: bool = ...) -> None: ...
 
 class RemoveBroker(_message.Message):
     __slots__ = ("broker_id",)
@@ -305,7 +307,7 @@ class Endpoint(_message.Message):
     def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("broker_id", "incarnation", "epoch", "endpoints", "rack", "disk_uuid", "fenced_index", "draining", "shutting_down", "feature_level", "flush_replicated")
+    __slots__ = ("broker_id", "incarnation", "epoch", "endpoints", "rack", "disk_uuid", "fenced_index", "draining", "shutting_down", "feature_level", "flush_replicated", "scaled_down")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -317,6 +319,7 @@ class Broker(_message.Message):
     SHUTTING_DOWN_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     FLUSH_REPLICATED_FIELD_NUMBER: _ClassVar[int]
+    SCALED_DOWN_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation: bytes
     epoch: int
@@ -328,7 +331,8 @@ class Broker(_message.Message):
     shutting_down: bool
     feature_level: int
     flush_replicated: bool
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., disk_uuid: _Optional[bytes] = ..., fenced_index: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., feature_level: _Optional[int] = ..., flush_replicated: bool = ...) -> None: ...
+    scaled_down: bool
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., disk_uuid: _Optional[bytes] = ..., fenced_index: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., feature_level: _Optional[int] = ..., flush_replicated: bool = ..., scaled_down: bool = ...) -> None: ...
 
 class Setting(_message.Message):
     __slots__ = ("key", "value")
@@ -687,6 +691,28 @@ class NotLeader(_message.Message):
     LEADER_FIELD_NUMBER: _ClassVar[int]
     leader: str
     def __init__(self, leader: _Optional[str] = ...) -> None: ...
+
+class LeaveRequest(_message.Message):
+    __slots__ = ("broker_id", "pod_name", "pod_uid")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    POD_NAME_FIELD_NUMBER: _ClassVar[int]
+    POD_UID_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    pod_name: str
+    pod_uid: str
+    def __init__(self, broker_id: _Optional[int] = ..., pod_name: _Optional[str] = ..., pod_uid: _Optional[str] = ...) -> None: ...
+
+class LeaveAnswer(_message.Message):
+    __slots__ = ("not_leader", "may_stop", "reason", "replicas")
+    NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    MAY_STOP_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    not_leader: NotLeader
+    may_stop: bool
+    reason: str
+    replicas: int
+    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., may_stop: bool = ..., reason: _Optional[str] = ..., replicas: _Optional[int] = ...) -> None: ...
 
 class BrokerUp(_message.Message):
     __slots__ = ("register", "heartbeat", "proposal", "query", "log_ends")

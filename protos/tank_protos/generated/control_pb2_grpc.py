@@ -209,6 +209,11 @@ class BrokersStub(object):
                 request_serializer=tank__protos_dot_generated_dot_control__pb2.BrokerUp.SerializeToString,
                 response_deserializer=tank__protos_dot_generated_dot_control__pb2.BrokerDown.FromString,
                 _registered_method=True)
+        self.Leave = channel.unary_unary(
+                '/tank.control.Brokers/Leave',
+                request_serializer=tank__protos_dot_generated_dot_control__pb2.LeaveRequest.SerializeToString,
+                response_deserializer=tank__protos_dot_generated_dot_control__pb2.LeaveAnswer.FromString,
+                _registered_method=True)
 
 
 class BrokersServicer(object):
@@ -224,6 +229,13 @@ class BrokersServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Leave(self, request, context):
+        """May this broker's process be stopped? Asked again and again by whoever is about to (`tank-node leave`).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_BrokersServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -231,6 +243,11 @@ def add_BrokersServicer_to_server(servicer, server):
                     servicer.Session,
                     request_deserializer=tank__protos_dot_generated_dot_control__pb2.BrokerUp.FromString,
                     response_serializer=tank__protos_dot_generated_dot_control__pb2.BrokerDown.SerializeToString,
+            ),
+            'Leave': grpc.unary_unary_rpc_method_handler(
+                    servicer.Leave,
+                    request_deserializer=tank__protos_dot_generated_dot_control__pb2.LeaveRequest.FromString,
+                    response_serializer=tank__protos_dot_generated_dot_control__pb2.LeaveAnswer.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -262,6 +279,33 @@ class Brokers(object):
             '/tank.control.Brokers/Session',
             tank__protos_dot_generated_dot_control__pb2.BrokerUp.SerializeToString,
             tank__protos_dot_generated_dot_control__pb2.BrokerDown.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Leave(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tank.control.Brokers/Leave',
+            tank__protos_dot_generated_dot_control__pb2.LeaveRequest.SerializeToString,
+            tank__protos_dot_generated_dot_control__pb2.LeaveAnswer.FromString,
             options,
             channel_credentials,
             insecure,
