@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tank_client import errors, topic_operations
-from tank_client.backoff import wait_ms
-from tank_client.leaders import Leaders
-from tank_client.model import BrokerDescription, Features, TopicDescription
+from tank_client.backoff import soon_ms, wait_ms
+from tank_client.leaders import LEADERLESS, Leaders
+from tank_client.model import Address, BrokerDescription, Features, TopicDescription
 from tank_client.operations import Operation, Redirected
 from tank_client.pool import Pool
+from tank_client.routes import Route
 from tank_client.transport import Transport
 from tank_client.verdict import MAYBE_DONE
 
@@ -17,6 +18,8 @@ T = TypeVar("T")
 
 MAX_HOPS = 5
 """Redirects that are followed at once; more than that is a circle, and waits like any other failure."""
+_HOP_MS = 10
+"""Between redirects that lead back and forth: brokers hear of a new leader a few milliseconds apart."""
 _FIND_S = 1.0
 """How long a call waits for word of another leader before it tries again where it was."""
 
@@ -26,13 +29,25 @@ class Caller:
 
     def __init__(self, pool: Pool, random: Callable[[], float]) -> None:
         self.pool = pool
-        self.leaders = Leaders(pool)
+        self.leaders = Leaders(pool, random)
         self.settings = pool.settings
         self.random = random
 
     def wait_ms(self, failures: int) -> float:
         """How long to wait after that many failures in a row."""
         return wait_ms(failures, self.settings.backoff_min_ms, self.settings.backoff_max_ms, self.random)
+
+    def pause_ms(self, route: Route | None, error: errors.TankError, at: Address, failures: int) -> float:
+        """How long to wait after that broker's error in a request about that partition, where so many in a
+        row have failed before. Call `Leaders.failed` first: a partition that is sought goes on as soon as
+        somebody leads it, and one of which another leader is known at once."""
+        if route is not None and isinstance(error, LEADERLESS):
+            routes, least_ms = self.pool.routes, self.settings.backoff_min_ms
+            if self.leaders.is_sought(route):
+                return soon_ms(failures + 1, least_ms, self.random)
+            if routes.knows(route) and routes.target(route) != at:
+                return min(_HOP_MS * failures, least_ms)
+        return self.wait_ms(failures + 1)
 
     async def server(self) -> Features:
         """What the broker is that we talk to; retried like any call."""
@@ -51,12 +66,16 @@ class Caller:
         failures = hops = 0
         last: errors.TankError = errors.ConnectionLost("no connection was made in time")
         while True:
-            finding: asyncio.Task[None] | None = None
+            finding: asyncio.Task[object] | None = None
+            at = self.pool.routes.target(operation.route)
             try:
                 transport = await self._get(operation)
             except errors.TankError as error:
                 last = error
+                if operation.route is not None:
+                    finding = self.leaders.failed(operation.route, last, at)
             else:
+                at = transport.address
                 if asyncio.get_running_loop().time() >= deadline:
                     raise self._too_late(operation, last) from last
                 try:
@@ -70,16 +89,17 @@ class Caller:
                     # It had less time than the attempts before: what was answered then says more.
                     raise self._too_late(operation, before) from last
                 if operation.route is not None:
-                    finding = self.leaders.failed(operation.route, last, transport.address)
+                    finding = self.leaders.failed(operation.route, last, at)
                 if isinstance(last, Redirected):
                     hops += 1
-                    if last.leader is not None and hops % MAX_HOPS:
+                    if last.leader is not None and finding is None and hops % MAX_HOPS:
                         continue
-                last = self.leaders.lagging(last, transport.address) or last
+                last = self.leaders.lagging(last, at) or last
             if not last.retriable:
                 raise last
+            pause_ms = self.pause_ms(operation.route, last, at, failures)
             failures += 1
-            await self._pause(operation, self.wait_ms(failures) / 1000, deadline, last)
+            await self._pause(operation, pause_ms / 1000, deadline, last)
             if finding is not None:
                 left_s = deadline - asyncio.get_running_loop().time()
                 await asyncio.wait({finding}, timeout=min(_FIND_S, max(left_s, 0)))

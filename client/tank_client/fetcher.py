@@ -8,14 +8,13 @@ round, split where the protocol's one-byte counts demand it.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from tank_client import errors
 from tank_client.batch import MessageBatch
 from tank_client.caller import Caller
 from tank_client.data_operations import PartitionAnswer, Want, consume_request, read_consume, split_wants
 from tank_client.model import Address, FetchedChunk
-from tank_client.operations import Redirected
 from tank_client.routes import Route
 from tank_client.settings import ConsumerSettings
 from tank_client.tracks import Track, Wave
@@ -45,6 +44,7 @@ class Fetcher:
         self._error: BaseException | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._doubts: asyncio.TimerHandle | None = None
+        self._unlisten = caller.leaders.listen(self._on_leaders)
         self._closed = False
 
     def add(self, tracks: Iterable[Track]) -> None:
@@ -101,6 +101,7 @@ class Fetcher:
     def abort(self) -> None:
         """Ends all fetches."""
         self._closed = True
+        self._unlisten()
         for task in self._tasks:
             task.cancel()
         for timer in (self._timer, self._doubts):
@@ -132,10 +133,11 @@ class Fetcher:
         for track in self._tracks:
             if track.wave is not None or track.done:
                 continue
+            route = (track.topic, track.partition)
             if track.retry_at_ms > now_ms:
                 retry_at_ms = min(retry_at_ms, track.retry_at_ms)
-                continue
-            free.setdefault(self._caller.pool.routes.target((track.topic, track.partition)), []).append(track)
+            elif not self._caller.leaders.is_sought(route):
+                free.setdefault(self._caller.pool.routes.target(route), []).append(track)
         for address, tracks in free.items():
             self._fetch_behind(address, [track for track in tracks if track.behind])
             self._fetch_idle(address, [track for track in tracks if not track.behind])
@@ -268,11 +270,10 @@ class Fetcher:
             track.failing_since_ms = now_ms
         track.failures += 1
         leaders = self._caller.leaders
-        leaders.failed((track.topic, track.partition), error, address)
+        route = (track.topic, track.partition)
+        leaders.failed(route, error, address)
         error = leaders.lagging(error, address) or error
-        if isinstance(error, Redirected) and error.leader is not None and track.failures <= 1:
-            return
-        track.retry_at_ms = now_ms + self._caller.wait_ms(track.failures)
+        track.retry_at_ms = now_ms + self._caller.pause_ms(route, error, address, track.failures - 1)
         if not error.retriable:
             self._error = error
         elif now_ms - track.failing_since_ms > self._settings.give_up_after_ms:
@@ -280,6 +281,13 @@ class Fetcher:
             self._error = error
         if self._error is not None:
             self._news.set()
+
+    def _on_leaders(self, routes: Collection[Route]) -> None:
+        """Of these partitions another leader is known now, or they are sought no longer."""
+        for track in self._tracks:
+            if (track.topic, track.partition) in routes:
+                track.retry_at_ms = 0.0
+        self._pump()
 
     # Leaders that may lead no longer
 

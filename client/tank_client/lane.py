@@ -96,6 +96,7 @@ class Lane:
     recovering: bool = False
     retry_at_ms: float = 0.0
     failures: int = 0
+    """In a row; what is in flight together fails together."""
     identity: ProducerIdentity | None = None
     next_sequence: int = 0
     retired_producer: int = 0
@@ -155,13 +156,15 @@ class Lane:
         self, bundle: PendingBundle, error: errors.TankError, *, retry: bool, retry_at_ms: float
     ) -> list[PendingBundle]:
         """A bundle in flight was not acknowledged; `bundle.maybe_stored` is up to date. Those that are
-        given up: their `last_error` says why."""
+        given up: their `last_error` says why. All that fail before the next is sent are one failure, and the
+        first says when to try again: most often one cause has befallen them."""
         self.in_flight.remove(bundle)
         bundle.last_error = error
         self.recovering = True
         if retry:
-            self.failures += 1
-            self.retry_at_ms = max(self.retry_at_ms, retry_at_ms)
+            if not self.again:
+                self.failures += 1
+                self.retry_at_ms = retry_at_ms
             self.again.append(bundle)
             return self._settle()
         return [bundle, *self._given_up(bundle)]

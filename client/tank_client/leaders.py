@@ -7,23 +7,23 @@ here it is asked, and the greatest epoch wins (`Routes.learn`).
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from tank_client import errors, topic_operations
 from tank_client.model import Address, BrokerDescription, TopicDescription
 from tank_client.operations import Redirected, has
 from tank_client.pool import Pool
 from tank_client.routes import Route
+from tank_client.seeking import Found, Seeking
 from tank_client.transport import Transport
 
-_UNABLE = (
-    errors.NoLeader,
-    errors.OtherLeader,
-    errors.NotAcknowledgedInTime,
-    errors.NotEnoughReplicas,
-    errors.StorageFailure,
-)
-"""What a broker answers that can't do it now; another one may lead by now."""
+LEADERLESS = (errors.ConnectionLost, errors.NoLeader, errors.OtherLeader)
+"""Nobody leads now, or it isn't known who does."""
+_UNABLE = (errors.NotAcknowledgedInTime, errors.NotEnoughReplicas, errors.StorageFailure)
+"""What a leader answers that can't do it now, or leads no longer; another one may lead by now."""
+_SUSPECTS_IN_A_SILENCE = 4
+"""So often in `silence_ms` somebody is asked about the leader whose answers are late: it may take seconds
+until another one leads, and nobody can write until we know."""
 
 _SILENCES = 2
 """How many times `silence_ms` a question may take, with its connection: where the one that is asked hangs,
@@ -38,10 +38,14 @@ class Leaders:
 
     MAX_TOPICS = 100_000
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, random: Callable[[], float]) -> None:
         self._pool = pool
         pool.on_silence = self._suspect
-        self._finding: dict[str, asyncio.Task[None]] = {}
+        self._finding: dict[str, asyncio.Task[bool]] = {}
+        self._seeking = Seeking(pool, self._ask, self._tell, random)
+        self._listeners: set[Found] = set()
+        # Whether a broker here has named a leader: one of the old document never does.
+        self._are_named = False
         # {topic: partitions} of topics that were there when somebody looked; bounded by MAX_TOPICS.
         self._there: dict[str, int] = {}
         # Since when brokers say that they don't know such a topic, or not all its partitions. Only of those
@@ -57,14 +61,35 @@ class Leaders:
         pool = self._pool
         at = {broker.broker_id: pool.address_of(broker) for broker in brokers if broker.address.port}
         pool.routes.know(at.values())
+        news: list[Route] = []
         for topic in topics:
             self.is_there(topic.name, len(topic.partitions))
             self._looked(topic.name)
             for partition in topic.partitions:
                 leader = None if partition.leader is None else at.get(partition.leader)
                 if leader is not None:
-                    term = (topic.topic_id, partition.leader_epoch)
-                    pool.routes.learn((topic.name, partition.partition), leader, term)
+                    self._are_named = True
+                    route, term = (topic.name, partition.partition), (topic.topic_id, partition.leader_epoch)
+                    if pool.routes.learn(route, leader, term):
+                        news.append(route)
+                    if pool.routes.knows(route):
+                        self._seeking.found(route)
+        if news:
+            self._tell(news)
+
+    def listen(self, listener: Found) -> Callable[[], None]:
+        """`listener` is told of partitions of which another leader is known now, or that are sought no
+        longer; ends when what this gives is called."""
+        self._listeners.add(listener)
+        return lambda: self._listeners.discard(listener)
+
+    def is_sought(self, route: Route) -> bool:
+        """Whether its leader is being asked for: `listen` tells when that ends."""
+        return route in self._seeking
+
+    def _tell(self, routes: Collection[Route]) -> None:
+        for listener in list(self._listeners):
+            listener(routes)
 
     def is_there(self, topic: str, partitions: int) -> None:
         """That topic is there, with that many partitions at least."""
@@ -128,18 +153,31 @@ class Leaders:
         self.find(error.topic, routes.other(at))
         return errors.ViewBehind(f"{at} may be behind: {error}")
 
-    def failed(self, route: Route, error: errors.TankError, at: Address) -> asyncio.Task[None] | None:
+    def failed(self, route: Route, error: errors.TankError, at: Address) -> asyncio.Task[object] | None:
         """A request about that partition failed at that broker: goes where the error says, or finds out.
         None: there is nothing to find out; else done when it was."""
         routes = self._pool.routes
+        if isinstance(error, _UNABLE):
+            # If it leads no longer it may be the first to know who does. If it is cut off, others know.
+            return self.find(route[0], at, routes.other(at))
+        if not isinstance(error, LEADERLESS):
+            return None
+        first = routes.other(at)
         if isinstance(error, Redirected):
-            if error.leader is not None:
+            if error.leader is None:
+                routes.forget(route)
+                first = at  # it knows the leader: only its answer had no place for it
+            else:
                 routes.learn(route, error.leader)
-                return None
-            routes.forget(route)
-            # It knows the leader: only its answer had no place for it.
-            return self.find(route[0], at)
-        return self.find(route[0], routes.other(at)) if isinstance(error, _UNABLE) else None
+        if routes.knows(route) and routes.target(route) != at:
+            self._seeking.found(route)
+            return None
+        return self._seeking.begin(route, first) if self._are_named else self._find_alone(route, error, first)
+
+    def _find_alone(self, route: Route, error: errors.TankError, at: Address) -> asyncio.Task[bool] | None:
+        """Before anybody has named a leader, perhaps nobody here ever does: one question, where the answer
+        says that somebody leads elsewhere."""
+        return None if isinstance(error, errors.ConnectionLost) else self.find(route[0], at)
 
     def meet(self, topic: str, transport: Transport) -> None:
         """Somebody asks that broker about the topic: at first, and every `metadata_max_age_ms`, it is asked
@@ -154,7 +192,7 @@ class Leaders:
         else:
             self._looked(topic)
 
-    def doubt(self, route: Route) -> asyncio.Task[None] | None:
+    def doubt(self, route: Route) -> asyncio.Task[bool] | None:
         """Nothing new comes from that partition's leader: every `doubt_after_ms` another broker is asked who
         leads. None: not now."""
         now, routes = asyncio.get_running_loop().time(), self._pool.routes
@@ -166,8 +204,9 @@ class Leaders:
         other = routes.other(routes.target(route))
         return None if other == routes.target(route) else self.find(route[0], other)
 
-    def find(self, topic: str, at: Address) -> asyncio.Task[None]:
-        """Asks that broker who leads the topic's partitions, unless somebody is being asked."""
+    def find(self, topic: str, *at: Address) -> asyncio.Task[bool]:
+        """Asks these brokers, one after the other, who leads the topic's partitions, unless somebody is being
+        asked. Whether one told."""
         task = self._finding.get(topic)
         if task is None:
             self._looked(topic)
@@ -175,8 +214,15 @@ class Leaders:
             task.add_done_callback(lambda done: self._found(topic, done))
         return task
 
+    async def _ask(self, topic: str, at: Address) -> bool:
+        """`find`, for who goes on when it fails."""
+        finding = self.find(topic, at)
+        await asyncio.wait({finding})
+        return not finding.cancelled() and finding.exception() is None and finding.result()
+
     def end(self) -> None:
         """Asks nobody any more."""
+        self._seeking.end()
         for task in self._finding.values():
             task.cancel()
 
@@ -199,7 +245,7 @@ class Leaders:
         if topic is None:
             return
         since = asyncio.get_running_loop().time() - self._looked_at.get(topic, 0.0)
-        if since >= self._pool.settings.silence_ms / 1000:
+        if since >= self._pool.settings.silence_ms / 1000 / _SUSPECTS_IN_A_SILENCE:
             asked = {route for route in about if route[0] == topic}
             finding = self.find(topic, routes.other(address))
             finding.add_done_callback(lambda done: self._leave(transport, asked))
@@ -213,7 +259,16 @@ class Leaders:
                 return True
         return False
 
-    async def _find(self, topic: str, at: Address) -> None:
+    async def _find(self, topic: str, at: Collection[Address]) -> bool:
+        told = False
+        for address in dict.fromkeys(at):
+            try:
+                told = await self._find_at(topic, address) or told
+            except errors.TankError:
+                continue  # it goes unsaid
+        return told
+
+    async def _find_at(self, topic: str, at: Address) -> bool:
         settings = self._pool.settings
         try:
             async with asyncio.timeout(_SILENCES * settings.silence_ms / 1000):
@@ -221,17 +276,18 @@ class Leaders:
                 server = transport.server
                 if not has(server, "describe_topics"):
                     self._pool.routes.leave(at)
-                    return
+                    return False
                 ask = topic_operations.describe_topics([topic])
                 message = await transport.ask(
                     ask.build(server), ask.answer(server), settings.attempt_timeout_ms, ask.name
                 )
         except TimeoutError:
             self._pool.routes.leave(at)
-            return
+            return False
         self.learn(*ask.read(message, server))
+        return True
 
-    def _found(self, topic: str, task: asyncio.Task[None]) -> None:
+    def _found(self, topic: str, task: asyncio.Task[bool]) -> None:
         del self._finding[topic]
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, errors.TankError):

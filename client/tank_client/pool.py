@@ -52,8 +52,14 @@ class Pool:
             task = asyncio.create_task(self._connect(address))
             self._connecting[address] = task
             task.add_done_callback(lambda done: self._connected(address, done))
-        # One who gives up waiting must not take the connection from the others.
-        return await asyncio.shield(task)
+        # One who gives up waiting, or is told to, must not take the connection from the others.
+        patience_s = self.settings.silence_ms / 1000 if len(self.routes.known_servers) > 1 else None
+        await asyncio.wait({task}, timeout=patience_s)
+        if not task.done():
+            # A machine that is gone says nothing. There are others to ask meanwhile who leads now.
+            self.routes.failed(address)
+            raise ConnectionLost(f"{address} took no connection within {self.settings.silence_ms} ms")
+        return task.result()
 
     def address_of(self, broker: BrokerDescription) -> Address:
         """Where to reach a broker: over the connection that there is, else where it says it is. They differ
@@ -119,4 +125,4 @@ class Pool:
         if self._open.get(address) is transport:
             del self._open[address]
             if not self._closed:
-                self.routes.failed(address)
+                self.routes.lost(address)

@@ -1,6 +1,7 @@
 """Where requests go: the servers that were named, and what redirects and metadata taught; pure."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from tank_client import errors
 from tank_client.model import Address
@@ -10,6 +11,19 @@ Route = tuple[str, int]
 """A topic and a partition."""
 Term = tuple[int, int]
 """Which of two words about a leader is newer: the topic's id, and the leader epoch."""
+
+
+class Gone(NamedTuple):
+    """Who led a partition when it was forgotten."""
+
+    leader: Address
+    term: Term | None
+    unreachable: bool
+    """It took no connection: only a newer word makes it the leader again."""
+
+    def is_meant(self, leader: Address, term: Term | None) -> bool:
+        """Whether this is the same leader in the same epoch, as far as can be told."""
+        return leader == self.leader and (term is None or self.term is None or term <= self.term)
 
 
 def check_topic(topic: str) -> None:
@@ -29,7 +43,7 @@ class Routes:
     `MAX_BROKERS` brokers stand behind the user's servers: more are not needed to find one that answers.
     """
 
-    __slots__ = ("_at", "_cursor", "_down", "_leaders", "_named", "_servers", "_terms")
+    __slots__ = ("_at", "_cursor", "_down", "_gone", "_leaders", "_named", "_servers", "_terms")
     MAX_ROUTES = 100_000
     MAX_BROKERS = 64
 
@@ -43,6 +57,8 @@ class Routes:
         self._leaders: dict[Route, Address] = {}
         # Of leaders that metadata named. Invariant: each is in `_leaders`, too.
         self._terms: dict[Route, Term] = {}
+        # Of leaders that were forgotten. Invariant: none of its keys is in `_leaders`.
+        self._gone: dict[Route, Gone] = {}
 
     def target(self, route: Route | None) -> Address:
         """Whom to ask: the leader when it is known, else the server that answered last."""
@@ -57,31 +73,53 @@ class Routes:
         """All that this broker is believed to lead."""
         return [route for route, leader in self._leaders.items() if leader == address]
 
-    def learn(self, route: Route, leader: Address, term: Term | None = None) -> None:
-        """That broker leads this partition. With a term that is older than the one known it is ignored: it
-        comes from a broker that has not heard of the newer leader."""
+    def learn(self, route: Route, leader: Address, term: Term | None = None) -> bool:
+        """That broker leads this partition; whether this is news. With a term that is older than the one
+        known it is ignored: it comes from a broker that has not heard of the newer leader. So is the word,
+        before `forgive`, that a broker still leads which took no connection."""
         if term is not None and term < self._terms.get(route, term):
-            return
+            return False
+        gone = self._gone.get(route)
+        same = gone is not None and gone.is_meant(leader, term)
+        if gone is not None and same and gone.unreachable and gone.term is not None:
+            return False
         if len(self._leaders) >= self.MAX_ROUTES and route not in self._leaders:
             self._leaders.clear()
             self._terms.clear()
+        before = self._leaders.get(route)
+        self._gone.pop(route, None)
         self._leaders[route] = leader
         if term is not None:
             self._terms[route] = term
+        return not same and before != leader
 
-    def forget(self, route: Route) -> None:
+    def forget(self, route: Route, *, unreachable: bool = False) -> None:
         """The leader known for it is none any more."""
-        self._leaders.pop(route, None)
-        self._terms.pop(route, None)
+        leader, term = self._leaders.pop(route, None), self._terms.pop(route, None)
+        if leader is None:
+            return
+        if len(self._gone) >= self.MAX_ROUTES:
+            self._gone.clear()
+        self._gone[route] = Gone(leader, term, unreachable)
+
+    def forgive(self, route: Route) -> None:
+        """Whoever is said to lead it is tried again."""
+        self._gone.pop(route, None)
+
+    def lost(self, address: Address) -> None:
+        """The connection to that broker broke: it leads nothing any more, as far as is known, and the next
+        server in the list is asked. If it lives it will be named again."""
+        self._leave_all(address, unreachable=False)
 
     def failed(self, address: Address) -> None:
-        """That broker does not answer: it leads nothing any more, and the next server in the list is asked.
+        """That broker takes no connection. Also when it was only believed to lead something: whoever said so
+        may have been behind, and would say it again."""
+        self._leave_all(address, unreachable=True)
 
-        Also when it was only believed to lead something: whoever said so may have been behind, and would say
-        it again."""
+    def _leave_all(self, address: Address, *, unreachable: bool) -> None:
         gone = [route for route, leader in self._leaders.items() if leader == address]
         for route in gone:
-            self.forget(route)
+            self.forget(route, unreachable=unreachable)
         if address in self._servers:
             self._down.add(address)
         if gone or self._servers[self._at] == address:
@@ -90,6 +128,8 @@ class Routes:
     def answered(self, address: Address) -> None:
         """That broker took a connection."""
         self._down.discard(address)
+        for route in [route for route, gone in self._gone.items() if gone.leader == address]:
+            del self._gone[route]
 
     def leave(self, address: Address) -> None:
         """That server can't tell: another one is asked from now on."""

@@ -6,22 +6,23 @@ synchronous one from any thread, under `lock`, which this engine takes too whene
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Collection, Coroutine, Hashable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
 from tank_client import errors, state_operations
 from tank_client.admin import Admin
-from tank_client.caller import MAX_HOPS, Caller
+from tank_client.caller import Caller
 from tank_client.data_operations import BundleToStore, produce_request, read_produce
 from tank_client.encoding import encode_bundle
 from tank_client.lane import Delivery, Lane, PendingBundle
 from tank_client.lanes import Lanes, TopicLanes
 from tank_client.model import Address, ProducerIdentity, Stored
-from tank_client.operations import Redirected, has
+from tank_client.operations import has
 from tank_client.outcomes import Outcomes
 from tank_client.partitioner import key_hash
+from tank_client.routes import Route
 from tank_client.settings import ProducerSettings
 from tank_client.transport import Transport
 from tank_client.verdict import judge, timed_out
@@ -66,6 +67,7 @@ class Sender:
         # What is being waited for, so that each is waited for once.
         self._awaited: set[Hashable] = set()
         self._outcomes = Outcomes(self.lanes, on_room)
+        self._unlisten = caller.leaders.listen(self._on_leaders)
         self.closed = False
 
     # What the faces call
@@ -131,6 +133,7 @@ class Sender:
         if self.closed:
             return
         self.closed = True
+        self._unlisten()
         if self._timer is not None:
             self._timer.cancel()
         for task in self._tasks:
@@ -189,6 +192,8 @@ class Sender:
                 return
             lane.identity = self._identity
         route = (lane.topic, lane.partition)
+        if self._caller.leaders.is_sought(route):
+            return  # `_on_leaders` hears when it is not any more
         while lane.sealed:
             transport = self._caller.pool.ready(route)
             if transport is None:
@@ -267,19 +272,25 @@ class Sender:
     def _judge(self, lane: Lane, bundle: PendingBundle, error: errors.TankError, at: Address) -> None:
         """A bundle was not acknowledged: again, or never?"""
         now_ms = self.now_ms()
-        leaders = self._caller.leaders
-        leaders.failed((lane.topic, lane.partition), error, at)
+        leaders, route = self._caller.leaders, (lane.topic, lane.partition)
+        leaders.failed(route, error, at)
         error = leaders.lagging(error, at) or error
+        retry_at_ms = now_ms + self._caller.pause_ms(route, error, at, lane.failures)
         verdict = judge(lane, bundle, error, at_least_once=self._settings.at_least_once)
         retry, error = verdict.retry, verdict.error
-        retry_at_ms = now_ms
-        if not (isinstance(error, Redirected) and error.leader is not None and lane.failures < MAX_HOPS):
-            retry_at_ms += self._caller.wait_ms(lane.failures + 1)
         if retry and bundle.opened_ms + self._settings.delivery_timeout_ms <= now_ms:
             bundle.last_error = error
             retry, error = False, timed_out(bundle, self._settings.delivery_timeout_ms)
         given_up = lane.failed(bundle, error, retry=retry, retry_at_ms=retry_at_ms)
         self._outcomes.give_up(given_up, None if retry else bundle, error)
+
+    def _on_leaders(self, routes: Collection[Route]) -> None:
+        """Of these partitions another leader is known now, or they are sought no longer."""
+        with self._lock:
+            for lane in self.lanes.active:
+                if (lane.topic, lane.partition) in routes:
+                    lane.retry_at_ms = 0.0
+        self.wake()
 
     def _once(self, what: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Does the work in a task of its own, unless it is under way, and looks again when it is done."""
@@ -302,15 +313,19 @@ class Sender:
         try:
             self._identity = await self._caller.call(state_operations.init_producer("", 0))
         except errors.TankError as error:
-            self._postpone(error, [lane for lane in self.lanes.active if lane.needs_identity])
+            lanes = [lane for lane in self.lanes.active if lane.needs_identity]
+            self._postpone(error, lanes, self._caller.wait_ms(1))
 
     async def _connect(self, lane: Lane) -> None:
+        route = (lane.topic, lane.partition)
+        at = self._caller.pool.routes.target(route)
         try:
-            await self._caller.pool.get((lane.topic, lane.partition))
+            await self._caller.pool.at(at)
         except errors.TankError as error:
-            self._postpone(error, [lane])
+            self._caller.leaders.failed(route, error, at)
+            self._postpone(error, [lane], self._caller.pause_ms(route, error, at, lane.failures))
 
-    def _postpone(self, error: errors.TankError, lanes: list[Lane]) -> None:
+    def _postpone(self, error: errors.TankError, lanes: list[Lane], pause_ms: float) -> None:
         """Nobody to send to: later, or never when the error says so."""
         with self._lock:
             for lane in lanes:
@@ -318,7 +333,7 @@ class Sender:
                     bundle.last_error = error
                 if error.retriable:
                     lane.failures += 1
-                    lane.retry_at_ms = self.now_ms() + self._caller.wait_ms(lane.failures)
+                    lane.retry_at_ms = self.now_ms() + pause_ms
                 else:
                     for bundle in lane.expire(float("inf")):
                         self._outcomes.finish(bundle, None, error)
