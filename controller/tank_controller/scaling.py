@@ -71,6 +71,7 @@ class News:
     """What is told: on the pod, or on the set of brokers."""
 
     reason: Reason
+    broker_id: int
     text: str
     pod: Pod | None = None
 
@@ -230,7 +231,7 @@ class Scaling:
     def _tell(self, reason: Reason, broker_id: int, text: str, now_ms: int, pod: Pod | None = None) -> None:
         """At once what is new, later what differs in its figures alone."""
         key = broker_id, pod
-        news = News(reason, text, pod)
+        news = News(reason, broker_id, text, pod)
         before, told_ms = self._told.get(key, (None, 0))
         if before is not None and before.reason is reason:
             again_ms = TELL_SAME_MS if before == news else TELL_AGAIN_MS

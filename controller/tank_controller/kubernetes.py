@@ -1,0 +1,340 @@
+"""Kubernetes, as a controller in a pod uses it: it reads the release's StatefulSets and tells events.
+
+The only room that knows the package `kubernetes`. It is imported here alone, in a pod alone, because it takes
+half as much memory as a controller. Threads of its own wait for the API server; none of them holds up the end
+of the process.
+"""
+
+import asyncio
+import logging
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from tank_controller.kubernetes_events import EventBook, Teller
+from tank_controller.kubernetes_watch import MalformedAnswerError, SetSeen, SetWatch, read_set
+from tank_controller.scaling import News, Scaling
+
+WATCH_S = 60
+"""A watch is ended by the server after so long, and begun again."""
+CONNECT_S = 5.0
+READ_S = 5.0
+FRESH_S = 1.0
+"""What was read so lately needn't be read again."""
+MAX_LINE_BYTES = 4 * 1024 * 1024
+"""Of a watch: an object is at most 1.5 MiB in etcd."""
+MAX_CALLS = 400
+"""Events and questions that wait for the API server; more are dropped."""
+CONFLICT = 409
+
+Value = TypeVar("Value")
+_log = logging.getLogger("tank.kubernetes")
+
+
+class KubernetesError(RuntimeError):
+    """This is no pod, or the package is missing; the message says what to do."""
+
+
+@dataclass(slots=True, frozen=True)
+class KubernetesConfig:
+    """Where the cluster's pods are. All in one namespace."""
+
+    namespace: str
+    brokers: str
+    """Name of the brokers' StatefulSet."""
+    controllers: str
+    """Of the controllers'; empty: theirs is not looked at."""
+    pod: str
+    """This controller's own."""
+
+
+class ApiServer(Protocol):
+    """The API server's part that is needed. Calls block; they raise RequestError or what sockets raise."""
+
+    def read_set(self, name: str) -> bytes: ...
+    def list_sets(self, name: str) -> bytes: ...
+    def watch_sets(self, name: str, version: str) -> Iterator[bytes]: ...
+    def tell(self, name: str, body: dict[str, object], again: Callable[[], dict[str, object]]) -> None: ...
+
+
+class RequestError(OSError):
+    """The API server's answer is no success, or there is none."""
+
+    def __init__(self, status: int | None, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class PackageApiServer:
+    """By the package `kubernetes`."""
+
+    def __init__(self, namespace: str, configure: "Callable[[Any], None] | None" = None) -> None:
+        """KubernetesError. `configure`: fills the package's configuration; as in a pod by default."""
+        try:
+            from kubernetes import client, config
+        except ImportError as error:
+            raise KubernetesError(
+                "the package kubernetes is missing: pip install 'tank-cluster[kubernetes]'"
+            ) from error
+        configuration = client.Configuration()
+        configuration.retries = False  # one try: what follows a failure is decided here
+        configuration.proxy = None  # the machine's proxies are not for the API server
+        try:
+            (configure or config.load_incluster_config)(configuration)
+        except config.ConfigException as error:
+            raise KubernetesError(f"this is no pod that may ask Kubernetes: {error}") from error
+        api = client.ApiClient(configuration)
+        self._namespace = namespace
+        self._apps: Any = client.AppsV1Api(api)  # what it takes differs from one of its versions to another
+        self._core: Any = client.CoreV1Api(api)
+        self._error = client.ApiException
+        self._limits: dict[str, Any] = {
+            "_preload_content": False,
+            "_request_timeout": (CONNECT_S, READ_S),
+        }
+
+    def read_set(self, name: str) -> bytes:
+        """One set as JSON."""
+        return self._body(
+            lambda: self._apps.read_namespaced_stateful_set(name, self._namespace, **self._limits)
+        )
+
+    def list_sets(self, name: str) -> bytes:
+        """The list of the sets of this name, as JSON."""
+        return self._body(
+            lambda: self._apps.list_namespaced_stateful_set(
+                self._namespace, field_selector=f"metadata.name={name}", **self._limits
+            )
+        )
+
+    def watch_sets(self, name: str, version: str) -> Iterator[bytes]:
+        """Lines of JSON, until the server ends it."""
+        limits = {**self._limits, "_request_timeout": (CONNECT_S, WATCH_S + READ_S)}
+        answer = self._ask(
+            lambda: self._apps.list_namespaced_stateful_set(
+                self._namespace,
+                field_selector=f"metadata.name={name}",
+                resource_version=version,
+                watch=True,
+                allow_watch_bookmarks=True,
+                timeout_seconds=WATCH_S,
+                **limits,
+            )
+        )
+        pending = b""
+        try:
+            for piece in answer.stream(amt=None, decode_content=False):
+                *lines, pending = (pending + piece).split(b"\n")
+                yield from (line for line in lines if line)
+                if len(pending) > MAX_LINE_BYTES:
+                    raise MalformedAnswerError("a change of a set that has no end")
+        finally:
+            answer.close()
+
+    def tell(self, name: str, body: dict[str, object], again: Callable[[], dict[str, object]]) -> None:
+        """Creates an event, or changes the one of this name."""
+        try:
+            self._body(lambda: self._core.create_namespaced_event(self._namespace, body, **self._limits))
+        except RequestError as error:
+            if error.status != CONFLICT:
+                raise
+            changed = again()
+            self._body(
+                lambda: self._core.patch_namespaced_event(name, self._namespace, changed, **self._limits)
+            )
+
+    def _body(self, call: Callable[[], Any]) -> bytes:
+        answer = self._ask(call)
+        body = answer.data
+        assert isinstance(body, bytes)
+        return body
+
+    def _ask(self, call: Callable[[], Any]) -> Any:
+        from urllib3.exceptions import HTTPError
+
+        try:
+            answer = call()
+        except self._error as error:
+            raise RequestError(error.status, str(error.reason)) from None
+        except HTTPError as error:
+            raise RequestError(None, f"the API server can't be reached: {error}") from None
+        if not 200 <= answer.status < 300:
+            raise RequestError(answer.status, f"{answer.status} {answer.reason}")
+        return answer
+
+
+class Kubernetes:
+    """One controller's. All calls on the event loop's thread."""
+
+    def __init__(self, config: KubernetesConfig, api: ApiServer | None = None) -> None:
+        """KubernetesError."""
+        self._config = config
+        self._api: ApiServer = api or PackageApiServer(config.namespace)
+        self._book = EventBook(Teller(config.namespace, config.pod, config.brokers))
+        self._calls: queue.Queue[Callable[[], None]] = queue.Queue(MAX_CALLS)
+        self._loop = asyncio.get_running_loop()
+        self._watching: threading.Event | None = None
+        """Set to end the thread that watches; None: there is none."""
+        self._scaling: Scaling | None = None
+        self._seen = SetSeen(None)
+        """The brokers' set."""
+        self._read_at = 0.0
+        """When the brokers' set was last read, by the loop's clock."""
+        self._problem = ""
+        threading.Thread(target=self._work, name="kubernetes", daemon=True).start()
+
+    def tick(self, scaling: Scaling, *, leads: bool) -> None:
+        """Time passes: watches while this controller leads, and tells what there is to tell."""
+        if leads and self._watching is None:
+            self._scaling, self._watching = scaling, threading.Event()
+            threading.Thread(
+                target=self._watch, args=(self._watching,), name="kubernetes-watch", daemon=True
+            ).start()
+        elif not leads and self._watching is not None:
+            self._watching.set()
+            self._watching = self._scaling = None
+            scaling.wanted = None  # others may have been wanted before this one leads again
+            self._read_at = 0.0
+        news, scaling.news = scaling.news, []
+        for each in news:
+            self._tell(each)
+
+    async def look(self) -> None:
+        """Reads how many brokers are wanted now, unless that was a moment ago. When the API server doesn't
+        say, what is known stays."""
+        if self._scaling is None or self._loop.time() - self._read_at < FRESH_S:
+            return
+        seen = await self._ask_set(self._config.brokers)
+        if seen is not None:
+            self._take(seen)
+
+    async def wanted_controllers(self) -> int | None:
+        """How many controllers are wanted; None: nobody says."""
+        if not self._config.controllers:
+            return None
+        seen = await self._ask_set(self._config.controllers)
+        return None if seen is None else seen.replicas
+
+    def stop(self) -> None:
+        """Nothing is read or told any more."""
+        if self._watching is not None:
+            self._watching.set()
+            self._watching = None
+
+    # --- what is known ---
+
+    def _take(self, seen: SetSeen) -> None:
+        if self._scaling is None or seen.is_before(self._seen):
+            return
+        self._seen = seen
+        self._read_at = self._loop.time()
+        if self._scaling.wanted != seen.replicas:
+            _log.info(
+                "%s brokers are wanted", "nobody says how many" if seen.replicas is None else seen.replicas
+            )
+        self._scaling.wanted = seen.replicas
+
+    def _say(self, problem: str) -> None:
+        if problem and problem != self._problem:
+            _log.warning("of StatefulSet %s: %s", self._config.brokers, problem)
+        self._problem = problem
+
+    async def _ask_set(self, name: str) -> SetSeen | None:
+        def ask() -> SetSeen | None:
+            try:
+                return read_set(name, self._api.read_set(name))
+            except RequestError as error:
+                if error.status == 404:
+                    return SetSeen(None)
+                _log.warning("StatefulSet %s can't be read: %s", name, error)
+            except (OSError, MalformedAnswerError) as error:
+                _log.warning("StatefulSet %s can't be read: %s", name, error)
+            return None
+
+        done: asyncio.Future[SetSeen | None] = self._loop.create_future()
+        if not self._call(lambda: self._post(_answer, done, ask())):
+            return None
+        try:
+            return await asyncio.wait_for(done, CONNECT_S + READ_S)
+        except TimeoutError:
+            return None
+
+    def _tell(self, news: News) -> None:
+        log = _log.warning if news.reason.is_warning else _log.info
+        log("%s%s", news.text, "" if news.pod is None else f" (pod {news.pod.name})")
+        name, body = self._book.write(news, self._seen.uid, time.time_ns() // 1_000_000)
+
+        def tell() -> None:
+            try:
+                self._api.tell(name, body, lambda: self._book.again(name, body))
+            except OSError as error:
+                _log.warning("an event could not be told: %s", error)
+
+        if not self._call(tell):
+            _log.warning("an event is not told: too many wait for the API server")
+
+    def _call(self, call: Callable[[], None]) -> bool:
+        try:
+            self._calls.put_nowait(call)
+        except queue.Full:
+            return False
+        return True
+
+    def _post(self, call: Callable[..., None], *args: object) -> None:
+        """On the loop; not when that has ended."""
+        try:
+            self._loop.call_soon_threadsafe(call, *args)
+        except RuntimeError:
+            _log.debug("the process ends")
+
+    # --- threads ---
+
+    def _work(self) -> None:
+        while True:
+            call = self._calls.get()
+            try:
+                call()
+            except Exception:
+                _log.exception("a fault of this program, in a call to Kubernetes")
+
+    def _watch(self, ended: threading.Event) -> None:
+        watch = SetWatch(self._config.brokers, random.randrange)
+
+        def know() -> None:
+            """Only while this is the thread that watches."""
+            if not ended.is_set():
+                if watch.seen is not None and not watch.problem:
+                    self._take(watch.seen)
+                self._say(watch.problem)
+
+        while True:
+            request = watch.next()
+            if ended.wait(request.wait_ms / 1000):
+                return
+            try:
+                if not request.watch:
+                    watch.listed(self._api.list_sets(watch.name))
+                    self._post(know)
+                    continue
+                for line in self._api.watch_sets(watch.name, request.version):
+                    if ended.is_set():
+                        return
+                    watch.changed(line)
+                    self._post(know)
+                watch.ended()
+            except RequestError as error:
+                watch.failed(error.status, str(error))
+            except MalformedAnswerError as error:
+                watch.malformed(error)
+            except Exception as error:  # the package's and urllib3's: whatever it is, it is asked again
+                watch.failed(None, f"{type(error).__name__}: {error}")
+            self._post(know)
+
+
+def _answer(done: "asyncio.Future[Value]", value: Value) -> None:
+    if not done.done():
+        done.set_result(value)
