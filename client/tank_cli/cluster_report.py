@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from tank_cli.figures import count_text
+from tank_cli.broker_reports import Asked
+from tank_cli.figures import bytes_text, count_text
 from tank_controller.api_report import BELOW, UNDER, Controller, Row, TopicCounts, address_of
 from tank_protos.generated import control_pb2 as pb
 
@@ -38,6 +39,21 @@ def broker_row(load: pb.BrokerLoad) -> list[str]:
 
 
 BROKER_COLUMNS = [">Broker", "Address", "Rack", "State", ">Replicas", ">Leads", ">Arriving"]
+
+
+TROUBLE_COLUMNS = [">Broker", "Partition", "Trouble", "Reason"]
+
+
+def trouble_rows(asked: Asked) -> list[list[str]]:
+    """Under TROUBLE_COLUMNS: the partitions that a broker can't use as it should."""
+    troubles = asked.report.troubles if asked.report else ()
+    return [[str(asked.broker_id), f"{t.topic}/{t.partition}", t.trouble.value, t.reason] for t in troubles]
+
+
+def free_text(asked: Asked) -> str:
+    """What its disk has free; a dash where nobody says."""
+    free = asked.report.free_bytes if asked.report else None
+    return "-" if free is None else bytes_text(free)
 
 
 # --- partitions ---

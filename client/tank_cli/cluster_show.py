@@ -11,6 +11,9 @@ from tank_cli.output import note, print_facts, print_gap, print_json, print_tabl
 from tank_cli.session import Session, offline_options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tank_cli.cluster_advice import Advice
     from tank_cli.controllers import Controllers
     from tank_controller.api_report import Controller, Row
     from tank_protos.generated import control_pb2 as pb
@@ -21,7 +24,9 @@ if TYPE_CHECKING:
 @offline_options
 def status(session: Session, controllers: "Controllers") -> None:
     """Show at a glance how the cluster is."""
+    from tank_cli import cluster_advice as advice
     from tank_cli import cluster_report as report
+    from tank_cli.broker_reports import ask_brokers
     from tank_controller import api_report
     from tank_protos.generated import control_pb2 as pb
 
@@ -31,19 +36,28 @@ def status(session: Session, controllers: "Controllers") -> None:
     except CliError as error:
         if not session.as_json and any(each.said is not None for each in members):
             print_table(report.CONTROLLER_COLUMNS, [report.controller_row(each) for each in members])
-            _warn_of_controllers(members)
+            _advise(advice.of_controllers(members))
         raise error from None
-    waiting = list(api_report.rows(controllers.partitions(only=pb.LEADERLESS, limit=api_report.SHOWN)))
-    moving = list(api_report.rows(controllers.partitions(only=pb.MOVING, limit=api_report.SHOWN)))
+    waiting = _rows_of(controllers, pb.LEADERLESS)
+    moving = _rows_of(controllers, pb.MOVING)
+    lacking = [] if session.as_json else _rows_of(controllers, pb.UNDER_REPLICATED)
+    asked = ask_brokers(found)
     fenced = api_report.fenced_of(found)
     if session.as_json:
-        print_json(api_report.status_json(members, found, waiting, moving))
+        told = api_report.status_json(members, found, waiting, moving)
+        print_json({**told, "reports": [each.json() for each in asked]})
         return
     print_facts(_facts(members, found))
     print_gap()
     print_table(report.CONTROLLER_COLUMNS, [report.controller_row(each) for each in members])
     print_gap()
-    print_table(report.BROKER_COLUMNS, [report.broker_row(load) for load in found.brokers])
+    free = {each.broker_id: report.free_text(each) for each in asked}
+    table = [[*report.broker_row(load), free.get(load.broker.broker_id, "-")] for load in found.brokers]
+    print_table([*report.BROKER_COLUMNS, ">Free"], table)
+    troubles = [row for each in asked for row in report.trouble_rows(each)]
+    if troubles:
+        print_gap()
+        print_table(report.TROUBLE_COLUMNS, troubles)
     if waiting:
         print_gap()
         table = [
@@ -55,8 +69,14 @@ def status(session: Session, controllers: "Controllers") -> None:
         print_gap()
         table = [[row.place, report.move_text(row.partition)] for row in moving]
         print_table(["Moving", "Where"], table)
-    _warn_of_controllers(members)
-    _warn(controllers, found, waiting)
+    _advise(advice.advice(advice.Seen(members, found, waiting, lacking, asked), controllers.command))
+
+
+def _rows_of(controllers: "Controllers", only: "pb.PartitionTrouble") -> "list[Row]":
+    """The first few in this trouble."""
+    from tank_controller import api_report
+
+    return list(api_report.rows(controllers.partitions(only=only, limit=api_report.SHOWN)))
 
 
 def _facts(members: "list[Controller]", found: "pb.OverviewAnswer") -> list[tuple[str, str]]:
@@ -77,24 +97,11 @@ def _facts(members: "list[Controller]", found: "pb.OverviewAnswer") -> list[tupl
     ]
 
 
-def _warn_of_controllers(members: "list[Controller]") -> None:
-    down = [each for each in members if each.said is None]
-    if down:
-        left = (len(members) - 1) // 2 - len(down)
-        what = "one more loss, and none can lead" if left == 0 else "none can lead" if left < 0 else ""
-        named = ", ".join(each.address for each in down)
-        warn(f"{plural(len(down), 'controller')} can't be reached: {named}{': ' + what if what else ''}.")
-
-
-def _warn(controllers: "Controllers", found: "pb.OverviewAnswer", waiting: "list[Row]") -> None:
-    if waiting:
-        first = waiting[0]
-        words = controllers.command(f"elect --unclean {first.topic.topic.name} {first.partition.partition}")
-        warn("Leaderless partitions take no messages: start the brokers that are named, also those that run.")
-        note("  If a disk is gone for good, start its broker with an empty folder: the fullest other leads.")
-        note(f"  If it can't be started at all: {words}")
-    elif found.below_min_insync:
-        warn("Partitions below min.insync.replicas acknowledge nothing: start the brokers that are fenced.")
+def _advise(found: "Iterable[Advice]") -> None:
+    for each in found:
+        warn(each.said)
+        for line in each.more:
+            note(f"  {line}")
 
 
 @click.command()
@@ -135,6 +142,7 @@ def topics(session: Session, controllers: "Controllers") -> None:
 @click.option("--topic", metavar="NAME", multiple=True, help="Of these topics alone; may be repeated.")
 @click.option("--under-replicated", is_flag=True, help="Only those that miss a replica in sync.")
 @click.option("--leaderless", is_flag=True, help="Only those that nobody leads.")
+@click.option("--lossy", is_flag=True, help="Only those of which acknowledged messages may be lost.")
 @controller_options
 @offline_options
 def partitions(
@@ -143,6 +151,7 @@ def partitions(
     topic: tuple[str, ...],
     under_replicated: bool,
     leaderless: bool,
+    lossy: bool,
 ) -> None:
     """Show who leads each partition, who is in sync, and what is the matter.
 
@@ -154,9 +163,18 @@ def partitions(
     from tank_controller import api_report
     from tank_protos.generated import control_pb2 as pb
 
-    if under_replicated and leaderless:
-        raise CliError("Leaderless ones are under-replicated, too: say one of both.", ExitCode.USAGE)
-    only = pb.UNDER_REPLICATED if under_replicated else pb.LEADERLESS if leaderless else pb.NO_TROUBLE
+    wanted = [
+        trouble
+        for said, trouble in (
+            (under_replicated, pb.UNDER_REPLICATED),
+            (leaderless, pb.LEADERLESS),
+            (lossy, pb.LOSSY),
+        )
+        if said
+    ]
+    if len(wanted) > 1:
+        raise CliError("One kind at a time: say one of these options.", ExitCode.USAGE)
+    only = wanted[0] if wanted else pb.NO_TROUBLE
     found = list(api_report.rows(controllers.partitions(topic, only)))
     waits = leaderless or any(row.is_leaderless for row in found)
     fenced = api_report.fenced_of(controllers.overview()) if waits else []

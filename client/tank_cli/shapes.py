@@ -109,6 +109,16 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             "balanced": True,
             "waiting": [_PARTITION],
             "moving": [_PARTITION],
+            "reports": [
+                {
+                    "broker_id": 1,
+                    "reached": True,
+                    "data_bytes": 1288490,
+                    "free_bytes": 51539607552,
+                    "disk_bytes": 107374182400,
+                    "troubles": [],
+                }
+            ],
         },
     ),
     "cluster brokers": ({"brokers": [_BROKER]},),

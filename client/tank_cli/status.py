@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tank_cli.broker_reports import troubles_json
 from tank_cli.figures import bytes_text, count_text, plural, seconds_text, time_text
 from tank_cli.output import Json, print_facts, print_gap, print_json, print_table, warn
 from tank_cli.session import Session, shared_options
@@ -208,12 +209,7 @@ def overview_json(overview: Overview) -> dict[str, Json]:
         "disk_bytes": report.disk_bytes if report else None,
         "open_files": report.open_files if report else None,
         "connections": report.connections if report else None,
-        "troubles": [
-            {"topic": t.topic, "partition": t.partition, "trouble": t.trouble.value, "reason": t.reason}
-            for t in report.troubles
-        ]
-        if report
-        else None,
+        "troubles": troubles_json(report) if report else None,
         "stray_folders": [
             {"path": stray.path, "size_bytes": stray.size_bytes} for stray in report.stray_folders
         ]

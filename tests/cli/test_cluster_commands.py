@@ -8,11 +8,14 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from tank_cli import broker_reports
 from tank_cli import controllers as way
+from tank_cli.broker_reports import Asked
 from tank_cli.cluster import COMMANDS
 from tank_cli.exit_codes import ExitCode
 from tank_cli.main import main
 from tank_cli.shapes import SHAPES
+from tank_client.model import BrokerReport
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.cli.test_topic import assert_same_shape, parsed
@@ -20,6 +23,12 @@ from tests.controller.cluster_for_tests import Cluster
 from tests.support.scripted_controllers import ScriptedControllers
 
 Ask = Callable[..., Result]
+
+world_reports = [
+    Asked(1, BrokerReport(1, "", 0, 0, "/d", 10, 30 << 30, 100 << 30, 0, 0)),
+    Asked(2, None, "b2:11011 can't be asked from here"),
+]
+"""What the brokers say of themselves."""
 
 
 @pytest.fixture
@@ -33,6 +42,7 @@ def ask(world: ScriptedControllers, monkeypatch: pytest.MonkeyPatch) -> Ask:
     """`ask("drain", "3")`, of the controller that doesn't lead."""
     monkeypatch.setattr(way, "NOBODY_ANSWERS_S", 0.5)
     monkeypatch.setattr(way, "NOBODY_LEADS_S", 0.5)
+    monkeypatch.setattr(broker_reports, "ask_brokers", lambda found: world_reports)
 
     def run(*arguments: str, controllers: str = world.addresses[0]) -> Result:
         words = ["cluster", *arguments, "--controllers", controllers]
@@ -92,6 +102,7 @@ def assert_same_rows(found: dict[str, Any], shape: Any) -> None:
                 assert isinstance(value, list) is isinstance(example[key], list)
     if "waiting" in found:
         found["waiting"], found["moving"] = [], []
+        found["reports"] = [each for each in found["reports"] if each["reached"]]
         assert_same_shape(found, shape)
 
 
@@ -135,6 +146,8 @@ def test_status_names_what_is_wrong_and_the_way_out(world: ScriptedControllers, 
     assert "1 leaderless" in shown.stdout
     assert "waits for broker" in shown.stdout
     assert "elect --unclean orders 0 --controllers" in shown.stderr
+    assert "30.0 GiB" in shown.stdout, "what broker 1 has free"
+    assert "What broker 2 says of its disk is unknown: b2:11011" in shown.stderr
     found = parsed(ask("status", "-o", "json"))
     assert (found["leader"], found["healthy"], found["partitions"]["leaderless"]) == (2, False, 1)
     (waiting,) = found["waiting"]
@@ -158,6 +171,9 @@ def test_partitions_are_chosen_by_topic_and_by_trouble(world: ScriptedController
     assert places("--topic", "well") == [("well", 0), ("well", 1)]
     assert ("orders", 0) in places("--leaderless")
     assert ("orders", 0) in places("--under-replicated")
+    assert places("--lossy") == []
+    assert ask("elect", "orders", "0", "--unclean", "--yes").exit_code == 0
+    assert places("--lossy") == [("orders", 0)]
     unknown = ask("partitions", "--topic", "no")
     assert (unknown.exit_code, "no topic no" in unknown.stderr) == (ExitCode.NOT_FOUND, True)
 

@@ -1,0 +1,135 @@
+"""What is wrong with a cluster, a sentence each, and what to do: the end of `tank cluster status`. Pure.
+
+docs/operations.md goes on from each sentence.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tank_cli.broker_reports import Asked
+from tank_cli.figures import bytes_text, count_text, plural
+from tank_controller.api_report import Controller, Row
+from tank_protos.generated import control_pb2 as pb
+
+FAR_BEHIND = 10_000
+"""Entries: a controller that is so far behind is slow, cut off, or has just come."""
+LITTLE_ROOM = 10
+"""A disk with less than this part of it free is about to be full: one in so many."""
+
+
+@dataclass(slots=True, frozen=True)
+class Advice:
+    """Something that is wrong, and lines that say more."""
+
+    said: str
+    more: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class Seen:
+    """What was asked for. The rows are the first few of their kind."""
+
+    members: Sequence[Controller]
+    found: pb.OverviewAnswer
+    waiting: Sequence[Row]
+    """Nobody leads them."""
+    lacking: Sequence[Row]
+    """Under-replicated."""
+    asked: Sequence[Asked]
+
+
+def advice(seen: Seen, command: Callable[[str], str]) -> list[Advice]:
+    """The worst first. command: how a person types something about this cluster."""
+    return [
+        *of_controllers(seen.members),
+        *_of_partitions(seen, command),
+        *_of_brokers(seen, command),
+        *_of_disks(seen.asked),
+    ]
+
+
+def of_controllers(members: Sequence[Controller]) -> Iterator[Advice]:
+    """Of the controllers alone: all that can be said while none leads."""
+    down = [each for each in members if each.said is None]
+    if down:
+        left = (len(members) - 1) // 2 - len(down)
+        what = ": one more loss, and none can lead" if left == 0 else ": none can lead" if left < 0 else ""
+        named = ", ".join(each.address for each in down)
+        yield Advice(f"{plural(len(down), 'controller')} can't be reached: {named}{what}.")
+    for each in members:
+        if each.said is not None and each.said.problem:
+            yield Advice(f"Controller {each.ordinal}: {each.said.problem}.")
+        elif each.behind > FAR_BEHIND:
+            entries = count_text(each.behind)
+            yield Advice(f"Controller {each.ordinal} is {entries} entries behind: it is slow, or cut off.")
+
+
+def _of_partitions(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice]:
+    found = seen.found
+    if seen.waiting:
+        first = seen.waiting[0]
+        words = command(f"elect --unclean {first.topic.topic.name} {first.partition.partition}")
+        yield Advice(
+            "Leaderless partitions take no messages: start the brokers that are named, also those that run.",
+            (
+                "If a disk is gone for good, start its broker with an empty folder: the fullest other leads.",
+                f"If it can't be started at all: {words}",
+            ),
+        )
+    missing = _missing(seen.lacking)
+    elsewhere = f"{missing} out of sync; {command('partitions --under-replicated')}"
+    if found.below_min_insync > found.leaderless:
+        partitions = plural(found.below_min_insync - found.leaderless, "partition")
+        yield Advice(f"{partitions} below min.insync.replicas: nothing is acknowledged there.", (elsewhere,))
+    elif found.under_replicated > found.leaderless:
+        partitions = plural(found.under_replicated - found.leaderless, "partition")
+        yield Advice(f"{partitions} under-replicated: one more loss may stop them.", (elsewhere,))
+    if found.lossy_elections:
+        yield Advice(
+            f"Acknowledged messages may be lost, since {plural(found.lossy_elections, 'lossy election')}.",
+            (f"{command('partitions --lossy')} says of which partitions; it stays counted",),
+        )
+
+
+def _missing(rows: Iterable[Row]) -> str:
+    """The brokers that these partitions miss."""
+    out = {
+        broker_id
+        for row in rows
+        for broker_id in row.partition.replicas
+        if broker_id not in row.partition.in_sync and broker_id not in row.partition.adding
+    }
+    named = ", ".join(map(str, sorted(out)))
+    return f"brokers {named} are" if len(out) > 1 else f"broker {named} is" if out else "replicas are"
+
+
+def _of_brokers(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice]:
+    for load in seen.found.brokers:
+        number = load.broker.broker_id
+        if load.broker.fenced_index and not load.connected:
+            yield Advice(
+                f"Broker {number} is fenced: it is down, or can't reach the controllers.",
+                (f"Start it. Gone for good: {command(f'drain {number}')}, then `remove {number}`.",),
+            )
+        elif load.broker.fenced_index:
+            yield Advice(
+                f"Broker {number} is fenced, and connected: it is starting, or its view stands still."
+            )
+    for each in seen.asked:
+        if each.report is None:
+            yield Advice(f"What broker {each.broker_id} says of its disk is unknown: {each.why}.")
+        elif each.report.troubles:
+            partitions = plural(len(each.report.troubles), "partition")
+            yield Advice(
+                f"Broker {each.broker_id} can't use {partitions} as it should: look at its disk and log."
+            )
+
+
+def _of_disks(asked: Sequence[Asked]) -> Iterator[Advice]:
+    for each in asked:
+        report = each.report
+        if report is None or report.free_bytes is None or not report.disk_bytes:
+            continue
+        if report.free_bytes * LITTLE_ROOM < report.disk_bytes:
+            free = f"{bytes_text(report.free_bytes)} of {bytes_text(report.disk_bytes)}"
+            yield Advice(f"Broker {each.broker_id} has {free} free: a full disk takes no messages.")

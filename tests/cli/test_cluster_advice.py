@@ -1,0 +1,183 @@
+"""What is wrong with a cluster, in sentences; docs/operations.md goes on from each."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tank_cli import broker_reports
+from tank_cli.broker_reports import Asked, ask_brokers
+from tank_cli.cluster_advice import FAR_BEHIND, Seen, advice
+from tank_cli.cluster_report import free_text, trouble_rows
+from tank_client.model import BrokerReport, PartitionTrouble, Trouble
+from tank_controller.api_report import Controller, Row
+from tank_protos.generated import control_pb2 as pb
+from tests.support.served_node import ServedNode
+
+GIB = 1 << 30
+TOPIC = pb.TopicSummary(topic=pb.Topic(topic_id=7, name="t"), min_insync=2)
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+
+
+def controller(number: int, problem: str = "", behind: int = 0, *, down: bool = False) -> Controller:
+    said = None if down else pb.ControllersDescription(problem=problem)
+    return Controller(f"c{number}:1", number, said, "it can't be reached" if down else "", behind)
+
+
+def load(number: int, *, fenced: bool = False, connected: bool = True) -> pb.BrokerLoad:
+    return pb.BrokerLoad(
+        broker=pb.Broker(broker_id=number, fenced_index=5 if fenced else 0), connected=connected
+    )
+
+
+def row(in_sync: list[int], *troubles: int, adding: list[int] | None = None) -> Row:
+    return Row(TOPIC, pb.Partition(replicas=[1, 2, 3], in_sync=in_sync, adding=adding or []), troubles)
+
+
+def report(free_bytes: int | None = 50 * GIB, *troubles: PartitionTrouble) -> BrokerReport:
+    return BrokerReport(1, "", 0, 0, "/d", 0, free_bytes, 100 * GIB, 0, 0, troubles)
+
+
+WELL = Seen(
+    [controller(1), controller(2), controller(3)],
+    pb.OverviewAnswer(brokers=[load(1), load(2)], partitions=3),
+    [],
+    [],
+    [Asked(1, report()), Asked(2, report(None))],
+)
+
+
+def said(
+    members: list[Controller] | None = None,
+    found: pb.OverviewAnswer | None = None,
+    waiting: list[Row] | None = None,
+    lacking: list[Row] | None = None,
+    asked: list[Asked] | None = None,
+) -> list[str]:
+    """All lines about a cluster that is well but for this."""
+    seen = Seen(
+        members or WELL.members,
+        found or WELL.found,
+        waiting or [],
+        lacking or [],
+        WELL.asked if asked is None else asked,
+    )
+    found_advice = advice(seen, lambda words: f"tank cluster {words}")
+    return [line for each in found_advice for line in (each.said, *each.more)]
+
+
+def test_of_a_cluster_that_is_well_nothing_is_said() -> None:
+    assert said() == []
+
+
+def test_controllers_that_are_down_and_how_many_more_may_go() -> None:
+    assert said([controller(1), controller(2), controller(3, down=True)]) == [
+        "1 controller can't be reached: c3:1: one more loss, and none can lead."
+    ]
+    two = [controller(1), controller(2, down=True), controller(3, down=True)]
+    assert said(two) == ["2 controllers can't be reached: c2:1, c3:1: none can lead."]
+    five = [*two[:2], *(controller(number) for number in (3, 4, 5))]
+    assert said(five) == ["1 controller can't be reached: c2:1."]
+
+
+def test_what_a_controller_says_of_itself_and_that_it_is_far_behind() -> None:
+    members = [
+        controller(1, "its disk is full"),
+        controller(2, behind=FAR_BEHIND + 1),
+        controller(3, behind=9),
+    ]
+    assert said(members) == [
+        "Controller 1: its disk is full.",
+        "Controller 2 is 10,001 entries behind: it is slow, or cut off.",
+    ]
+
+
+def test_leaderless_partitions_come_with_the_way_out() -> None:
+    found = pb.OverviewAnswer(leaderless=1, below_min_insync=1, under_replicated=1)
+    lines = said(found=found, waiting=[row([], pb.LEADERLESS)], lacking=[row([])])
+    assert lines[0].startswith("Leaderless partitions take no messages")
+    assert lines[-1] == "If it can't be started at all: tank cluster elect --unclean t 0"
+    assert len(lines) == 3, "that they are below min.insync, too, is no news"
+
+
+def test_partitions_that_lack_replicas_name_the_brokers_that_are_missing() -> None:
+    found = pb.OverviewAnswer(below_min_insync=1, under_replicated=2)
+    assert said(found=found, lacking=[row([2]), row([1, 2])]) == [
+        "1 partition below min.insync.replicas: nothing is acknowledged there.",
+        "brokers 1, 3 are out of sync; tank cluster partitions --under-replicated",
+    ]
+    found = pb.OverviewAnswer(under_replicated=2)
+    assert said(found=found, lacking=[row([1, 3]), row([1], adding=[3])]) == [
+        "2 partitions under-replicated: one more loss may stop them.",
+        "broker 2 is out of sync; tank cluster partitions --under-replicated",
+    ]
+
+
+def test_lossy_elections_stay_told() -> None:
+    assert said(found=pb.OverviewAnswer(lossy_elections=2)) == [
+        "Acknowledged messages may be lost, since 2 lossy elections.",
+        "tank cluster partitions --lossy says of which partitions; it stays counted",
+    ]
+
+
+def test_fenced_brokers_with_and_without_a_stream() -> None:
+    found = pb.OverviewAnswer(brokers=[load(1), load(2, fenced=True), load(3, fenced=True, connected=False)])
+    assert said(found=found) == [
+        "Broker 2 is fenced, and connected: it is starting, or its view stands still.",
+        "Broker 3 is fenced: it is down, or can't reach the controllers.",
+        "Start it. Gone for good: tank cluster drain 3, then `remove 3`.",
+    ]
+
+
+def test_what_brokers_say_of_their_disks() -> None:
+    failed = PartitionTrouble("t", 1, Trouble.FAILED, "fsync failed")
+    asked = [Asked(1, report(9 * GIB, failed)), Asked(2, report(10 * GIB)), Asked(3, None, "no way there")]
+    assert said(asked=asked) == [
+        "Broker 1 can't use 1 partition as it should: look at its disk and log.",
+        "What broker 3 says of its disk is unknown: no way there.",
+        "Broker 1 has 9.0 GiB of 100.0 GiB free: a full disk takes no messages.",
+    ]
+    assert trouble_rows(asked[0]) == [["1", "t/1", "failed", "fsync failed"]]
+    assert trouble_rows(asked[2]) == []
+    assert [free_text(each) for each in asked] == ["9.0 GiB", "10.0 GiB", "-"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "can't be reached", "entries behind", "Leaderless partitions", "below min.insync.replicas",
+        "under-replicated", "Acknowledged messages may be lost", "is fenced", "fenced, and connected",
+        "can't use", "free: a full disk", "is unknown",
+    ],
+)  # fmt: skip
+def test_each_sentence_has_its_place_in_the_page(words: str) -> None:
+    code = (Path(broker_reports.__file__).parent / "cluster_advice.py").read_text(encoding="utf-8")
+    assert words in code
+    assert words in PAGE
+
+
+def test_brokers_are_asked_themselves_and_who_does_not_answer_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker_reports, "PATIENCE_MS", 500)
+    with socket.socket() as silent, ServedNode(tmp_path / "data") as node:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        ports = {1: node.port, 2: silent.getsockname()[1], 3: node.port}
+        loads = [
+            pb.BrokerLoad(
+                broker=pb.Broker(
+                    broker_id=number, endpoints=[pb.Endpoint(name="tank", host="127.0.0.1", port=port)]
+                )
+            )
+            for number, port in ports.items()
+        ]
+        gone = pb.BrokerLoad(broker=pb.Broker(broker_id=4, fenced_index=9))
+        nowhere = pb.BrokerLoad(broker=pb.Broker(broker_id=5))
+        one, two, three, five = ask_brokers(pb.OverviewAnswer(brokers=[*loads, gone, nowhere]))
+    assert one.report is not None
+    assert one.report.free_bytes is not None
+    assert one.json()["reached"] is True
+    assert (two.report, two.why) == (None, f"127.0.0.1:{ports[2]} can't be asked from here")
+    assert three.why == f"broker 1 answers at 127.0.0.1:{node.port}"
+    assert five.why == "another broker has its address"
