@@ -21,7 +21,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 100
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants mutants-short chaos chaos-short long bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check chart unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants mutants-short chaos chaos-short long bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,7 +78,7 @@ proto-compatible: $(VENV)/.ready-dev
 	done
 
 unit: $(VENV)/.ready-dev ## the fast tests: no Spark, no processes, no kills
-	@pytest -q -n 2 -m 'not integration and not spark and not crash and not long'
+	@pytest -q -n 2 -m 'not integration and not spark and not crash and not long and not chart'
 
 unit-pure: ## the fast tests without the compiled kernel
 	@TANK_KERNEL=pure $(MAKE) --no-print-directory unit
@@ -141,6 +141,11 @@ proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference
 docs: $(VENV)/.ready-dev ## write the references of the command line and of the configuration again
 	@$(BIN)/python -m tank_cli.reference > docs/cli.md
 	$(BIN)/python -m tank_cli.configuration > docs/configuration.md
+	$(BIN)/python -m tests.chart.values_reference > docs/chart-values.md
+
+chart: $(VENV)/.ready-dev ## the Helm chart: linted, rendered with many values, judged by the schemas of each Kubernetes
+	@helm=$$($(BIN)/python -m tests.chart.helm)
+	HELM=$$helm pytest -q -n 2 -m chart tests/chart
 
 wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
 	@$(BIN)/python -m tests.wheel

@@ -1,0 +1,1 @@
+"""Tests of the Helm chart: `make chart`. They need Helm, and no Kubernetes."""

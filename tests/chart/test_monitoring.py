@@ -1,0 +1,211 @@
+"""The dashboard and the alerts: of metrics that there are, and in a language that Prometheus understands."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.chart.helm import ROOT
+from tests.chart.rendering import Object, by_key, render
+
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+WATCHED = {"monitoring": {"rules": {"enabled": True}, "dashboard": {"enabled": True}}}
+NAME = re.compile(r"\b(?:tank|process|kubelet)_[a-z_]+\b")
+VARIABLES = {"$namespace": "data", "$release": "tank", "$__rate_interval": "1m", "$__range": "1h"}
+
+
+def metrics_of(expression: str) -> set[str]:
+    """The families that it is about; the kubelet's are not ours."""
+    names = {re.sub(r"_(bucket|sum|count)$", "", name) for name in NAME.findall(expression)}
+    return {name for name in names if not name.startswith("kubelet_")}
+
+
+def alerts() -> list[Object]:
+    groups = by_key(render(WATCHED))["PrometheusRule", "tank"]["spec"]["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def dashboard() -> Object:
+    board: Object = json.loads(by_key(render(WATCHED))["ConfigMap", "tank-dashboard"]["data"]["tank.json"])
+    return board
+
+
+def queries() -> list[str]:
+    """Of all panels, with the dashboard's variables filled in."""
+    found = [target["expr"] for panel in dashboard()["panels"] for target in panel.get("targets", [])]
+    for name, value in VARIABLES.items():
+        found = [query.replace(name, value) for query in found]
+    return found
+
+
+def known() -> set[str]:
+    """The metrics in the page's tables, which other tests compare with /metrics."""
+    return set(re.findall(r"^\| `((?:tank|process)_\w+)` \|", OPERATIONS, re.MULTILINE))
+
+
+def test_alerts_and_panels_are_about_metrics_that_there_are() -> None:
+    assert len(known()) > 60
+    for expression in [rule["expr"] for rule in alerts()] + queries():
+        assert metrics_of(expression) <= known(), expression
+
+
+def plain(expression: str) -> str:
+    """Without what chooses the release, and without what makes a series that is away a zero."""
+    chosen = re.sub(r'namespace="data",pod=~"[^"]*",?', "", expression).replace("{}", "")
+    return chosen.replace("(max(tank_controller_leads) or vector(0))", "max(tank_controller_leads)")
+
+
+def test_every_alarm_of_the_operators_page_is_an_alert() -> None:
+    tables = OPERATIONS[OPERATIONS.index("| Alarm |") : OPERATIONS.index("## Start and stop")]
+    alarms = [row.split(" | ")[0] for row in tables.splitlines() if row.startswith("| ")]
+    said = {
+        expression.replace("\\|", "|")
+        for alarm in alarms
+        for expression in re.findall(r"`([^`]+)`", alarm)
+        if re.search(r" [<>=]=? ", expression)
+    }
+    assert len(said) > 20
+    assert said <= {plain(rule["expr"]) for rule in alerts()}
+
+
+def test_alerts_choose_the_releases_own_pods() -> None:
+    for rule in alerts():
+        assert "SELECTOR" not in rule["expr"]
+        chosen = re.findall(r"\{([^}]*)\}", rule["expr"])
+        assert chosen, rule["alert"]
+        assert all('namespace="data"' in each and '~"' in each for each in chosen), rule["alert"]
+    names = [rule["alert"] for rule in alerts()]
+    assert len(names) == len(set(names))
+
+
+def test_the_dashboard_answers_its_questions_in_order() -> None:
+    board = dashboard()
+    rows = [panel["title"] for panel in board["panels"] if panel["type"] == "row"]
+    assert rows[:3] == ["Is it healthy?", "Where is the lag?", "What moved?"]
+    ids = [panel["id"] for panel in board["panels"]]
+    assert len(ids) == len(set(ids))
+    for panel in board["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        for target in panel.get("targets", []):
+            assert '$namespace"' in target["expr"], target["expr"]
+            assert "$release" in target["expr"], target["expr"]
+
+
+# --- on a real Prometheus ---
+
+
+def program(name: str) -> str:
+    """Prometheus' own, where it is installed."""
+    found = shutil.which(name, path=os.environ.get("PROMETHEUS_BIN")) or shutil.which(name)
+    if found is None:
+        pytest.skip(
+            f"there is no {name} here: apt-get install prometheus, or say its folder with PROMETHEUS_BIN"
+        )
+    return found
+
+
+def test_prometheus_takes_the_alerts(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    rules.write_text(
+        json.dumps({"groups": by_key(render(WATCHED))["PrometheusRule", "tank"]["spec"]["groups"]})
+    )
+    done = subprocess.run(
+        [program("promtool"), "check", "rules", rules], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(alerts())} rules found" in done.stdout
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def fetch(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        body: bytes = answer.read()
+        return body
+
+
+@contextmanager
+def running(*command: str | Path) -> Iterator[None]:
+    """A process for as long as the block takes."""
+    process = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait_for(url: str, wanted: str) -> str:
+    """What it answers as soon as `wanted` is in there."""
+    for _ in range(600):
+        try:
+            text = fetch(url).decode()
+        except OSError:
+            text = ""
+        if wanted in text:
+            return text
+        time.sleep(0.1)
+    raise AssertionError(f"{url} never said {wanted}")
+
+
+def asked(base: str, query: str) -> Object:
+    """Prometheus' answer to a query of now."""
+    answer: Object = json.loads(fetch(f"{base}/api/v1/query?{urllib.parse.urlencode({'query': query})}"))
+    return answer
+
+
+def test_a_real_prometheus_answers_every_query_of_the_dashboard(tmp_path: Path) -> None:
+    prometheus = program("prometheus")
+    listen, http, web = free_port(), free_port(), free_port()
+    target = f"127.0.0.1:{http}"
+    labels = {"namespace": "data", "pod": "tank-broker-0"}
+    configuration = {
+        "global": {"scrape_interval": "200ms", "scrape_timeout": "200ms"},
+        "scrape_configs": [{"job_name": "tank", "static_configs": [{"targets": [target], "labels": labels}]}],
+    }
+    (tmp_path / "prometheus.yml").write_text(json.dumps(configuration))
+    serve: list[str | Path] = [sys.executable, "-m", "tank_cli", "serve", "--data", tmp_path / "data"]
+    base = f"http://127.0.0.1:{web}"
+    with (
+        running(*serve, "--listen", f"127.0.0.1:{listen}", "--http", target),
+        running(
+            prometheus, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/series",
+            f"--web.listen-address=127.0.0.1:{web}",
+        ),
+    ):  # fmt: skip
+        shown = wait_for(f"http://{target}/metrics", "tank_ready 1.0")
+        wait_for(f"{base}/-/ready", "Ready")
+        wait_for(f"{base}/api/v1/query?query=count_over_time(tank_ready[1m])%3E5", "tank-broker-0")
+        samples = {
+            re.sub(r"_(bucket|sum|count)$", "", name)
+            for name in re.findall(r"^(\w+)[{ ]", shown, re.MULTILINE)
+        }
+        empty = []
+        for query in queries():
+            answer = asked(base, query)
+            assert answer["status"] == "success", f"{query}: {answer}"
+            if not answer["data"]["result"] and metrics_of(query) <= samples and "kubelet_" not in query:
+                empty.append(query)
+    assert not empty, "metrics are there, and these queries find none of them: " + "\n".join(empty)

@@ -1,0 +1,95 @@
+"""Helm finds no fault in the chart, and each Kubernetes since 1.25 takes it, whatever the values."""
+
+import functools
+import json
+from pathlib import Path
+
+import jsonschema
+import kubernetes_validate
+import pytest
+from kubernetes_validate import utils as kubernetes_schemas
+
+from tests.chart.combinations import COMBINATIONS
+from tests.chart.rendering import CHART, Object, key_of, read_values, render, run_helm
+
+HERE = Path(__file__).parent
+OLDEST = (1, 25)
+
+
+def supported() -> list[str]:
+    """Kubernetes' versions from the oldest that the chart takes, of which there are schemas."""
+    every = kubernetes_schemas.all_versions()
+    versions = {tuple(map(int, version.split(".")[:2])): version for version in every}
+    return [version for number, version in sorted(versions.items()) if number >= OLDEST]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def schemas_read_once() -> None:
+    """The package parses several megabytes anew for each object."""
+    kubernetes_schemas.schema_contents = functools.cache(kubernetes_schemas.schema_contents)
+
+
+@functools.cache
+def _faults(text: str, kubernetes: str) -> str:
+    one: Object = json.loads(text)
+    ours = HERE / "schemas" / f"{one['kind'].lower()}.json"
+    try:
+        if ours.exists():
+            jsonschema.validate(one, json.loads(ours.read_text()))
+        else:
+            kubernetes_validate.validate(one, kubernetes, strict=True)
+    except jsonschema.ValidationError as error:
+        return f"{key_of(one)} at {'/'.join(map(str, error.absolute_path))}: {error.message}"
+    except kubernetes_validate.SchemaNotFoundError as error:
+        return f"{key_of(one)}: {error.message}"
+    return ""
+
+
+def faults(one: Object, kubernetes: str) -> str:
+    """What is wrong with an object; empty when all is well. Those that many combinations have cost once."""
+    return _faults(json.dumps(one, sort_keys=True), kubernetes)
+
+
+def test_there_are_schemas_of_every_version_since_the_oldest() -> None:
+    versions = supported()
+    assert versions[0].startswith("1.25")
+    assert len(versions) >= 10
+    assert f">={'.'.join(map(str, OLDEST))}" in (CHART / "Chart.yaml").read_text()
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_every_kubernetes_takes_it(name: str) -> None:
+    found = [
+        f"Kubernetes {kubernetes}: {fault}"
+        for one in render(COMBINATIONS[name])
+        for kubernetes in supported()
+        if (fault := faults(one, kubernetes))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_it_renders_the_same_for_every_kubernetes() -> None:
+    """So the schemas judge what any version is given."""
+    values = COMBINATIONS["all at once"]
+    assert render(values, kubernetes="1.25.0") == render(values, kubernetes="1.99.0")
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_helm_finds_no_fault(name: str, tmp_path: Path) -> None:
+    (tmp_path / "values.json").write_text(json.dumps(COMBINATIONS[name]))
+    run_helm("lint", "--strict", "--values", tmp_path / "values.json", CHART)
+
+
+def test_a_fault_is_seen() -> None:
+    objects = {key_of(one): one for one in render(COMBINATIONS["watched"])}
+    broker = objects["StatefulSet", "tank-broker"]
+    broker["spec"]["template"]["spec"]["containers"][0]["imagePullPolicies"] = "Never"
+    assert "imagePullPolicies" in faults(broker, "1.30.0")
+    monitor = objects["ServiceMonitor", "tank-broker"]
+    monitor["spec"]["endpoints"][0]["intervals"] = "1s"
+    assert "intervals" in faults(monitor, "1.30.0")
+
+
+@pytest.mark.parametrize("path", sorted((CHART / "examples").glob("*.yaml")), ids=lambda path: path.name)
+def test_examples_are_what_their_operators_take(path: Path) -> None:
+    assert not faults(read_values(f"examples/{path.name}"), "1.30.0")

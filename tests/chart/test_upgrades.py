@@ -1,0 +1,129 @@
+"""What an upgrade changes: pods roll only when they must, what Kubernetes never changes stays as it was."""
+
+import json
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chart.combinations import COMBINATIONS
+from tests.chart.helm import ROOT
+from tests.chart.rendering import CHART, Object, by_key, read_values, render, stateful_set
+
+RECORDED = Path(__file__).parent / "immutable.json"
+"""What Kubernetes refuses to change, as the chart's first version rendered it. It is not to be edited: who
+has that version installed could not upgrade."""
+MUTABLE = {
+    "replicas",
+    "template",
+    "updateStrategy",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+}
+
+
+def immutable(objects: list[Object]) -> dict[str, Any]:
+    """By kind and name, what can't be changed in place. Sizes of volumes are values, and left out."""
+    found: dict[str, Any] = {}
+    for one in objects:
+        name = f"{one['kind']} {one['metadata']['name']}"
+        if one["kind"] == "StatefulSet":
+            fixed = {key: value for key, value in one["spec"].items() if key not in MUTABLE}
+            for claim in fixed["volumeClaimTemplates"]:
+                del claim["spec"]["resources"]
+                claim["spec"].pop("storageClassName", None)
+            found[name] = fixed
+        elif one["kind"] == "Service":
+            found[name] = {"clusterIP": one["spec"].get("clusterIP")}
+        elif one["kind"] in ("RoleBinding", "ClusterRoleBinding"):
+            found[name] = one["roleRef"]
+    return found
+
+
+def rolled(given: Object, chart: Path = CHART) -> set[str]:
+    """Whose pods these values replace in a cluster that was installed with the defaults."""
+    before, after = render(), render(given, chart=chart)
+    return {
+        kind
+        for kind in ("controller", "broker")
+        if stateful_set(before, kind)["spec"]["template"] != stateful_set(after, kind)["spec"]["template"]
+    }
+
+
+@pytest.fixture
+def next_chart(tmp_path: Path) -> Path:
+    """The same chart in its next version, with the image named as before."""
+    chart = tmp_path / "tank"
+    shutil.copytree(CHART, chart)
+    own = read_values("Chart.yaml")
+    (chart / "Chart.yaml").write_text(json.dumps({**own, "version": "0.1.1", "appVersion": "0.1.1"}))
+    return chart
+
+
+@pytest.mark.parametrize("name", COMBINATIONS)
+def test_what_kubernetes_never_changes_is_as_the_first_version_had_it(name: str) -> None:
+    recorded = json.loads(RECORDED.read_text())
+    now = immutable(render(COMBINATIONS[name]))
+    assert {key: now[key] for key in now.keys() & recorded.keys()} == {
+        key: recorded[key] for key in now.keys() & recorded.keys()
+    }
+    assert now.keys() >= {"StatefulSet tank-broker", "StatefulSet tank-controller"} <= recorded.keys()
+
+
+@pytest.mark.parametrize("release", ["tank", "orders"])
+def test_another_version_of_the_chart_changes_nothing_immutable(release: str, next_chart: Path) -> None:
+    old, new = render(release=release), render(release=release, chart=next_chart)
+    assert immutable(old) == immutable(new)
+    assert by_key(old).keys() == by_key(new).keys()
+
+
+def test_another_version_of_the_chart_with_the_same_image_rolls_nobody(next_chart: Path) -> None:
+    tag = {"image": {"tag": read_values("Chart.yaml")["appVersion"]}}
+    assert rolled(tag, next_chart) == set()
+    assert rolled({}, next_chart) == {"controller", "broker"}
+
+
+@pytest.mark.parametrize(
+    ("given", "whose"),
+    [
+        ({"broker": {"config": {"log_level": "debug"}}}, {"broker"}),
+        ({"broker": {"resources": {"requests": {"cpu": "2"}}}}, {"broker"}),
+        ({"controller": {"sessionTimeoutMs": 9000}}, {"controller"}),
+        ({"image": {"tag": "0.1.1"}}, {"controller", "broker"}),
+        ({"externalAccess": {"enabled": True, "host": "b-{n}.example.org"}}, {"broker"}),
+        ({"rackFromNode": {"enabled": True}}, {"broker"}),
+        # These are nothing to a pod.
+        ({"broker": {"replicas": 5}}, set()),
+        ({"controller": {"replicas": 5}}, set()),
+        ({"service": {"type": "LoadBalancer", "annotations": {"a": "b"}}}, set()),
+        ({"commonLabels": {"team": "streams"}}, set()),
+        ({"networkPolicy": {"enabled": True}}, set()),
+        ({"monitoring": {"serviceMonitor": {"enabled": True}, "rules": {"enabled": True}}}, set()),
+        ({"persistence": {"whenDeleted": "Delete"}}, set()),
+        ({"broker": {"podDisruptionBudget": {"maxUnavailable": 2}}}, set()),
+        ({"spark": {"rbac": {"enabled": True}}}, set()),
+    ],
+    ids=str,
+)
+def test_a_setting_rolls_only_what_must_roll(given: Object, whose: set[str]) -> None:
+    assert rolled(given) == whose
+
+
+def test_one_more_outside_address_rolls_nobody_and_another_host_does() -> None:
+    def annotations(**given: object) -> Object:
+        objects = render({"externalAccess": {"enabled": True, "host": "b-{n}.example.org", **given}})
+        template: Object = stateful_set(objects, "broker")["spec"]["template"]
+        return template
+
+    assert annotations() == annotations(brokers=9)
+    assert annotations() != annotations(host="c-{n}.example.org")
+
+
+def test_the_chart_installs_the_software_beside_it() -> None:
+    software = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    chart = read_values("Chart.yaml")
+    assert chart["appVersion"] == software
+    assert f"ARG VERSION={software}" in (ROOT / "Dockerfile").read_text()
+    assert f"| {chart['version']} | {software} |" in (ROOT / "docs" / "kubernetes.md").read_text()
