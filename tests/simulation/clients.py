@@ -31,6 +31,9 @@ class Target:
 class Client:
     """One of them. It has one request under way."""
 
+    version = CLIENT_VERSION
+    """That it says it has, where a request says one."""
+
     def __init__(self, world: World, books: MessageBooks, target: Target, pause_us: int, name: str) -> None:
         self.world = world
         self.books = books

@@ -14,7 +14,7 @@ from tank_protos.generated.tank import (
     PositionToCommit,
 )
 from tank_protos.generated.tank.consume_response import FetchedPartition
-from tests.simulation.clients import CLIENT_VERSION, Client
+from tests.simulation.clients import Client
 from tests.simulation.message_books import Key
 from tests.simulation.world import must
 
@@ -42,7 +42,7 @@ class Consumer(Client):
         entry = ConsumePartition(self.target.partition, self.next, self.world.random.choice(self.sizes_bytes))
         topic = ConsumeTopic(self.target.topic, [entry])
         self._ends = self.books.ends_shown(self.target.key)
-        self.send(ConsumeRequest(CLIENT_VERSION, number, self.name, WAIT_MS, 0, 0, [topic]), number)
+        self.send(ConsumeRequest(self.version, number, self.name, WAIT_MS, 0, 0, [topic]), number)
 
     def _take(self, message_id: int, payload: memoryview, key: Key, epoch: int) -> None:
         assert message_id == ConsumeResponse.ID

@@ -295,4 +295,53 @@ MUTANTS = (
         "",
         told="a_chosen_replica_is_damaged_again",
     ),
+    Mutant(
+        "a connection that its leader has replaced is listened to",
+        NODE + "replicas/following.py",
+        "                old.is_open = False\n                old.hang_up()\n",
+        "                pass\n",
+        told="a_leader_connects_again",
+    ),
+    Mutant(
+        "a replica that lost its log is filled anew while it may become a member",
+        NODE + "replication/push.py",
+        "        is_lost = not told.log_end and place.source.counts_on(self.follower)",
+        "        is_lost = False",
+        told="a_replica_loses_its_log_as_it_is_proposed",
+    ),
+    Mutant(
+        "what comes on a replaced connection for forwarded requests is stored",
+        NODE + "forwarding.py",
+        '            before.hang_up("replaced")\n',
+        "            pass\n",
+        told="what_is_sent_on_keeps_its_order",
+    ),
+    Mutant(
+        "a forwarded produce without an answer is called not stored",
+        NODE + "sessions/produce_elsewhere.py",
+        "error = ErrorCode.NOT_ACKNOWLEDGED_IN_TIME if sent else ErrorCode.NO_LEADER",
+        "error = ErrorCode.NO_LEADER",
+        told="old_clients_know_one_broker",
+    ),
+    Mutant(
+        "a client of the old document is told of leaders",
+        NODE + "sessions/produce.py",
+        "    if old and error == ErrorCode.NO_LEADER:",
+        "    if False:",
+        told="old_clients_know_one_broker",
+    ),
+    Mutant(
+        "damage that a running broker finds is kept to itself",
+        NODE + "upkeep.py",
+        'self._broker.metrics.refused["damaged_batch"] += 1\n            self._failed(partition)',
+        'self._broker.metrics.refused["damaged_batch"] += 1',
+        also=(
+            (
+                NODE + "upkeep.py",
+                "        if log.state is not LogState.ACTIVE:  # also",
+                "        if log.state is LogState.FAILED:  # also",
+            ),
+        ),
+        told="a_running_leader_finds_damage",
+    ),
 )

@@ -25,7 +25,7 @@ from tank_protos.generated.tank import (
     ProduceWithBaseSeqNumRequest,
 )
 from tests.simulation.client_lines import PATIENCE_US
-from tests.simulation.clients import CLIENT_VERSION, Client, Target
+from tests.simulation.clients import Client, Target
 from tests.simulation.message_books import Key, MessageBooks
 from tests.simulation.world import World, must
 
@@ -74,7 +74,7 @@ class Producer(Client):
         batch = memoryview(bundle.as_batch(self._bundle(self._sent, self.world.now_ms())))
         topic = ProduceTopic(self.target.topic, [ProducePartition(self.target.partition, batch)])
         self.send(
-            ProduceRequest(CLIENT_VERSION, number, self.name, self.required_acks, ACK_TIMEOUT_MS, [topic]),
+            ProduceRequest(self.version, number, self.name, self.required_acks, ACK_TIMEOUT_MS, [topic]),
             number,
         )
 
@@ -121,7 +121,7 @@ class Mirror(Producer):
         topic = ProduceBaseTopic(self.target.topic, [entry])
         self.send(
             ProduceWithBaseSeqNumRequest(
-                CLIENT_VERSION, number, self.name, self.required_acks, ACK_TIMEOUT_MS, [topic]
+                self.version, number, self.name, self.required_acks, ACK_TIMEOUT_MS, [topic]
             ),
             number,
         )

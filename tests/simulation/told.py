@@ -36,7 +36,9 @@ LIMITS = Limits()
 class ToldStory(ClusterStory):
     """Three brokers and one topic of one partition. All that must hold is looked at after every event."""
 
-    def __init__(self, settings: Mapping[str, str], limits: Limits, *, clients: bool) -> None:
+    def __init__(
+        self, settings: Mapping[str, str], limits: Limits, forwarding: ForwardingPolicy, *, clients: bool
+    ) -> None:
         super().__init__(BROKERS_OF_THREE)
         assert len(self.brokers) == 3
         self.network.weather = Weather()
@@ -46,7 +48,7 @@ class ToldStory(ClusterStory):
         self._has_clients = clients
         self._told = Outcomes(self)
         for machine in self.brokers.values():
-            machine.limits, machine.forwarding = limits, ForwardingPolicy.NEVER
+            machine.limits, machine.forwarding = limits, forwarding
             machine.proposes = partial(self._proposed, machine)
         self._awaited: tuple[BrokerMachine, int, Callable[[], None]] | None = None
         """Who proposes whom, and what happens then."""
@@ -188,6 +190,22 @@ class ToldStory(ClusterStory):
         for stream in list(self.network.streams.values()):
             stream.go_on()
 
+    def hold(self, machine: BrokerMachine, other: BrokerMachine) -> Callable[[], None]:
+        """What it sends on the connections to the other that it has made so far waits, until the answer is
+        called; later connections are as ever."""
+        ends = machine.name, other.name
+        held = [
+            each for each in self.network.streams.values() if (each.near.machine, each.far.machine) == ends
+        ]
+        for stream in held:
+            stream.far.waiting = [*(stream.far.waiting or ()), b""]
+
+        def let_go() -> None:
+            for stream in held:
+                stream.go_on()
+
+        return let_go
+
     def break_streams(self, machine: BrokerMachine, *others: str) -> None:
         """Those between them, with what is on them."""
         for stream in list(self.network.streams.values()):
@@ -195,14 +213,25 @@ class ToldStory(ClusterStory):
             if machine.name in ends and ends & set(others):
                 stream.reset()
 
+    @property
+    def target(self) -> Target:
+        """The partition, for clients."""
+        return Target("told", self.wanted.topic_id, 0)
+
     def reader(self, machine: BrokerMachine, most_bytes: int = MOST_BYTES) -> Consumer:
         """One who reads there, from the first message on, always so many bytes at once."""
-        made = Consumer(self.world, self.books, Target("told", self.wanted.topic_id, 0), 5 * MS, "reader")
-        made.line = ClientLine(self.network, self.addresses, self.brokers, made.name, made.heard, made.lost)
+        made = Consumer(self.world, self.books, self.target, 5 * MS, "reader")
         made.sizes_bytes = (most_bytes,)
-        made.line.turn_to(machine.broker_id)
-        made.act()
+        self.send_in(made, machine)
         return made
+
+    def send_in(self, client: Client, machine: BrokerMachine) -> None:
+        """It begins there."""
+        client.line = ClientLine(
+            self.network, self.addresses, self.brokers, client.name, client.heard, client.lost
+        )
+        client.line.turn_to(machine.broker_id)
+        client.act()
 
     def when_proposed(
         self, leader: BrokerMachine, member: BrokerMachine, happens: Callable[[], None]
@@ -276,10 +305,14 @@ class Outcomes:
 
 @contextmanager
 def telling(
-    settings: Mapping[str, str], *, limits: Limits = LIMITS, clients: bool = False
+    settings: Mapping[str, str],
+    *,
+    limits: Limits = LIMITS,
+    forwarding: ForwardingPolicy = ForwardingPolicy.NEVER,
+    clients: bool = False,
 ) -> Iterator[ToldStory]:
     """A story from its beginning, with what the code logs in its trace."""
-    story = ToldStory(settings, limits, clients=clients)
+    story = ToldStory(settings, limits, forwarding, clients=clients)
     with listening(story.world):
         story.begin()
         yield story

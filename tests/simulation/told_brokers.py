@@ -141,7 +141,7 @@ def a_chosen_replica_is_damaged_again() -> None:
         for machine in story.brokers.values():
             machine.end(False)
         for machine in story.brokers.values():
-            _spoil(story, machine, FIRST_BATCH)
+            spoil(story, machine, FIRST_BATCH)
             machine.start()
         story.until(lambda: story.placed.lossy_elections == 1, "a lossy election", 30 * SECOND)
         story.until(lambda: len(story.placed.in_sync) == 3, "their coming together", 60 * SECOND)
@@ -149,9 +149,9 @@ def a_chosen_replica_is_damaged_again() -> None:
         story.append(leader, 3)
         story.go_on(SECOND)
         story.part(leader, *story.controllers, one_way=True)
-        _spoil(story, leader, LAST_BATCH)
+        spoil(story, leader, LAST_BATCH)
         partition = story.at(leader)
-        story.do(leader, lambda: _notice(partition))
+        story.do(leader, lambda: notice(partition))
         told: list[TopicOutcome] = []
         assert other.link is not None
         link = other.link
@@ -164,13 +164,13 @@ def a_chosen_replica_is_damaged_again() -> None:
 
 
 FIRST_BATCH, LAST_BATCH = 5, -1
-"""A byte in it, of the one file that there is."""
+"""A byte of the first file that there is."""
 
 
-def _spoil(story: ToldStory, machine: BrokerMachine, at: int) -> None:
+def spoil(story: ToldStory, machine: BrokerMachine, at: int) -> None:
     """A byte of the partition becomes another one."""
     folder = f"{FOLDER}/topics/{story.wanted.topic_id}/0/"
-    [path] = [path for path in machine.disk.paths(".log") if path.startswith(folder)]
+    path = next(path for path in machine.disk.paths(".log") if path.startswith(folder))
     content = bytearray(machine.disk.content(path))
     content[at] ^= 1
     machine.disk.overwrite(path, bytes(content))
@@ -179,7 +179,7 @@ def _spoil(story: ToldStory, machine: BrokerMachine, at: int) -> None:
     books.was_spoiled = True
 
 
-def _notice(partition: Partition) -> None:
+def notice(partition: Partition) -> None:
     """As scrub does."""
     partition.log.spoiled("a batch is bad")
     partition.note_error(LogDamaged("a batch is bad"))

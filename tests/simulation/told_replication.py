@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.simulation.client_lines import ClientLine
-from tests.simulation.clients import Target
 from tests.simulation.message_books import Key
 from tests.simulation.producers import Producer
 from tests.simulation.told import LIMITS, ToldStory, lose_power, telling
@@ -224,15 +222,9 @@ def too_few_are_left_when_the_answer_is_due() -> None:
     """A producer wants three in sync. Three are, when its message comes; C dies before it is committed."""
     with telling(ALONE_IS_ENOUGH) as story:
         a, _, c = story.cast
-        producer = Demanding(
-            story.world, story.books, Target("told", story.wanted.topic_id, 0), 5 * MS, "demanding", 2
-        )
+        producer = Demanding(story.world, story.books, story.target, 5 * MS, "demanding", 2)
         producer.story = story
-        producer.line = ClientLine(
-            story.network, story.addresses, story.brokers, "demanding", producer.heard, producer.lost
-        )
-        producer.line.turn_to(a.broker_id)
-        producer.act()
+        story.send_in(producer, a)
         story.until(lambda: producer.answered > 3, "answers")
         story.part(a, c.name)
         story.go_on(50 * MS)  # it has sent another, which C does not get

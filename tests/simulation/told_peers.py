@@ -1,0 +1,190 @@
+"""Told: connections that end and are made again, clients that are sent on, damage found while a broker runs.
+A leads, B leads next, C last."""
+
+from collections.abc import Callable
+from functools import partial
+
+from tank_node.forwarding import ForwardingPolicy
+from tank_protos.error_codes import ConsumeFlag, ProduceError
+from tank_protos.generated.tank import ConsumeResponse, ProduceResponse
+from tests.simulation.brokers import BrokerMachine
+from tests.simulation.consumers import Consumer
+from tests.simulation.message_books import Key
+from tests.simulation.network import Weather
+from tests.simulation.producers import Producer
+from tests.simulation.told import ToldStory, telling
+from tests.simulation.told_brokers import FIRST_BATCH, notice, spoil
+from tests.simulation.world import MS, SECOND, must
+
+SYNCED = {"flush": "disk"}
+SMALL_SEGMENTS = {"flush": "disk", "min.insync.replicas": "2", "log.segment.bytes": "300"}
+FORWARDED = ForwardingPolicy.AUTO
+
+
+def a_leader_connects_again() -> None:
+    """A has not heard C on one connection, and makes another. What comes on the old one after that is not
+    looked at: the new one would never hear what C has synced."""
+    with telling(SYNCED) as story:
+        a, b, c = story.cast
+        story.append(a, 2)
+        story.go_on(SECOND)
+        let_go = story.hold(a, c)
+        story.append(a)
+        story.until(lambda: story.are_in_sync(a, b), "C's leaving")
+        story.until(lambda: story.are_in_sync(a, b, c), "its return on a new connection", 20 * SECOND)
+        c.slow_until = story.world.now + 100 * MS  # one fsync
+        story.append(a)
+        story.until(lambda: story.at(c).log.written == 4, "the append at C")
+        let_go()
+        story.until(lambda: story.at(a).high_water_mark == 4, "what C has synced", 2 * SECOND)
+        story.rest()
+
+
+def a_replica_loses_its_log_as_it_is_proposed() -> None:
+    """A has committed what B has, and B doesn't know that it is. B leads, and C has caught up and is proposed
+    for it; before anybody hears of that, C finds its log bad. Filled anew it would be whole by B's low
+    mark, and then the proposal makes it a member: nothing is sent to it until that is settled."""
+    with telling(SMALL_SEGMENTS) as story:
+        a, b, c = story.cast
+        c.end(False)
+        story.until(lambda: story.are_in_sync(a, b), "C's leaving")
+        story.append(a, 4)
+        story.go_on(SECOND)
+        story.append(a, 16)
+        story.until(lambda: story.at(a).high_water_mark == 20, "their being committed")
+        story.part(a, b.name, one_way=True)
+        must(story.at(b).high_water_mark == 4, "B has heard of it")
+        a.end(False)
+        story.until(lambda: story.placed.leader == b.broker_id, "another leader")
+        struck: list[bool] = []
+
+        def strike() -> None:
+            story.part(b, *story.controllers, one_way=True)
+            spoil(story, c, FIRST_BATCH)
+            partition = story.at(c)
+            story.do(c, lambda: notice(partition))
+            story.network.weather = Weather(usual_us=40 * MS)
+            struck.append(True)
+
+        story.when_proposed(b, c, strike)
+        c.start()
+        story.until(lambda: bool(struck), "the proposal")
+        deadline = story.world.now + 3 * SECOND
+        while story.world.now < deadline and story.at(c).log.written == 20:
+            story.go_on(MS)
+        story.part(b, c.name)  # it has more than B's mark, if it was sent anything
+        story.network.weather = Weather()
+        story.rejoin(b, *story.controllers)
+        story.go_on(500 * MS)
+        b.end(False)
+        story.go_on(3 * SECOND)
+        story.rest()
+
+
+class OldProducer(Producer):
+    """Of a client that knows the old document alone: it has one address, and has never heard of leaders."""
+
+    version = 0
+
+    def _take(self, message_id: int, payload: memoryview, key: Key, epoch: int) -> None:
+        error = ProduceResponse.decode(payload).results[0].error
+        knows = error not in (ProduceError.OTHER_LEADER, ProduceError.NO_LEADER)
+        must(knows, "%s is told %#x, which its document doesn't have", self.name, error)
+        super()._take(message_id, payload, key, epoch)
+
+    def _refused(self, error: int) -> None:
+        """It stays where it is."""
+
+
+class OldConsumer(Consumer):
+    """The same."""
+
+    version = 0
+
+    def _take(self, message_id: int, payload: memoryview, key: Key, epoch: int) -> None:
+        flag = ConsumeResponse.decode(payload).topics[0].partitions[0].flag
+        knows = flag not in (ConsumeFlag.NOT_OPENED, ConsumeFlag.OTHER_LEADER, ConsumeFlag.NO_LEADER)
+        must(knows, "%s is told %#x, which its document doesn't have", self.name, flag)
+        super()._take(message_id, payload, key, epoch)
+
+
+def _old_producer(story: ToldStory, machine: BrokerMachine) -> OldProducer:
+    producer = OldProducer(story.world, story.books, story.target, 5 * MS, "old")
+    story.send_in(producer, machine)
+    story.until(lambda: producer.answered > 3, "answers", 5 * SECOND)
+    return producer
+
+
+def old_clients_know_one_broker() -> None:
+    """They write and read at C, whoever leads. A dies, and C brings them to B; then B's answers don't come:
+    nothing is called not stored that may be."""
+    with telling(SYNCED, forwarding=FORWARDED) as story:
+        a, b, c = story.cast
+        producer = _old_producer(story, c)
+        reader = OldConsumer(story.world, story.books, story.target, 5 * MS, "reader")
+        story.send_in(reader, c)
+        story.until(lambda: reader.next > 4, "its reading", 5 * SECOND)
+        a.end(False)
+        answered, read = producer.answered, reader.next
+        story.until(lambda: producer.answered > answered + 3, "answers of B", 20 * SECOND)
+        story.until(lambda: reader.next > read + 3, "its reading there", 20 * SECOND)
+        a.start()
+        story.until(lambda: story.are_in_sync(a, b, c), "A's return", 20 * SECOND)
+        story.part(b, c.name, one_way=True)
+        story.go_on(5 * SECOND)
+        story.rejoin(b, c.name)
+        story.go_on(10 * SECOND)
+        producer.active = False
+        story.until(lambda: reader.has_all, "its reading all that is committed", 20 * SECOND)
+        reader.retire()
+        story.rest()
+
+
+def what_is_sent_on_keeps_its_order() -> None:
+    """C brings messages of a client to A, and hears nothing: the client is told that they may not be stored,
+    and sends others, which C brings there on a new connection. What still comes on the old one is not stored
+    behind them."""
+    with telling(SYNCED, forwarding=FORWARDED) as story:
+        a, _, c = story.cast
+        producer = _old_producer(story, c)
+        let_go = story.hold(c, a)
+        answered = producer.answered
+        story.until(lambda: producer.answered > answered + 3, "answers on a new connection", 30 * SECOND)
+        producer.active = False
+        story.go_on(5 * SECOND)
+        let_go()
+        story.go_on(SECOND)
+        payloads = story.books.of(story.key).payloads
+        counts = [int(value.split(b":")[1]) for value in sorted(payloads, key=lambda value: payloads[value])]
+        must(counts == sorted(counts), "its messages have changed places: %s", counts)
+        story.rest()
+
+
+def a_running_leader_finds_damage() -> None:
+    """Nobody writes or reads. Who leads checks what it has: a batch is bad, and it gives up leading
+    to be filled anew. It happens to the next one, too."""
+    with telling(SYNCED) as story:
+        story.append(story.cast[0], 3)
+        story.go_on(SECOND)
+        for _ in range(2):
+            leader = story.cast[0]
+            spoil(story, leader, FIRST_BATCH)
+            gone = partial(_is_led_by_another, story, leader)
+            story.until(gone, "its leaving", 60 * SECOND)
+            story.until(lambda: len(story.placed.in_sync) == 3, "its being filled anew", 60 * SECOND)
+        must(story.placed.lossy_elections == 0, "an election was lossy")
+        story.append(story.cast[0])
+        story.rest()
+
+
+def _is_led_by_another(story: ToldStory, machine: BrokerMachine) -> bool:
+    return story.placed.leader != machine.broker_id
+
+
+STORIES: tuple[Callable[[], None], ...] = (
+    a_leader_connects_again,
+    a_replica_loses_its_log_as_it_is_proposed,
+    old_clients_know_one_broker,
+    what_is_sent_on_keeps_its_order,
+    a_running_leader_finds_damage,
+)
