@@ -2,8 +2,6 @@
 
 import pytest
 
-from tank_node import cluster_view
-from tank_node.cluster_view import TopicChange, TopicView
 from tank_node.controller_link import (
     ChangeOutcome,
     CommitOutcome,
@@ -15,75 +13,17 @@ from tank_node.controller_link import (
 )
 from tank_node.controllers.pending import PENDING_MS
 from tank_node.controllers.session import (
+    BACKOFF_MS,
     FIRST_TIMEOUT_MS,
     HEARTBEATS,
     MAX_BACKOFF_MS,
-    ControllerSession,
+    STEADY_MS,
     Registration,
 )
 from tank_node.limits import DAMAGED_NAMED
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
-from tests.support.manual_clock import ManualClock
-
-
-class Line:
-    """A stream's wire: what the session sent."""
-
-    def __init__(self) -> None:
-        self.sent: list[pb.BrokerUp] = []
-        self.ended = False
-
-    def send(self, message: pb.BrokerUp) -> None:
-        assert not self.ended
-        self.sent.append(message)
-
-    def end(self) -> None:
-        self.ended = True
-
-    def all(self, kind: str) -> list[pb.BrokerUp]:
-        return [message for message in self.sent if message.WhichOneof("message") == kind]
-
-
-class Node:
-    """A session, and a controller that the test plays."""
-
-    def __init__(self) -> None:
-        self.clock = ManualClock()
-        registration = Registration(b"i" * 16, b"d" * 16, True, "here", 11011, damaged=lambda: [(5, 0)])
-        addresses = ["one:1", "two:2", "three:3"]
-        self.session = ControllerSession("c", 1, addresses, registration, self.clock, lambda below: 0)
-        self.registered: list[int] = []
-        self.changes: list[TopicChange] = []
-        self.session.on_registered(lambda: self.registered.append(self.session.broker_epoch))
-        self.session.on_change(self.changes.append)
-        self.line = Line()
-
-    def connect(self) -> Line:
-        """A stream to whoever it wants."""
-        while self.session.target() is None:
-            self.clock.pass_ms(10)
-        self.line = Line()
-        self.session.opened(self.line)
-        return self.line
-
-    def hear(self, **message: object) -> None:
-        self.session.received(self.line, pb.BrokerDown(**message))  # type: ignore[arg-type]
-
-    def register(self, epoch: int = 7, index: int = 7) -> Line:
-        """A stream on which the controller has taken it, with a view that has reached that."""
-        line = self.connect()
-        self.hear(registered=pb.Registered(broker_epoch=epoch, index=index, peer_key=b"k" * 16))
-        self.view(pb.Delta(index=index, brokers=[pb.Broker(broker_id=1, epoch=epoch)]), whole=True)
-        return line
-
-    def view(self, delta: pb.Delta, *, more: bool = False, whole: bool = False) -> None:
-        self.hear(view=pb.ViewUpdate(delta=delta, more=more, whole=whole))
-
-
-def topic(number: int, name: str) -> pb.Topic:
-    partition = pb.Partition(replicas=[1], in_sync=[1], leader=1, leader_epoch=1, partition_epoch=1)
-    return pb.Topic(topic_id=number, name=name, replication_factor=1, partitions=[partition])
+from tests.support.session_node import Node, topic
 
 
 @pytest.fixture
@@ -112,62 +52,6 @@ def test_it_has_no_epoch_before_its_view_has_reached_the_registration(node: Node
     node.session.closed(node.line, "gone")
     node.register()
     assert node.registered == [7], "the same process has the same epoch on every stream"
-
-
-def test_a_whole_state_in_parts_counts_together_and_takes_away_what_is_not_in_it(node: Node) -> None:
-    node.register()
-    node.view(pb.Delta(index=8, topics=[topic(8, "old")], brokers=[pb.Broker(broker_id=2, epoch=8)]))
-    node.session.closed(node.line, "gone")
-    assert node.connect().sent[0].register.view_index == 8
-    node.view(pb.Delta(index=20, brokers=[pb.Broker(broker_id=1, epoch=7)]), more=True, whole=True)
-    node.view(pb.Delta(index=20, topics=[topic(15, "a")]), more=True, whole=True)
-    assert node.session.view.index == 8
-    node.view(pb.Delta(index=20, topics=[topic(16, "b")]), whole=True)
-    view = node.session.view
-    assert (view.index, sorted(t.name for t in view.topics()), sorted(view.brokers)) == (20, ["a", "b"], [1])
-    assert [c.kind.value for c in node.changes] == ["created", "deleted", "created", "created"]
-
-
-def test_each_part_of_a_whole_state_is_made_when_it_comes(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[int] = []
-    make = cluster_view._topic
-
-    def count(message: pb.Topic) -> TopicView:
-        made.append(message.topic_id)
-        return make(message)
-
-    monkeypatch.setattr(cluster_view, "_topic", count)
-    node.connect()
-    for number in (8, 9):
-        node.view(pb.Delta(index=20, topics=[topic(number, f"t{number}")]), more=True, whole=True)
-        assert made == list(range(8, number + 1)), "the last part's turn is not for all of them"
-    node.view(pb.Delta(index=20), whole=True)
-    assert len(made) == 2
-    assert sorted(each.name for each in node.session.view.topics()) == ["t8", "t9"]
-
-
-def test_a_whole_state_of_a_lost_stream_is_not_mixed_with_that_of_the_next(node: Node) -> None:
-    node.connect()
-    node.view(pb.Delta(index=20, topics=[topic(8, "gone since")]), more=True, whole=True)
-    node.session.closed(node.line, "gone")
-    node.connect()
-    node.view(pb.Delta(index=30, topics=[topic(9, "t")]), whole=True)
-    assert [each.name for each in node.session.view.topics()] == ["t"]
-
-
-def test_controllers_whose_metadata_went_back_are_not_followed(node: Node) -> None:
-    node.register()
-    node.view(pb.Delta(index=20, topics=[topic(20, "t")]))
-    node.session.closed(node.line, "gone")
-    line = node.connect()
-    node.hear(registered=pb.Registered(broker_epoch=7, index=7, peer_key=b"k" * 16))
-    node.view(pb.Delta(index=15, brokers=[pb.Broker(broker_id=1, epoch=7)]), whole=True)
-    assert "ends at entry 15, and this broker has seen entry 20" in (node.session.refused or "")
-    assert line.ended
-    assert node.session.target() is None
-    assert [t.name for t in node.session.view.topics()] == ["t"], "nothing of two histories is mixed"
 
 
 def test_parts_of_a_lost_stream_are_not_mixed_with_those_of_the_next(node: Node) -> None:
@@ -292,6 +176,27 @@ def test_after_a_broken_stream_it_goes_to_the_leader_that_the_next_controller_na
     node.connect()
     node.hear(not_leader=pb.NotLeader(leader="three:3"))
     assert node.session.target() == "three:3"
+
+
+def test_a_stream_that_breaks_is_opened_again_at_once_where_it_was(node: Node) -> None:
+    line = node.connect()
+    node.hear(not_leader=pb.NotLeader(leader="three:3"))
+    line = node.register()
+    assert node.session.target() is None
+    node.clock.pass_ms(STEADY_MS)
+    node.session.closed(line, "it broke")
+    assert node.session.target() == "three:3", "it is soon fenced"
+    node.session.closed(None, "it can't be reached")
+    assert node.session.target() is None
+    node.clock.pass_ms(2 * BACKOFF_MS)
+    assert node.session.target() in ("one:1", "two:2"), "that one is gone"
+
+
+def test_a_stream_that_breaks_soon_after_each_registration_is_not_opened_without_end(node: Node) -> None:
+    line = node.register()
+    node.clock.pass_ms(STEADY_MS - 1)
+    node.session.closed(line, "it broke")
+    assert node.session.target() is None
 
 
 def test_controllers_that_name_each_other_are_not_asked_without_end(node: Node) -> None:
