@@ -1,7 +1,7 @@
 """How long no controller that leads was heard: what a broker's metrics say of its line."""
 
 from tank_protos.generated import control_pb2 as pb
-from tests.node.test_controller_session import Node
+from tests.support.session_node import Node
 
 
 def test_it_knows_how_long_no_controller_that_leads_was_heard() -> None:
