@@ -22,7 +22,7 @@ _AGREED = (PlaceState.STREAMING, PlaceState.LEAVING)
 
 @dataclass(slots=True)
 class _Follower:
-    """A broker that follows partitions which are led here."""
+    """A broker that follows partitions which are led here; as it is when it lacks nothing."""
 
     lag_ms: int = 0
     """The longest of any partition."""
@@ -48,13 +48,18 @@ class _Found:
         self.refilling += partition.log.refilling
         if partition.role is not Role.LEADER:
             return
-        self.uncommitted += partition.log.written - partition.high_water_mark
+        uncommitted = partition.log.written - partition.high_water_mark
+        self.uncommitted += uncommitted
         self.below_min_insync += not partition.in_sync
         placed = broker.placed(partition)
-        if placed is not None:
-            self.in_sync[len(placed.in_sync)] += 1
-            settled = set(placed.replicas).difference(placed.adding)
-            self.under_replicated += not settled <= set(placed.in_sync)
+        if placed is None:
+            return  # its topic is going
+        in_sync = placed.in_sync
+        self.in_sync[len(in_sync)] += 1
+        if not uncommitted and len(in_sync) == len(placed.replicas):
+            return  # nobody lacks anything: so it is with most, and there may be very many
+        settled = set(placed.replicas).difference(placed.adding)
+        self.under_replicated += not settled <= set(in_sync)
         if isinstance(partition.leadership, Leadership):
             self._add_followers(partition.leadership, now_ms)
 
@@ -63,8 +68,9 @@ class _Found:
         for broker_id, replica in in_sync.replicas.items():
             follower = self.followers[broker_id]
             follower.out_of_sync += broker_id not in in_sync.members
-            if not in_sync.has_all(replica):
-                follower.lag_ms = max(follower.lag_ms, in_sync.lag_ms(replica, now_ms))
+            if in_sync.has_all(replica):
+                continue
+            follower.lag_ms = max(follower.lag_ms, in_sync.lag_ms(replica, now_ms))
             carried = leadership.places.get(broker_id)
             if carried is not None:
                 place = carried[1]
@@ -130,8 +136,8 @@ def _followers(found: _Found, connected: dict[int, bool]) -> Iterator[Metric]:
     outside = GaugeMetricFamily(
         "tank_follower_out_of_sync_partitions", "Partitions in which it is out of sync", labels=["follower"]
     )
-    for broker_id, follower in sorted(found.followers.items()):
-        label = [str(broker_id)]
+    for broker_id in sorted(connected.keys() | found.followers.keys()):
+        label, follower = [str(broker_id)], found.followers[broker_id]
         lines.add_metric(label, connected.get(broker_id, False))
         lag.add_metric(label, follower.lag_ms / 1000)
         behind.add_metric(label, follower.behind_bytes)
