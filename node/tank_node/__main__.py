@@ -1,7 +1,15 @@
 """`tank-node`: a broker of a cluster. With `tank serve` in tank_cli the only place that wires real things."""
 
 import asyncio
+import contextlib
 import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -9,9 +17,13 @@ from tank_node import config as node_config
 from tank_node.command_options import ControllersOption, node_options
 from tank_node.config import ConfigError, LogFormat, NodeConfig
 
+LEAVE_ANSWER_S = 15.0
+"""A controller may ask Kubernetes first."""
+
 EPILOG = """
 Every option can also be an environment variable (--log-format: TANK_LOG_FORMAT) or, but for --controllers and
 --config, a key of the TOML file. The command line wins over the environment, the environment over the file.
+In a pod, TANK_RACK_FROM_NODE names the node whose zone is the rack where --rack says none.
 
 \b
 Exit codes:
@@ -21,9 +33,22 @@ Exit codes:
   128+ stopped at once, by a second signal
 """
 
+LEAVE_EPILOG = """
+The options that it has in common with the broker stand before `leave`, or are in the environment.
 
-@click.command(
-    epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+\b
+Exit codes:
+    0  the process may be stopped
+    1  the time is up, or no controller answers: the message says what was waited for
+    2  an option or a variable can't be used
+"""
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=EPILOG,
+    subcommand_metavar="[leave]",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
     "--controllers",
@@ -33,15 +58,46 @@ Exit codes:
     help="The cluster's controllers; one that answers is enough to find the others.",
 )
 @node_options
-def main(controllers: list[str], **flags: str | None) -> None:
+@click.pass_context
+def main(context: click.Context, /, controllers: list[str], **flags: str | None) -> None:
     """Run a broker of a cluster, until SIGTERM or Ctrl-C stops it in order."""
+    if os.getpid() == 1:
+        # A container's first process ignores signals without a handler, and is the parent of orphans.
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         config = node_config.load(flags, os.environ)
     except ConfigError as error:
         raise click.UsageError(f"{error}.") from None
+    if context.invoked_subcommand is not None:
+        context.obj = config, controllers
+        return
     if config.broker_id is None and not (config.data / "meta.json").exists():
         raise click.UsageError("--broker-id: a new data folder needs the number of its broker.")
     raise SystemExit(run(config, controllers))
+
+
+@main.command(epilog=LEAVE_EPILOG)
+@click.option(
+    "--within-ms",
+    type=click.IntRange(0, 86_400_000),
+    envvar="TANK_LEAVE_MS",
+    default=600_000,
+    show_default=True,
+    help="How long to wait.",
+)
+@click.pass_obj
+def leave(known: tuple[NodeConfig, list[str]], within_ms: int) -> None:
+    """Wait until this broker's process may be stopped, before somebody stops it.
+
+    Where fewer brokers are wanted and this one is to go, it may be stopped when it holds nothing any more.
+    Else it may when no partition falls below min.insync.replicas by it that could do without. In a pod this
+    is what preStop runs; its words go to the pod's log.
+    """
+    config, controllers = known
+    if config.broker_id is None:
+        raise click.UsageError("--broker-id: say which broker is to be stopped.")
+    raise SystemExit(run_leave(config.broker_id, controllers, within_ms))
 
 
 def run(config: NodeConfig, controllers: list[str]) -> int:
@@ -50,6 +106,7 @@ def run(config: NodeConfig, controllers: list[str]) -> int:
     from tank_node.log.errors import DataFolderError, StorageError
     from tank_node.monitoring.logs import set_up_logs
     from tank_node.network.loop import TickLoop
+    from tank_node.node_zone import NodeZoneError, zone_of_node
     from tank_node.process import Started
 
     set_up_logs(as_json=config.log_format is LogFormat.JSON, level=config.log_level)
@@ -62,6 +119,10 @@ def run(config: NodeConfig, controllers: list[str]) -> int:
         )
 
     async def live() -> None:
+        nonlocal config
+        node_name = os.environ.get("TANK_RACK_FROM_NODE", "")
+        if node_name and not config.rack:
+            config = replace(config, rack=zone_of_node(node_name))
         cluster_id = ""
         if not (config.data / "meta.json").exists():
             cluster_id = await find_cluster_id(controllers)
@@ -70,12 +131,63 @@ def run(config: NodeConfig, controllers: list[str]) -> int:
     try:
         with asyncio.Runner(loop_factory=TickLoop) as runner:
             runner.run(live())
-    except (DataFolderError, StorageError, RefusedError, OSError) as error:
+    except (DataFolderError, StorageError, RefusedError, NodeZoneError, OSError) as error:
         click.echo(f"error: {error}.", err=True)
         return 1
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def run_leave(broker_id: int, controllers: list[str], within_ms: int) -> int:
+    """The exit code."""
+    import grpc.aio
+
+    from tank_node.controllers.channel import CHANNEL_OPTIONS
+    from tank_node.leave import Ending, wait_to_leave
+    from tank_protos.generated import control_pb2 as pb
+    from tank_protos.generated.control_pb2_grpc import BrokersStub
+
+    pod = os.environ.get("POD_NAME", "")
+    request = pb.LeaveRequest(
+        broker_id=broker_id, pod_name=pod, pod_uid=os.environ.get("POD_UID", "") if pod else ""
+    )
+
+    async def ask(address: str) -> pb.LeaveAnswer | None:
+        async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                answer: pb.LeaveAnswer = await BrokersStub(channel).Leave(request, timeout=LEAVE_ANSWER_S)
+                return answer
+        return None
+
+    with _pod_log(pod) as log:
+
+        def tell(text: str) -> None:
+            click.echo(f"leave: {text}", file=log)
+
+        waited = asyncio.run(
+            wait_to_leave(controllers, within_ms / 1000, ask, time.monotonic, asyncio.sleep, tell)
+        )
+        match waited.ending:
+            case Ending.MAY_STOP:
+                tell(f"{waited.reason} It may be stopped.")
+                return 0
+            case Ending.TIME_IS_UP:
+                tell(f"the time is up after {within_ms // 1000} s. {waited.reason}")
+            case Ending.NOBODY_ANSWERS:
+                tell("no controller that leads answers: nobody can be asked any more.")
+    return 1
+
+
+@contextlib.contextmanager
+def _pod_log(pod: str) -> Iterator[TextIO]:
+    """Where the words of `leave` are read: what a hook of a pod writes is shown to nobody."""
+    try:
+        log = Path("/proc/1/fd/2").open("w", buffering=1) if pod else None  # noqa: SIM115 - with, below
+    except OSError:
+        log = None
+    with log or contextlib.nullcontext(sys.stderr) as words:
+        yield words
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from tank_node.controllers.session import ControllerSession
 from tank_node.forwarder import Forwarder
 from tank_node.network.outgoing import ServerDialer
 from tank_node.process import NodeProcess, Started
+from tank_node.readiness import CatchingUp
 from tank_node.replicas.replicator import Replicator
 from tank_node.server import TankServer
 from tank_protos.generated import control_pb2 as pb
@@ -28,6 +29,7 @@ ASK_AGAIN_S = 0.2
 LET_GO_S = 20.0
 """How long a broker that stops waits for others to take over what it leads."""
 
+_NO_LINE = "no controller has a line to this broker: metadata can't be changed"
 _log = logging.getLogger("tank")
 
 
@@ -46,6 +48,8 @@ class ClusterNodeProcess(NodeProcess):
         self._channel: asyncio.Task[None] | None = None
         self._failure = ""
         """Why it can't go on; empty while it can."""
+        self._catches_up: CatchingUp | None = None
+        """None: it doesn't serve yet."""
 
     async def run(self, announce: Callable[[Started], None]) -> None:
         """As NodeProcess'."""
@@ -89,6 +93,7 @@ class ClusterNodeProcess(NodeProcess):
             session.registration.port = listen.port
             session.restart()
         session.serve()
+        self._catches_up = CatchingUp(self.config.ready_wait_ms, self.clock.monotonic_ms())
         self._watch = asyncio.create_task(self._end_when_refused(session))
 
     async def _end_when_refused(self, session: ControllerSession) -> None:
@@ -133,12 +138,28 @@ class ClusterNodeProcess(NodeProcess):
 
     def _controller_problem(self) -> str | None:
         session = self._session
-        if session is None or not session.connected:
-            return "no controller has a line to this broker: metadata can't be changed"
+        if session is None or self._catches_up is None:
+            return "it is starting"
+        if not self._catches_up.is_over and not session.connected:
+            return _NO_LINE
         own = session.view.brokers.get(session.view.broker_id)
         if own is None or own.fenced:
             return "the controllers have fenced this broker: it leads nothing, and is in no in-sync set"
         return None
+
+    def _catching_up(self) -> str | None:
+        assert self._session is not None
+        assert self._catches_up is not None
+        topics = self._broker.topics.values()
+        return self._catches_up.problem(self._session.view.broker_id, topics, self.clock.monotonic_ms())
+
+    def _controllers_away(self) -> str | None:
+        """Were it not ready for this, no broker would be while the controllers are away, and clients that
+        come by a Service found nobody, though all of them serve."""
+        session, catches_up = self._session, self._catches_up
+        if session is None or catches_up is None or not catches_up.is_over or session.connected:
+            return None
+        return _NO_LINE
 
 
 async def find_cluster_id(controllers: list[str]) -> str:

@@ -18,6 +18,8 @@ from tank_protos import topic_settings
 from tank_protos.topic_settings import FlushPolicy
 
 DEFAULT_PORT = 11011
+MAX_BROKER_ID = 0xFFFE
+"""A u16 on the wire, where 0xffff stands for nobody."""
 LOOPBACK = "127.0.0.1"
 
 
@@ -81,6 +83,8 @@ class NodeConfig:
     max_connections: int
     stop_grace_ms: int
     """How long an orderly stop waits for what is under way."""
+    ready_wait_ms: int
+    """How long /readyz waits, after a start, for this broker's replicas to be in sync."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -238,6 +242,17 @@ def _number(lowest: int, greatest: int) -> Callable[[str], int]:
     return read
 
 
+def _broker_id(text: str) -> int:
+    """A number, or the name of a StatefulSet's pod: those are counted from 0, brokers from 1."""
+    pod = re.fullmatch(r"[a-z0-9.-]{1,240}-(\d{1,5})", text)
+    number = int(pod[1]) + 1 if pod else int(text) if text.isascii() and text.isdigit() else 0
+    if not 1 <= number <= MAX_BROKER_ID:
+        raise ValueError(
+            f"write a whole number between 1 and {MAX_BROKER_ID}, or a pod's name such as tank-broker-0"
+        )
+    return number
+
+
 def _text(text: str) -> str:
     if len(text.encode()) > 255 or not text.isprintable():
         raise ValueError("write at most 255 bytes of printable text")
@@ -289,7 +304,11 @@ OPTIONS = (
     Option("log_format", "text|json", "How log lines are written.", _choice(LogFormat), "text"),
     Option("log_level", "LEVEL", "debug, info, warning or error.", _choice(LogLevel), "info"),
     Option(
-        "broker_id", "N", "The id a new data folder gets (1), or that it must have.", _number(1, 0xFFFE), None
+        "broker_id",
+        "N|POD",
+        "The id a new data folder gets (1), or that it must have; of a pod NAME-N: N + 1.",
+        _broker_id,
+        None,
     ),
     Option("cluster_id", "ID", "The cluster that the data folder must belong to.", _text, ""),
     Option("rack", "NAME", "Where this machine stands; replicas are spread over racks.", _text, ""),
@@ -314,6 +333,13 @@ OPTIONS = (
         "How long an orderly stop waits for what is under way.",
         _number(0, 600_000),
         "2000",
+    ),
+    Option(
+        "ready_wait_ms",
+        "MS",
+        "How long /readyz waits, after a start, until this broker's replicas are in sync.",
+        _number(0, 86_400_000),
+        "30000",
     ),
 )
 """All of them, in the order in which `--help` shows them."""

@@ -202,6 +202,14 @@ class NodeProcess(ABC):
     def _controller_problem(self) -> str | None:
         """Why metadata can't be changed now; None when all is well."""
 
+    def _catching_up(self) -> str | None:
+        """Why it had better be waited for after its start; None: it is as it was."""
+        return None
+
+    def _controllers_away(self) -> str | None:
+        """What is the matter with the controllers, though this broker serves; None: nothing."""
+        return None
+
     async def _abandon(self) -> None:
         """The start failed: leaves the folder as it was found."""
         self.data_folder.abandon()
@@ -251,6 +259,10 @@ class NodeProcess(ABC):
         trouble = self._controller_problem()
         if trouble is not None:
             problems.append(trouble)
+        if (behind := self._catching_up() if trouble is None else None) is not None:
+            problems.append(behind)
+        if (away := self._controllers_away()) is not None:
+            problems.append(away)
         if self._stopping.is_set():
             problems.append("it is stopping")
         facts: dict[str, str | int] = {
@@ -259,7 +271,7 @@ class NodeProcess(ABC):
             "topics": len(self._broker.topics),
             "partitions": len(self.data_folder.logs),
         }
-        ready = not self._stopping.is_set() and trouble is None
+        ready = not self._stopping.is_set() and trouble is None and behind is None
         return Health(ready, problems, self.data_folder.recovered.damaged[:MAX_PROBLEMS], facts)
 
 

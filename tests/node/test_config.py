@@ -39,6 +39,12 @@ def test_defaults_are_safe_and_local() -> None:
     assert (config.advertise, config.broker_id, config.cluster_id) == (None, None, "")
 
 
+def test_a_broker_in_a_pod_of_a_stateful_set_is_numbered_by_it_from_one() -> None:
+    assert load(environment={"TANK_BROKER_ID": "tank-broker-0"}).broker_id == 1
+    assert load({"broker_id": "my.release-broker-12"}).broker_id == 13
+    assert load({"broker_id": "12"}).broker_id == 12
+
+
 def test_the_state_folder_is_where_xdg_says() -> None:
     assert load(environment={"XDG_STATE_HOME": "/var/s"}).data == Path("/var/s/tank")
     assert load(environment={"XDG_STATE_HOME": "relative"}).data == Path("/home/u/.local/state/tank")
@@ -109,9 +115,13 @@ def test_which_addresses_are_this_machine_alone() -> None:
         ("broker_id", "0"),
         ("broker_id", "65535"),
         ("broker_id", "one"),
+        ("broker_id", "tank-broker-65534"),
+        ("broker_id", "tank-broker-"),
+        ("broker_id", "٣"),
         ("cluster_id", "a\nb"),
         ("max_connections", "0"),
         ("stop_grace_ms", "-1"),
+        ("ready_wait_ms", "-1"),
         ("data", ""),
     ],
 )

@@ -1,0 +1,73 @@
+"""`tank-node leave`: waits until this broker's process may be stopped. What a pod's preStop runs.
+
+The controllers decide (`Brokers.Leave`); here they are asked, again and again, until they say so, or the time
+is up, or none of them is there to ask: a cluster that is taken down stops its controllers, too.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from tank_protos.generated import control_pb2 as pb
+
+ASK_EVERY_S = 0.5
+SILENT_S = 15.0
+"""So long none that leads may be reached: longer than they take to choose another leader."""
+TELL_EVERY_S = 5.0
+"""What changes all the time is told so often."""
+
+
+class Ending(Enum):
+    """How the waiting ended."""
+
+    MAY_STOP = "may stop"
+    TIME_IS_UP = "time is up"
+    NOBODY_ANSWERS = "nobody answers"
+
+
+@dataclass(slots=True, frozen=True)
+class Waited:
+    """What came of it."""
+
+    ending: Ending
+    reason: str
+    """The controllers' last word; empty when there was none."""
+
+
+Ask = Callable[[str], Awaitable[pb.LeaveAnswer | None]]
+"""Asks the controller at host:port; None: it can't be reached."""
+
+
+async def wait_to_leave(
+    controllers: Sequence[str],
+    within_s: float,
+    ask: Ask,
+    now: Callable[[], float],
+    sleep: Callable[[float], Awaitable[None]],
+    tell: Callable[[str], None],
+) -> Waited:
+    """Asks until the process may be stopped, for at most so long. `now` never goes back; seconds."""
+    began = heard = now()
+    reason, told_at = "", began - TELL_EVERY_S
+    leader, at, hopped = "", 0, False
+    while True:
+        answer = await ask(leader or controllers[at])
+        if answer is None or answer.HasField("not_leader"):
+            named = "" if answer is None else answer.not_leader.leader
+            at = at if named else (at + 1) % len(controllers)
+            hopped = bool(named) and not hopped  # two that name each other are not asked without a pause
+            leader = named
+        else:
+            heard, hopped = now(), False
+            if answer.may_stop:
+                return Waited(Ending.MAY_STOP, answer.reason)
+            if answer.reason != reason and now() - told_at >= TELL_EVERY_S:
+                tell(answer.reason)
+                told_at = now()
+            reason = answer.reason
+        if now() - began >= within_s:
+            return Waited(Ending.TIME_IS_UP, reason)
+        if now() - heard >= SILENT_S:
+            return Waited(Ending.NOBODY_ANSWERS, reason)
+        if not hopped:
+            await sleep(ASK_EVERY_S)
