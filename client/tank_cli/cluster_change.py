@@ -300,13 +300,13 @@ def remove(session: Session, controllers: "Controllers", broker: int) -> None:
 
 
 def _find(controllers: "Controllers", topic: str, partition: int) -> "Row":
-    from tank_controller import api_checks, api_report
+    from tank_controller import api_report
 
     found = list(api_report.rows(controllers.partitions([topic])))
-    try:
-        return api_checks.row_of(found, topic, partition)
-    except api_checks.RefusedError as error:
-        raise CliError(error.message, ExitCode.NOT_FOUND) from None
+    if partition >= len(found):
+        last = len(found) - 1
+        raise CliError(f"{topic} has the partitions 0 to {last}, and no {partition}.", ExitCode.NOT_FOUND)
+    return found[partition]
 
 
 def _load(controllers: "Controllers", broker: int) -> "tuple[pb.BrokerLoad, pb.OverviewAnswer]":

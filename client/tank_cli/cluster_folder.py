@@ -4,6 +4,7 @@ read it to find them, and to hurt them.
 
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,6 +77,11 @@ class ClusterFolder:
         """Where a process keeps its data."""
         return self.path / member.name
 
+    @property
+    def api_token(self) -> Path:
+        """The secret that changes by the controllers' HTTP API take."""
+        return self.path / "api-token"
+
     def log_of(self, member: Member) -> Path:
         """Where a process' own lines go."""
         return self.path / "logs" / f"{member.name}.log"
@@ -94,6 +100,16 @@ class ClusterFolder:
         new = self.path / "cluster.json.new"
         new.write_text(json.dumps(self.as_json(), indent=2) + "\n")
         os.replace(new, self.path / "cluster.json")
+
+
+def make_api_token(folder: ClusterFolder) -> None:
+    """Where there is none yet, for the cluster's owner alone."""
+    if folder.api_token.exists():
+        return
+    new = folder.api_token.with_name("api-token.new")
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(secrets.token_hex(32) + "\n")
+    os.replace(new, folder.api_token)
 
 
 def load(path: Path) -> ClusterFolder | None:

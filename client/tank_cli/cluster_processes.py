@@ -32,7 +32,8 @@ def command_of(folder: ClusterFolder, member: Member) -> list[str]:
     data = ["--data", str(folder.data_of(member)), "--http", member.http]
     if member.role == CONTROLLER:
         cluster = ",".join(f"{one.number}={one.address}" for one in folder.controllers)
-        return [*python, "tank_controller", "--id", str(member.number), "--cluster", cluster, *data]
+        secret = ["--api-token-file", str(folder.api_token)]
+        return [*python, "tank_controller", "--id", str(member.number), "--cluster", cluster, *data, *secret]
     controllers = ",".join(one.address for one in folder.controllers)
     return [
         *[*python, "tank_node", "--controllers", controllers, "--broker-id", str(member.number)],

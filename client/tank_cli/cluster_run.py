@@ -63,6 +63,7 @@ def up(session: Session, controllers: int | None, brokers: int | None, data: Pat
     _check_ports(dead, base_port, data)
     data.mkdir(parents=True, exist_ok=True)
     folder.store()
+    cluster_folder.make_api_token(folder)
     count = f"{len(dead)} of {len(folder.members)} processes"
     if dead and not session.as_json:
         note(f"Starting {count} ...")

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import re
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import click
 
 from tank_controller import limits
+from tank_controller.api_access import TOKEN_VARIABLE, Token
 from tank_controller.process import ControllerProcess, ListenError
 from tank_controller.rooms import ControllerConfig
 
@@ -80,8 +82,15 @@ class ClusterOption(click.ParamType):  # type: ignore[type-arg] # generic in new
 @click.option(
     "--http",
     metavar="HOST:PORT",
-    default="",
-    help="Where to serve /metrics, /healthz and /readyz.  [default: nowhere]",
+    default=None,
+    help="Where to serve /metrics, /healthz, /readyz and the API below /api/v1; off: nowhere.  "
+    "[default: this machine alone, one port above --listen]",
+)
+@click.option(
+    "--api-token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The secret that changes by the API take, and all that other machines ask; it may be changed "
+    f"while this runs. Or the secret itself in {TOKEN_VARIABLE}.  [default: no changes by the API]",
 )
 @click.option(
     "--session-timeout-ms",
@@ -102,13 +111,14 @@ def main(
     cluster: dict[int, str],
     data: Path,
     listen: str | None,
-    http: str,
+    http: str | None,
+    api_token_file: Path | None,
     session_timeout_ms: int,
     log_level: str,
 ) -> None:
     """Run one controller of a cluster, until SIGTERM or Ctrl-C stops it in order.
 
-    It listens without authentication: keep its address among the cluster's own.
+    It serves gRPC without authentication: keep its address among the cluster's own.
     """
     if ordinal not in cluster:
         raise click.UsageError(
@@ -117,8 +127,20 @@ def main(
     logging.basicConfig(
         level=log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    config = ControllerConfig(ordinal, cluster, data, listen or cluster[ordinal], http, session_timeout_ms)
+    token = Token(api_token_file, os.environ.get(TOKEN_VARIABLE, ""))
+    if token.file is not None and token.text:
+        raise click.UsageError(f"--api-token-file and {TOKEN_VARIABLE} may be two secrets: say one of both")
+    serves = listen or cluster[ordinal]
+    config = ControllerConfig(ordinal, cluster, data, serves, _http(http, serves), session_timeout_ms, token)
     raise SystemExit(run(config))
+
+
+def _http(said: str | None, listen: str) -> str:
+    """host:port of HTTP; empty: nowhere."""
+    if said:
+        return "" if said.lower() == "off" else said
+    port = int(listen.rpartition(":")[2])
+    return f"127.0.0.1:{port + 1 if 0 < port < 65_535 else 0}"
 
 
 def run(config: ControllerConfig) -> int:

@@ -22,7 +22,7 @@ Value = TypeVar("Value")
 
 
 class AdminService(AdminServicer):
-    """For people and their tools."""
+    """For people and their tools. The controller's own HTTP API calls it, too, and has no context to give."""
 
     def __init__(self, house: House) -> None:
         self._house = house
@@ -30,7 +30,7 @@ class AdminService(AdminServicer):
         """Whole states that are being read; at most limits.MAX_STATES_READ."""
 
     async def Describe(
-        self, request: pb.DescribeControllersRequest, context: Context
+        self, request: pb.DescribeControllersRequest, context: Context | None = None
     ) -> pb.ControllersDescription:
         """This controller, and the members that it knows."""
         rooms = self._house.rooms
@@ -60,7 +60,7 @@ class AdminService(AdminServicer):
         finally:
             self._states_read -= 1
 
-    async def Change(self, request: pb.Command, context: Context) -> pb.ChangeAnswer:
+    async def Change(self, request: pb.Command, context: Context | None = None) -> pb.ChangeAnswer:
         """One command."""
         rooms = self._leading()
         if rooms is None:
@@ -79,7 +79,7 @@ class AdminService(AdminServicer):
         return pb.ChangeAnswer(outcome=outcome.as_message())
 
     async def TransferLeadership(
-        self, request: pb.TransferLeadershipRequest, context: Context
+        self, request: pb.TransferLeadershipRequest, context: Context | None = None
     ) -> pb.ChangeAnswer:
         """To another voter."""
         rooms = self._leading()
@@ -95,7 +95,7 @@ class AdminService(AdminServicer):
         return pb.ChangeAnswer(outcome=pb.ProposalOutcome())
 
     async def RemoveController(
-        self, request: pb.RemoveControllerRequest, context: Context
+        self, request: pb.RemoveControllerRequest, context: Context | None = None
     ) -> pb.ChangeAnswer:
         """One that is not coming back."""
         rooms = self._leading()
@@ -113,7 +113,9 @@ class AdminService(AdminServicer):
         result = await done
         return _refused(str(result)) if isinstance(result, Exception) else _DONE
 
-    async def Overview(self, request: pb.OverviewRequest, context: Context) -> pb.OverviewAnswer:
+    async def Overview(
+        self, request: pb.OverviewRequest, context: Context | None = None
+    ) -> pb.OverviewAnswer:
         """Brokers, and counts of partitions."""
         rooms = await self._up_to_date()
         if rooms is None:
@@ -127,7 +129,7 @@ class AdminService(AdminServicer):
         return overview.overview(state, displaced.found, rooms.desk.streams, balanced=even)
 
     async def Partitions(
-        self, request: pb.PartitionsRequest, context: Context
+        self, request: pb.PartitionsRequest, context: Context | None = None
     ) -> AsyncIterator[pb.PartitionsAnswer]:
         """Partitions as they are now, one portion after the other."""
         rooms = await self._up_to_date()
@@ -141,7 +143,7 @@ class AdminService(AdminServicer):
             yield part
             await asyncio.sleep(0)
 
-    async def Balance(self, request: pb.BalanceRequest, context: Context) -> pb.ChangeAnswer:
+    async def Balance(self, request: pb.BalanceRequest, context: Context | None = None) -> pb.ChangeAnswer:
         """The next of the leader's rounds looks."""
         rooms = self._leading()
         if rooms is None:

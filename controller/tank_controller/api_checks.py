@@ -4,8 +4,6 @@ The state machine judges commands by what must hold; here is what an operator sh
 its short answers in words.
 """
 
-from collections.abc import Sequence
-
 from tank_controller.api_report import Row
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
@@ -49,8 +47,8 @@ def drain_problem(found: pb.OverviewAnswer, broker_id: int) -> str:
     if not load.replicas or found.widest <= len(takers):
         return ""
     return (
-        f"There are topics of {found.widest} replicas, and without broker {broker_id} "
-        f"{_count(len(takers), 'broker')} that live and stay: start another one first."
+        f"There are topics of {found.widest} replicas, and only {_count(len(takers), 'broker')} that live "
+        f"and stay without broker {broker_id}: start another one first."
     )
 
 
@@ -63,14 +61,6 @@ def check_remove(load: pb.BrokerLoad) -> None:
     if not load.broker.fenced_index:
         message = f"Broker {broker_id} is running: stop it, and wait until it is shown as fenced."
         raise RefusedError(ErrorCode.IN_USE, message)
-
-
-def row_of(rows: Sequence[Row], topic: str, partition: int) -> Row:
-    """One partition of all of a topic's. RefusedError when there is none."""
-    if partition < len(rows):
-        return rows[partition]
-    message = f"{topic} has the partitions 0 to {len(rows) - 1}, and no {partition}."
-    raise RefusedError(ErrorCode.UNKNOWN_PARTITION, message)
 
 
 def cancel_problem(row: Row) -> str:

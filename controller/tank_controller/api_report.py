@@ -78,14 +78,25 @@ class Row:
         return LEADERLESS in self.troubles
 
 
+class Rows:
+    """Reads an answer that comes in parts: a topic is told once, before its first partition."""
+
+    def __init__(self) -> None:
+        self._topics: dict[int, pb.TopicSummary] = {}
+
+    def read(self, part: pb.PartitionsAnswer) -> Iterator[Row]:
+        """The partitions of the next part."""
+        self._topics.update({summary.topic.topic_id: summary for summary in part.topics})
+        for report in part.partitions:
+            topic, troubles = self._topics[report.topic_id], tuple(report.troubles)
+            yield Row(topic, report.partition, troubles, tuple(report.unreadable))
+
+
 def rows(parts: Iterable[pb.PartitionsAnswer]) -> Iterator[Row]:
     """The partitions of an answer."""
-    topics: dict[int, pb.TopicSummary] = {}
+    answer = Rows()
     for part in parts:
-        topics.update({summary.topic.topic_id: summary for summary in part.topics})
-        for report in part.partitions:
-            topic, troubles = topics[report.topic_id], tuple(report.troubles)
-            yield Row(topic, report.partition, troubles, tuple(report.unreadable))
+        yield from answer.read(part)
 
 
 def partition_json(row: Row, fenced: Iterable[int]) -> dict[str, Json]:

@@ -1,10 +1,13 @@
-"""The controller's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes and people."""
+"""The controller's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes and people, and the
+API."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from aiohttp import web
 
+from tank_controller import limits
+from tank_controller.api import Api
 from tank_controller.rooms import Rooms
 
 if TYPE_CHECKING:
@@ -18,18 +21,21 @@ class House(Protocol):
 
 
 class HttpServer:
-    """Serves one controller's metrics and health."""
+    """Serves one controller's metrics, health, and API."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: House, api: Api | None = None) -> None:
         self._house = house
+        self._api = api
         self._runner: web.AppRunner | None = None
 
     async def start(self, address: str) -> None:
         """Listens on host:port. OSError."""
-        app = web.Application(client_max_size=4096)
+        app = web.Application(client_max_size=limits.MAX_API_BODY_BYTES)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
+        if self._api is not None:
+            self._api.add_to(app)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
         host, _, port = address.rpartition(":")
@@ -43,7 +49,7 @@ class HttpServer:
 
     def collect(self) -> "Iterator[Metric]":
         """As Prometheus' library asks a collector."""
-        from prometheus_client.core import GaugeMetricFamily
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         from tank_controller.metrics_collector import ControllerCollector
 
@@ -59,6 +65,15 @@ class HttpServer:
                 "Brokers whose streams are open here: at the leader alone",
                 float(len(rooms.desk.streams)),
             )
+
+        answers = CounterMetricFamily(
+            "tank_controller_api_requests",
+            "Requests to the API that were answered, by operation and outcome",
+            labels=["operation", "outcome"],
+        )
+        for labels, count in sorted(self._api.answers.items()) if self._api else ():
+            answers.add_metric(labels, count)
+        yield answers
 
     async def _metrics(self, request: web.Request) -> web.Response:
         from prometheus_client import CollectorRegistry, ProcessCollector

@@ -79,3 +79,24 @@ CASE_IN_VAIN_MS = 10_000
 """A lossy election that is not decided by then makes room for others: a bounded number is under way."""
 WAIT_FOR_ENDS_MS = 1_000
 """For the ends of replicas that needn't say it before a lossy election; those that must are waited for."""
+
+MAX_API_BODY_BYTES = 64 * 1024
+"""Of a request to the HTTP API: a topic with every setting there is has a few KiB."""
+MAX_API_REQUESTS = 32
+"""That one controller works on at a time; more are refused with 503. Each may hold a page of a list."""
+API_PAGE = 100
+MAX_API_PAGE = 1_000
+"""Items of a list in one answer of the HTTP API: partitions, some 400 bytes each."""
+API_PAGE_PARTITIONS = 10_000
+"""A page of topics ends behind so many of their partitions, which are all looked at: a fifth of a second's
+work. One topic may have more."""
+API_BODY_S = 10.0
+"""How long a client may take for its body."""
+API_ANSWER_S = 30.0
+"""How long an answer of the HTTP API may take: an election's seconds, and reading."""
+API_LEADER_S = 5.0
+"""How long the HTTP API waits for a controller that leads: an election takes a second or two."""
+API_DESCRIBE_S = 1.0
+"""How long another controller may take to say how it is."""
+MIN_API_TOKEN_CHARS = 16
+MAX_API_TOKEN_BYTES = 4096

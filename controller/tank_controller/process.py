@@ -17,6 +17,9 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from tank_controller.admin import AdminService
+from tank_controller.api import Api
+from tank_controller.api_access import Access
+from tank_controller.api_leader import Leader, Lines
 from tank_controller.http import HttpServer
 from tank_controller.member import Member
 from tank_controller.peers import SERVER_OPTIONS, Peers
@@ -32,7 +35,7 @@ from tank_controller.raft.errors import ProposalRefusedError
 from tank_controller.raft.messages import Configuration, HardState, NodeId
 from tank_controller.raft_replay import Stored
 from tank_controller.raft_storage import RaftStorage
-from tank_controller.rooms import ControllerConfig, Rooms
+from tank_controller.rooms import ControllerConfig, Rooms, WallClock
 from tank_controller.service import BrokersService, ControllersService
 from tank_controller.ticks import TICK_MS, keep_ticking
 from tank_protos.generated import control_pb2 as pb
@@ -71,6 +74,7 @@ class ControllerProcess:
         self._failure: Exception | None = None
         self._stopping = asyncio.Event()
         self._peers = Peers({n: address for n, address in config.cluster.items() if n != config.ordinal})
+        self._lines = Lines()
         self._health = health.aio.HealthServicer()
         self._told_leads: bool | None = None
         """What the health service says of the brokers' service: only the leader serves."""
@@ -95,10 +99,10 @@ class ControllerProcess:
             self.birth = Birth(own, ordinals, random.randrange, lambda: str(uuid.uuid4()))
         else:
             self._open(stored)
-        server = await self._serve()
-        http = HttpServer(self)
+        http = HttpServer(self, self._api())
         if config.http:
-            await http.start(config.http)
+            await self._listen(http)
+        server = await self._serve()
         self._peers.start()
         tasks = [
             asyncio.create_task(keep_ticking(self._tick)),
@@ -106,7 +110,8 @@ class ControllerProcess:
         ]
         for task in tasks:
             task.add_done_callback(self._on_end)
-        announce(f"tank controller {config.ordinal} listening on {config.listen}; data in {config.data}")
+        where = f"{config.listen}, http on {config.http}" if config.http else config.listen
+        announce(f"tank controller {config.ordinal} listening on {where}; data in {config.data}")
         try:
             await self._stopping.wait()
             if self._failure is not None:
@@ -117,6 +122,7 @@ class ControllerProcess:
             for task in tasks:
                 task.cancel()
             await http.stop()
+            await self._lines.close()
             await server.stop(0.2)
             await self._peers.stop()
             await self._close()
@@ -136,6 +142,23 @@ class ControllerProcess:
             ) from error
         await server.start()
         return server
+
+    def _api(self) -> Api:
+        config = self.config
+        leader = Leader(AdminService(self), self._lines.to, config.ordinal, config.cluster)
+        return Api(leader, Access(config.api_token), WallClock().now_ms)
+
+    async def _listen(self, http: HttpServer) -> None:
+        """TokenError, ListenError."""
+        if self.config.api_token.configured:
+            self.config.api_token.read()
+        try:
+            await http.start(self.config.http)
+        except OSError as error:
+            raise ListenError(
+                f"can't listen on {self.config.http} ({error.strerror}): choose another address with --http, "
+                "or --http off"
+            ) from error
 
     async def _hand_over(self) -> None:
         """A leader that stops in order leaves no gap in which nobody leads."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tank_controller.api_access import NO_TOKEN, Token
 from tank_controller.broker_desk import BrokerDesk
 from tank_controller.duties import Duties
 from tank_controller.member import Member
@@ -35,8 +36,10 @@ class ControllerConfig:
     listen: str
     """host:port of its gRPC."""
     http: str
-    """host:port of health and metrics; empty: nowhere."""
+    """host:port of health, metrics and the API; empty: nowhere."""
     session_timeout_ms: int
+    api_token: Token = NO_TOKEN
+    """What changes by the API take."""
 
 
 class WallClock:

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from tank_controller import __main__ as command
+from tank_controller.api_access import Token
 from tank_controller.rooms import ControllerConfig
 
 CLUSTER = "1=a:1,2=b:2,3=c:3"
@@ -29,7 +30,41 @@ def test_it_listens_where_the_cluster_says_that_it_is(ran: list[ControllerConfig
     assert ended.exit_code == 0, ended.output
     (config,) = ran
     assert config.cluster == {1: "a:1", 2: "b:2", 3: "c:3"}
-    assert (config.ordinal, config.listen, config.http, config.session_timeout_ms) == (2, "b:2", "", 9000)
+    assert (config.ordinal, config.listen, config.session_timeout_ms) == (2, "b:2", 9000)
+
+
+@pytest.mark.parametrize(
+    ("options", "http"),
+    [
+        ([], "127.0.0.1:3"),
+        (["--listen", "0.0.0.0:9090"], "127.0.0.1:9091"),
+        (["--listen", "[::]:65535"], "127.0.0.1:0"),
+        (["--http", "0.0.0.0:9"], "0.0.0.0:9"),
+        (["--http", "OFF"], ""),
+    ],
+)
+def test_http_is_served_to_this_machine_unless_it_is_said(
+    ran: list[ControllerConfig], tmp_path: Path, options: list[str], http: str
+) -> None:
+    arguments = ["--id", "2", "--cluster", CLUSTER, "--data", str(tmp_path), *options]
+    assert CliRunner().invoke(command.main, arguments).exit_code == 0
+    (config,) = ran
+    assert config.http == http
+
+
+def test_the_token_is_in_a_file_or_in_the_environment(ran: list[ControllerConfig], tmp_path: Path) -> None:
+    arguments = ["--id", "2", "--cluster", CLUSTER, "--data", str(tmp_path)]
+    for environment, token in (
+        ({}, Token()),
+        ({"TANK_API_TOKEN": "s" * 16}, Token(text="s" * 16)),
+        ({"TANK_API_TOKEN_FILE": "/there"}, Token(Path("/there"))),
+    ):
+        assert CliRunner().invoke(command.main, arguments, env=environment).exit_code == 0
+        assert ran.pop().api_token == token
+    both = CliRunner().invoke(
+        command.main, [*arguments, "--api-token-file", "x"], env={"TANK_API_TOKEN": "s"}
+    )
+    assert (both.exit_code, "say one of both" in both.output) == (2, True)
 
 
 @pytest.mark.parametrize(

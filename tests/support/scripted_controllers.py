@@ -9,6 +9,7 @@ import grpc
 
 from tank_controller import overview
 from tank_controller.overview import Displaced
+from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminServicer, add_AdminServicer_to_server
 from tests.controller.cluster_for_tests import Cluster
@@ -27,6 +28,10 @@ class ScriptedControllers:
         self.named = ""
         """Whom those that don't lead name; empty: who leads."""
         self.name_each_other = False
+        self.members = [1, 2]
+        """By number; those that were removed are none."""
+        self.unsure = False
+        """Changes are made, and their answers are lost."""
         self.ports: list[int] = []
         self._servers: list[grpc.Server] = []
 
@@ -71,14 +76,18 @@ class _Admin(AdminServicer):
     def Describe(self, request: pb.DescribeControllersRequest, context: Any) -> pb.ControllersDescription:
         world = self._world
         members = [
-            pb.ControllerMember(node=pb.RaftNode(ordinal=n + 1), votes=True, address=address)
-            for n, address in enumerate(world.addresses)
+            pb.ControllerMember(
+                node=pb.RaftNode(ordinal=ordinal), votes=True, address=world.addresses[ordinal - 1]
+            )
+            for ordinal in world.members
         ]
+        elsewhere = self._not_leader
         return pb.ControllersDescription(
             node=pb.RaftNode(ordinal=self._number + 1),
             cluster_id="c",
             term=4,
-            leads=world.leads[self._number],
+            leader=world.addresses[self._number] if elsewhere is None else elsewhere.leader,
+            leads=elsewhere is None,
             commit_index=20 + self._number,
             applied_index=20 + self._number,
             members=members,
@@ -105,10 +114,39 @@ class _Admin(AdminServicer):
         if (elsewhere := self._not_leader) is not None:
             return pb.ChangeAnswer(not_leader=elsewhere)
         self._world.commands.append(request.WhichOneof("command") or "")
-        return pb.ChangeAnswer(outcome=self._world.cluster.apply(request).as_message())
+        answer = pb.ChangeAnswer(outcome=self._world.cluster.apply(request).as_message())
+        if self._world.unsure:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke")
+        return answer
+
+    def TransferLeadership(self, request: pb.TransferLeadershipRequest, context: Any) -> pb.ChangeAnswer:
+        if (elsewhere := self._not_leader) is not None:
+            return pb.ChangeAnswer(not_leader=elsewhere)
+        world = self._world
+        if request.ordinal not in world.members:
+            return _refused(f"controller {request.ordinal} is no member")
+        world.commands.append("transfer")
+        world.leads = [number + 1 == request.ordinal for number in range(len(world.leads))]
+        return pb.ChangeAnswer(outcome=pb.ProposalOutcome())
+
+    def RemoveController(self, request: pb.RemoveControllerRequest, context: Any) -> pb.ChangeAnswer:
+        if (elsewhere := self._not_leader) is not None:
+            return pb.ChangeAnswer(not_leader=elsewhere)
+        world = self._world
+        if request.ordinal not in world.members or request.disk:
+            return _refused(f"controller {request.ordinal} is no member")
+        if request.ordinal == self._number + 1:
+            return _refused("this controller leads: hand leadership over first (TransferLeadership)")
+        world.commands.append("remove_controller")
+        world.members.remove(request.ordinal)
+        return pb.ChangeAnswer(outcome=pb.ProposalOutcome())
 
     def Balance(self, request: pb.BalanceRequest, context: Any) -> pb.ChangeAnswer:
         if (elsewhere := self._not_leader) is not None:
             return pb.ChangeAnswer(not_leader=elsewhere)
         self._world.commands.append("balance")
         return pb.ChangeAnswer(outcome=pb.ProposalOutcome())
+
+
+def _refused(message: str) -> pb.ChangeAnswer:
+    return pb.ChangeAnswer(outcome=pb.ProposalOutcome(error=ErrorCode.INVALID_REQUEST, message=message))
