@@ -80,6 +80,7 @@ def test_each_alarm_says_where_to_read_on_and_that_place_says_what_to_do() -> No
         "no controller has a line to this broker",
         "the controllers have fenced this broker",
         "it is stopping",
+        "of its replicas are not in sync yet",
         "can't read the log",
         "has not finished a write for too long",
         "but none leads",
