@@ -23,6 +23,10 @@ COMMANDS: dict[str, LazyCommand] = {
         "tank_cli.cluster_show:partitions",
         "Show who leads each partition, who is in sync, and what is the matter.",
     ),
+    "controllers": LazyCommand(
+        "tank_cli.cluster_controllers:show_controllers",
+        "List the controllers: who leads, who votes, how far each is.",
+    ),
     "elect": LazyCommand(
         "tank_cli.cluster_change:elect",
         "Have the preferred replica lead; with --unclean, any that lives where none can.",
@@ -36,6 +40,12 @@ COMMANDS: dict[str, LazyCommand] = {
     "balance": LazyCommand("tank_cli.cluster_change:balance", "Even loads and leaders out now."),
     "remove": LazyCommand(
         "tank_cli.cluster_change:remove", "Forget a broker that is gone for good: drained, and stopped."
+    ),
+    "transfer": LazyCommand(
+        "tank_cli.cluster_controllers:transfer", "Have another controller lead the controllers."
+    ),
+    "remove-controller": LazyCommand(
+        "tank_cli.cluster_controllers:remove_controller", "Take a controller out that is not coming back."
     ),
 }
 

@@ -106,6 +106,23 @@ class Controllers:
         """The leader looks at once for something to even out."""
         self._ask(lambda admin: [admin.Balance(pb.BalanceRequest(), timeout=ANSWER_S)])
 
+    def transfer(self, ordinal: int) -> None:
+        """Hands leadership of the controllers over; whether it came to be shows in `describe`. CliError."""
+        request = pb.TransferLeadershipRequest(ordinal=ordinal)
+        self._membership(lambda admin: admin.TransferLeadership(request, timeout=ANSWER_S))
+
+    def remove_controller(self, ordinal: int, disk: bytes) -> None:
+        """Takes one out. `disk`: which one; empty where its number is there once. CliError."""
+        request = pb.RemoveControllerRequest(ordinal=ordinal, disk=disk)
+        self._membership(lambda admin: admin.RemoveController(request, timeout=ANSWER_S))
+
+    def _membership(self, call: Callable[[AdminStub], pb.ChangeAnswer]) -> None:
+        answer: pb.ChangeAnswer
+        (answer,) = self._ask(lambda admin: [call(admin)])
+        if answer.outcome.error:
+            message = answer.outcome.message
+            raise CliError(f"{message[:1].upper()}{message[1:]}.", hint=self.command("controllers"))
+
     def describe(self) -> dict[str, pb.ControllersDescription | str]:
         """What each says of itself, or why it can't be asked, by address: of those that were given and of
         those that they name."""

@@ -71,6 +71,17 @@ _PARTITION: Json = {
     "unreadable": [],
 }
 
+_CONTROLLER: Json = {
+    "id": 2,
+    "address": "127.0.0.1:11113",
+    "state": "leads, follows, learns or down",
+    "term": 3,
+    "commit_index": 120,
+    "applied_index": 120,
+    "behind": 0,
+    "problem": None,
+}
+
 SHAPES: dict[str, tuple[Json, ...]] = {
     "cluster up": (_CLUSTER,),
     "cluster down": ({"stopped": [{"role": "broker", "id": 1, "killed": False}]},),
@@ -82,18 +93,7 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             "cluster_id": "6f1c3f0e-8a57-4d4c-9d1c-2b7f3c0a5e11",
             "leader": 2,
             "healthy": False,
-            "controllers": [
-                {
-                    "id": 2,
-                    "address": "127.0.0.1:11113",
-                    "state": "leads, follows, learns or down",
-                    "term": 3,
-                    "commit_index": 120,
-                    "applied_index": 120,
-                    "behind": 0,
-                    "problem": None,
-                }
-            ],
+            "controllers": [_CONTROLLER],
             "brokers": [_BROKER],
             "topics": 1,
             "partitions": {
@@ -140,6 +140,9 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             ]
         },
     ),
+    "cluster controllers": ({"controllers": [_CONTROLLER]},),
+    "cluster transfer": ({"leader": 2},),
+    "cluster remove-controller": ({"removed_controller": 3},),
     "cluster partitions": ({"partitions": [_PARTITION]},),
     "cluster elect": ({"topic": "flights", "partition": 0, "leader": 2, "lossy": True},),
     "cluster drain": ({"broker": 3, "draining": True, "replicas": 0, "leads": 0},),
