@@ -131,16 +131,20 @@ def test_every_variable_is_one_that_a_program_reads(objects: list[Object]) -> No
     """A misspelt one would be passed over in silence."""
     tools = {SERVERS_VARIABLE, CONTROLLERS_VARIABLE}
     of_brokers = {option.variable for option in OPTIONS} | {"TANK_CONFIG"} | tools | BROKERS_MORE
-    of_controllers = {f"TANK_{name.upper()}" for name in _parameters()} | tools
+    of_controllers = _variables() | tools
     for kind, known in (("broker", of_brokers), ("controller", of_controllers)):
         given = {each["name"] for each in container(objects, kind)["env"] if each["name"].startswith("TANK_")}
         assert given <= known
 
 
-def _parameters() -> set[str]:
-    """Of `tank-controller`, by the name of their flags: `--session-timeout-ms` is session_timeout_ms."""
-    flags = {flag for each in controller_command.params for flag in each.opts if flag.startswith("--")}
-    return {flag.removeprefix("--").replace("-", "_") for flag in flags}
+def _variables() -> set[str]:
+    """Of `tank-controller`: what click reads, which is not always what the flag is called."""
+    prefix = controller_command.context_settings["auto_envvar_prefix"]
+    found: set[str] = set()
+    for each in controller_command.params:
+        named = [each.envvar] if isinstance(each.envvar, str) else each.envvar
+        found.update(named or [f"{prefix}_{each.name}".upper()])
+    return found
 
 
 BROKERS_MORE = {"TANK_LEAVE_MS", "TANK_RACK_FROM_NODE"}

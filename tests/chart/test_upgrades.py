@@ -94,6 +94,7 @@ def test_another_version_of_the_chart_with_the_same_image_rolls_nobody(next_char
         ({"image": {"tag": "0.1.1"}}, {"controller", "broker"}),
         ({"externalAccess": {"enabled": True, "host": "b-{n}.example.org"}}, {"broker"}),
         ({"rackFromNode": {"enabled": True}}, {"broker"}),
+        ({"broker": {"readyWaitSeconds": 60}}, {"broker"}),
         # These are nothing to a pod.
         ({"broker": {"replicas": 5}}, set()),
         ({"controller": {"replicas": 5}}, set()),
@@ -105,7 +106,7 @@ def test_another_version_of_the_chart_with_the_same_image_rolls_nobody(next_char
         ({"broker": {"podDisruptionBudget": {"maxUnavailable": 2}}}, set()),
         ({"spark": {"rbac": {"enabled": True}}}, set()),
     ],
-    ids=str,
+    ids=lambda given: str(sorted(given)),
 )
 def test_a_setting_rolls_only_what_must_roll(given: Object, whose: set[str]) -> None:
     assert rolled(given) == whose

@@ -116,7 +116,7 @@ Takes (list $ "broker" $.Values.broker).
 {{- range dig "spec" "volumeClaimTemplates" list $live }}
 {{- $size := .spec.resources.requests.storage }}
 {{- if ne (include "tank.bytes" $size) (include "tank.bytes" $its.storage.size) }}
-{{- fail (printf "\n\n%s.storage.size is %s, the StatefulSet %s has %s. Kubernetes lets nobody change that in place. First let the volumes grow, where their storage class can:\n  kubectl -n %s patch pvc -l app.kubernetes.io/instance=%s,app.kubernetes.io/component=%s --type merge -p '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}'\nthen take the StatefulSet away, not its pods, and upgrade again, which makes it anew around them:\n  kubectl -n %s delete statefulset %s --cascade=orphan\n" $kind $its.storage.size $name $size $top.Release.Namespace $top.Release.Name $kind $its.storage.size $top.Release.Namespace $name) }}
+{{- fail (printf "\n\n%s.storage.size is %s, the StatefulSet %s has %s. Kubernetes lets nobody change that in place. First let the volumes grow, where their storage class can:\n  kubectl -n %s get pvc -l app.kubernetes.io/instance=%s,app.kubernetes.io/component=%s -o name | xargs -I PVC kubectl -n %s patch PVC --type merge -p '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}'\nthen take the StatefulSet away, not its pods, and upgrade again, which makes it anew around them:\n  kubectl -n %s delete statefulset %s --cascade=orphan\n" $kind $its.storage.size $name $size $top.Release.Namespace $top.Release.Name $kind $top.Release.Namespace $its.storage.size $top.Release.Namespace $name) }}
 {{- end }}
 {{- end -}}
 persistentVolumeClaimRetentionPolicy:
