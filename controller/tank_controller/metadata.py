@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
-from tank_controller import commands
+from tank_controller import commands, limits
 from tank_controller.cluster_state import ClusterState
 from tank_controller.outcome import Outcome
+from tank_controller.view_parts import WHOLE_PART_BYTES
 from tank_protos.generated import control_pb2 as pb
 
 
@@ -32,6 +33,10 @@ class Metadata:
     def snapshot(self) -> Iterator[bytes]:
         """All of it as it is now, in pieces, between which entries may be applied."""
         return self.state.snapshot_pieces()
+
+    def whole_view(self) -> Iterator[pb.ViewUpdate | None]:
+        """What brokers need of it as it is now: messages, and None wherever others may have their turn."""
+        return self.state.whole_view(limits.VIEW_PART, WHOLE_PART_BYTES)
 
     def restore(self, data: bytes) -> None:
         """What `snapshot` gave, joined, here or on another controller. SnapshotError."""

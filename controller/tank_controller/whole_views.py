@@ -6,10 +6,8 @@ state; who comes later waits for the next.
 
 from collections.abc import Callable, Iterator
 
-from tank_controller import limits
 from tank_controller.broker_streams import Stream
 from tank_controller.metadata import Metadata
-from tank_controller.view_parts import WHOLE_PART_BYTES
 from tank_protos.generated import control_pb2 as pb
 
 
@@ -58,7 +56,6 @@ class WholeViews:
         self._updates = None
         if not self._streams:
             return False
-        state = self._metadata.state
-        self._index = state.index
-        self._updates = state.whole_view(limits.VIEW_PART, WHOLE_PART_BYTES)
+        self._index = self._metadata.state.index
+        self._updates = self._metadata.whole_view()
         return True

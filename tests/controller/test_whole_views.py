@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_controller import broker_streams, limits, whole_views
+from tank_controller import broker_streams, limits, metadata
 from tank_controller.state_messages import topic_message
 from tank_node.controllers.session import ControllerSession, Registration
 from tank_protos.generated import control_pb2 as pb
@@ -119,7 +119,7 @@ def test_a_heartbeat_meanwhile_is_answered_and_says_nothing_of_what_is_yet_to_co
 
 def test_parts_are_of_whole_topics(large: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = [part.ByteSize() for part in topics_of(large).values()]
-    monkeypatch.setattr(whole_views, "WHOLE_PART_BYTES", min(sizes))
+    monkeypatch.setattr(metadata, "WHOLE_PART_BYTES", min(sizes))
     second = registered(large, 2)
     large.until(lambda: is_whole(second))
     parts = [message.view for message in second.line.all("view") if message.view.whole]

@@ -6,6 +6,7 @@ from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome
 from tank_controller.raft.messages import Entry, HardState, NodeId, Snapshot
 from tank_controller.raft_storage import RaftStorage
+from tank_protos.generated import control_pb2 as pb
 from tests.simulation.metadata_books import MetadataBooks
 from tests.simulation.raft_books import RaftBooks
 
@@ -40,6 +41,10 @@ class BookedMetadata(Metadata):
     def snapshot(self) -> Iterator[bytes]:
         """As the real one, in many pieces, between which much may happen."""
         return self._noted(self.state.index, self.state.snapshot_pieces(1))
+
+    def whole_view(self) -> Iterator[pb.ViewUpdate | None]:
+        """As the real one: each topic in a message of its own, and a turn for others behind each."""
+        return self.state.whole_view(1, 1)
 
     def _noted(self, index: int, pieces: Iterator[bytes]) -> Iterator[bytes]:
         made = []
