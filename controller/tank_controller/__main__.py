@@ -11,6 +11,7 @@ import click
 
 from tank_controller import limits
 from tank_controller.api_access import TOKEN_VARIABLE, Token
+from tank_controller.kubernetes import KubernetesConfig
 from tank_controller.process import ControllerProcess, ListenError
 from tank_controller.rooms import ControllerConfig
 
@@ -48,6 +49,19 @@ class ClusterOption(click.ParamType):  # type: ignore[type-arg] # generic in new
         return found
 
 
+class OrdinalOption(click.ParamType):  # type: ignore[type-arg] # as above
+    """`N`, or the name of a StatefulSet's pod."""
+
+    name = "N|POD"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Of a pod `NAME-N` it is N."""
+        match = re.fullmatch(r"(?:[a-z0-9.-]{1,240}-)?(\d{1,9})", str(value))
+        if match is None:
+            self.fail("write a whole number, or a pod's name such as tank-controller-0", param, ctx)
+        return int(match[1])
+
+
 @click.command(
     epilog=EPILOG,
     context_settings={
@@ -59,9 +73,10 @@ class ClusterOption(click.ParamType):  # type: ignore[type-arg] # generic in new
 @click.option(
     "--id",
     "ordinal",
-    type=click.IntRange(0, 999_999_999),
+    type=OrdinalOption(),
+    envvar="TANK_ID",
     required=True,
-    help="Which of --cluster this one is.",
+    help="Which of --cluster this one is; of a pod NAME-N: N.",
 )
 @click.option(
     "--cluster",
@@ -100,6 +115,17 @@ class ClusterOption(click.ParamType):  # type: ignore[type-arg] # generic in new
     help="A broker that is silent for so long is fenced.",
 )
 @click.option(
+    "--kubernetes-brokers",
+    metavar="NAME",
+    help="The StatefulSet of the brokers, when this runs in a pod: who is one too many is drained.  "
+    "[default: none]",
+)
+@click.option(
+    "--kubernetes-namespace",
+    metavar="NAME",
+    help="The namespace of both sets, and of this pod.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
@@ -114,6 +140,8 @@ def main(
     http: str | None,
     api_token_file: Path | None,
     session_timeout_ms: int,
+    kubernetes_brokers: str | None,
+    kubernetes_namespace: str | None,
     log_level: str,
 ) -> None:
     """Run one controller of a cluster, until SIGTERM or Ctrl-C stops it in order.
@@ -131,8 +159,19 @@ def main(
     if token.file is not None and token.text:
         raise click.UsageError(f"--api-token-file and {TOKEN_VARIABLE} may be two secrets: say one of both")
     serves = listen or cluster[ordinal]
-    config = ControllerConfig(ordinal, cluster, data, serves, _http(http, serves), session_timeout_ms, token)
+    kubernetes = _kubernetes(kubernetes_brokers, kubernetes_namespace)
+    at = _http(http, serves)
+    config = ControllerConfig(ordinal, cluster, data, serves, at, session_timeout_ms, token, kubernetes)
     raise SystemExit(run(config))
+
+
+def _kubernetes(brokers: str | None, namespace: str | None) -> KubernetesConfig | None:
+    """None: this is no pod whose sets are to be looked at."""
+    if not brokers:
+        return None
+    if not namespace:
+        raise click.UsageError("--kubernetes-namespace: say where the StatefulSets are")
+    return KubernetesConfig(namespace, brokers, os.environ.get("POD_NAME", ""))
 
 
 def _http(said: str | None, listen: str) -> str:

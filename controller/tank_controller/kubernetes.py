@@ -35,7 +35,7 @@ Value = TypeVar("Value")
 _log = logging.getLogger("tank.kubernetes")
 
 
-class KubernetesError(RuntimeError):
+class KubernetesError(OSError):
     """This is no pod, or the package is missing; the message says what to do."""
 
 
@@ -46,10 +46,10 @@ class KubernetesConfig:
     namespace: str
     brokers: str
     """Name of the brokers' StatefulSet."""
-    controllers: str
-    """Of the controllers'; empty: theirs is not looked at."""
-    pod: str
+    pod: str = ""
     """This controller's own."""
+    controllers: str = ""
+    """Name of the controllers' StatefulSet; empty: it is not looked at."""
 
 
 class ApiServer(Protocol):

@@ -21,6 +21,7 @@ from tank_controller.api import Api
 from tank_controller.api_access import Access
 from tank_controller.api_leader import Leader, Lines
 from tank_controller.http import HttpServer
+from tank_controller.kubernetes import Kubernetes
 from tank_controller.member import Member
 from tank_controller.peers import SERVER_OPTIONS, Peers
 from tank_controller.raft.birth import (
@@ -71,6 +72,7 @@ class ControllerProcess:
         self.config = config
         self.birth: Birth | None = None
         self.rooms: Rooms | None = None
+        self.kubernetes: Kubernetes | None = None
         self._failure: Exception | None = None
         self._stopping = asyncio.Event()
         self._peers = Peers({n: address for n, address in config.cluster.items() if n != config.ordinal})
@@ -90,6 +92,8 @@ class ControllerProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
         config.data.mkdir(parents=True, exist_ok=True)
+        if config.kubernetes is not None:
+            self.kubernetes = Kubernetes(config.kubernetes)
         self._lock = _locked(config.data / "lock")
         self._storage = RaftStorage(config.data)
         stored = self._storage.open()
@@ -299,7 +303,10 @@ class ControllerProcess:
         if rooms is None:
             return
         rooms.tick()
-        self._tell_health(rooms.desk.leads)
+        leads = rooms.desk.leads
+        self._tell_health(leads)
+        if self.kubernetes is not None:
+            self.kubernetes.tick(rooms.scaling, leads=leads)
 
     def _tell_health(self, leads: bool) -> None:
         serving, not_serving = (

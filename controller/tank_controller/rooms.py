@@ -10,6 +10,7 @@ from pathlib import Path
 from tank_controller.api_access import NO_TOKEN, Token
 from tank_controller.broker_desk import BrokerDesk
 from tank_controller.duties import Duties
+from tank_controller.kubernetes import KubernetesConfig
 from tank_controller.member import Member
 from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome
@@ -21,6 +22,7 @@ from tank_controller.raft_disk import DiskThread
 from tank_controller.raft_driver import RaftDriver, Transport
 from tank_controller.raft_replay import Stored
 from tank_controller.raft_storage import RaftStorage
+from tank_controller.scaling import Scaling
 from tank_controller.sessions import BrokerSessions
 from tank_controller.ticks import ELECTION_TICKS
 
@@ -40,6 +42,8 @@ class ControllerConfig:
     session_timeout_ms: int
     api_token: Token = NO_TOKEN
     """What changes by the API take."""
+    kubernetes: KubernetesConfig | None = None
+    """Where its pod is; None: it is in none."""
 
 
 class WallClock:
@@ -79,6 +83,7 @@ class Rooms:
         self.member = Member(driver, config.cluster)
         self.proposals = Proposals(driver, self.metadata)
         driver.start()
+        self.scaling = Scaling()
         self.desk = BrokerDesk(
             stored.cluster_id,
             self.proposals,
@@ -86,7 +91,7 @@ class Rooms:
             WallClock(),
             os.urandom,
             lambda: BrokerSessions(config.session_timeout_ms),
-            Duties,
+            lambda: Duties(self.scaling),
             self.member.leader_address,
             config.session_timeout_ms,
         )

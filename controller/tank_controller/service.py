@@ -10,6 +10,8 @@ import grpc
 import grpc.aio
 
 from tank_controller import raft_wire
+from tank_controller.kubernetes import Kubernetes
+from tank_controller.leaving import may_leave
 from tank_controller.raft.birth import Birth, Question
 from tank_controller.raft.errors import MessageRefusedError
 from tank_controller.raft.messages import NodeId
@@ -36,6 +38,7 @@ class House(Protocol):
     birth: Birth | None
     """While it belongs to no cluster."""
     rooms: Rooms | None
+    kubernetes: Kubernetes | None
 
 
 class ControllersService(ControllersServicer):
@@ -118,6 +121,10 @@ class BrokersService(BrokersServicer):
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await reading
             desk.closed(stream)
+
+    async def Leave(self, request: pb.LeaveRequest, context: Context) -> pb.LeaveAnswer:
+        """Whether a broker's process may be stopped."""
+        return await may_leave(self._house.rooms, self._house.kubernetes, request)
 
 
 class _Line:

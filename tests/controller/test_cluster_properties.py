@@ -137,16 +137,11 @@ def unfence(world: World, broker_id: int) -> pb.Command:
     return pb.Command(unfence_broker=pb.UnfenceBroker(broker_id=broker_id, epoch=world.epoch(broker_id)))
 
 
-def set_broker(
-    world: World, broker_id: int, draining: bool | None, shutting_down: bool | None, scaled_down: bool | None
-) -> pb.Command:
+def set_broker(world: World, broker_id: int, *flags: bool | None) -> pb.Command:
     change = pb.SetBroker(broker_id=broker_id, epoch=world.epoch(broker_id))
-    if draining is not None:
-        change.draining = draining
-    if scaled_down is not None:
-        change.scaled_down = scaled_down
-    if shutting_down is not None:
-        change.shutting_down = shutting_down
+    for name, flag in zip(("draining", "shutting_down", "scaled_down"), flags, strict=True):
+        if flag is not None:
+            setattr(change, name, flag)
     return pb.Command(set_broker=change)
 
 

@@ -16,7 +16,7 @@ from tank_controller import kubernetes
 from tank_controller.kubernetes import Kubernetes, KubernetesConfig, KubernetesError, PackageApiServer
 from tank_controller.scaling import News, Pod, Reason, Scaling
 
-CONFIG = KubernetesConfig("ns", "tank-broker", "tank-controller", "tank-controller-0")
+CONFIG = KubernetesConfig("ns", "tank-broker", "tank-controller-0", "tank-controller")
 
 
 class ApiServer:

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from tank_controller import __main__ as command
 from tank_controller.api_access import Token
+from tank_controller.kubernetes import KubernetesConfig
 from tank_controller.rooms import ControllerConfig
 
 CLUSTER = "1=a:1,2=b:2,3=c:3"
@@ -84,3 +85,34 @@ def test_what_can_not_be_used_is_named(
     assert ended.exit_code == 2
     assert said in ended.output
     assert ran == []
+
+
+def test_in_a_pod_it_is_numbered_by_it_and_knows_the_brokers_stateful_set(
+    ran: list[ControllerConfig], tmp_path: Path
+) -> None:
+    environment = {
+        "TANK_ID": "tank-controller-2",
+        "TANK_KUBERNETES_BROKERS": "tank-broker",
+        "TANK_KUBERNETES_NAMESPACE": "prod",
+        "POD_NAME": "tank-controller-2",
+    }
+    arguments = ["--cluster", CLUSTER, "--data", str(tmp_path)]
+    ended = CliRunner().invoke(command.main, arguments, env=environment)
+    assert ended.exit_code == 0, ended.output
+    (config,) = ran
+    assert config.ordinal == 2
+    assert config.kubernetes == KubernetesConfig("prod", "tank-broker", "tank-controller-2")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--id", "two"], "write a whole number, or a pod's name"),
+        (["--id", "Pod-1"], "write a whole number, or a pod's name"),
+        (["--id", "1", "--kubernetes-brokers", "b"], "--kubernetes-namespace: say where"),
+    ],
+)
+def test_what_cannot_be_used_is_said(tmp_path: Path, options: list[str], why: str) -> None:
+    ended = CliRunner().invoke(command.main, ["--cluster", CLUSTER, "--data", str(tmp_path), *options])
+    assert ended.exit_code == 2
+    assert why in ended.output

@@ -1,0 +1,37 @@
+"""The answer to a broker that is about to be stopped: may it? A thin shell around `scaling`."""
+
+import asyncio
+import time
+
+from tank_controller.kubernetes import Kubernetes
+from tank_controller.outcome import Rejected
+from tank_controller.rooms import Rooms
+from tank_controller.scaling import Pod
+from tank_protos.generated import control_pb2 as pb
+
+
+async def may_leave(
+    rooms: Rooms | None, kubernetes: Kubernetes | None, request: pb.LeaveRequest
+) -> pb.LeaveAnswer:
+    """What the leader says. It looks first how many brokers are wanted now: a pod is told to stop after that
+    has changed, and a watch may be later."""
+    if kubernetes is not None:
+        await kubernetes.look()
+    if rooms is None or not rooms.desk.leads or await _is_behind(rooms):
+        return pb.LeaveAnswer(not_leader=pb.NotLeader() if rooms is None else rooms.desk.not_leader())
+    pod = Pod(request.pod_name, request.pod_uid) if request.pod_uid else None
+    now_ms = time.monotonic_ns() // 1_000_000
+    verdict = rooms.scaling.judge(rooms.metadata.state, request.broker_id, pod, now_ms)
+    return pb.LeaveAnswer(may_stop=verdict.may_stop, reason=verdict.text, replicas=verdict.replicas)
+
+
+async def _is_behind(rooms: Rooms) -> bool:
+    """Whether this controller's state may lack something that was committed before."""
+    done: asyncio.Future[Rejected | None] = asyncio.get_running_loop().create_future()
+
+    def read(problem: Rejected | None) -> None:
+        if not done.done():  # whoever asked may have gone
+            done.set_result(problem)
+
+    rooms.proposals.read(read)
+    return await done is not None

@@ -1,0 +1,68 @@
+"""What a controller answers to a broker that is about to be stopped."""
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from tank_controller.leaving import may_leave
+from tank_controller.outcome import Rejected
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import control_pb2 as pb
+from tests.controller.governed import Governed
+from tests.controller.test_scaling import governed
+
+
+def rooms_of(world: Governed, *, leads: bool = True, behind: bool = False) -> Any:
+    def read(done: Callable[[Rejected | None], None]) -> None:
+        done(Rejected(ErrorCode.NO_LEADER, "another leads") if behind else None)
+
+    return SimpleNamespace(
+        desk=SimpleNamespace(leads=leads, not_leader=lambda: pb.NotLeader(leader="c2:1")),
+        proposals=SimpleNamespace(read=read),
+        metadata=SimpleNamespace(state=world.cluster.state),
+        scaling=world.scaling,
+    )
+
+
+class Kubernetes:
+    """Says how many brokers are wanted when it is asked."""
+
+    def __init__(self, world: Governed, wanted: int) -> None:
+        self._world, self._wanted = world, wanted
+
+    async def look(self) -> None:
+        self._world.scaling.wanted = self._wanted
+
+
+def ask(rooms: Any, kubernetes: Any = None, **request: Any) -> pb.LeaveAnswer:
+    return asyncio.run(may_leave(rooms, kubernetes, pb.LeaveRequest(**request)))
+
+
+def test_who_does_not_lead_or_may_be_behind_names_the_leader() -> None:
+    assert ask(None, broker_id=1).HasField("not_leader")
+    for rooms in (rooms_of(governed(3), leads=False), rooms_of(governed(3), behind=True)):
+        assert ask(rooms, broker_id=1).not_leader.leader == "c2:1"
+
+
+def test_it_looks_first_how_many_are_wanted_now() -> None:
+    world = governed(4)
+    answer = ask(rooms_of(world), Kubernetes(world, 3), broker_id=4)
+    assert (answer.may_stop, answer.reason) == (False, "Broker 4 is about to be drained.")
+    assert answer.replicas == len(world.cluster.state.held_by(4))
+
+
+def test_without_kubernetes_a_broker_may_stop_where_the_others_are_enough() -> None:
+    world = governed(3)
+    assert ask(rooms_of(world), broker_id=3).may_stop
+    assert not ask(rooms_of(world), broker_id=2).may_stop
+
+
+def test_events_are_for_pods_that_say_who_they_are() -> None:
+    world = governed(3)
+    ask(rooms_of(world), broker_id=3, pod_name="tank-broker-2")
+    assert not world.scaling.news
+    ask(rooms_of(world), broker_id=3, pod_name="tank-broker-2", pod_uid="u")
+    (news,) = world.scaling.news
+    assert news.pod is not None
+    assert (news.pod.name, news.pod.uid) == ("tank-broker-2", "u")
