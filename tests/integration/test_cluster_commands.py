@@ -9,6 +9,7 @@ import pytest
 from tank_cli import cluster_folder, cluster_processes
 from tests.integration.test_cluster_messages import TOPIC, Writer, broker
 from tests.support.cluster import LocalCluster, running_cluster
+from tests.support.readiness import samples_of
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
@@ -70,6 +71,13 @@ def test_a_partition_that_waits_for_a_lost_broker_is_led_again_when_an_operator_
         assert (dead["fenced"], dead["connected"], dead["leads"]) == (True, False, 0)
         assert (status["healthy"], status["partitions"]["under_replicated"]) == (False, 1)
         cluster.tank("produce", TOPIC, "--message", "one alone")
+        said = samples_of(str(broker(cluster, lost).addresses["http"]))
+        assert said["tank_led_partitions_under_replicated"] == said['tank_led_partitions{in_sync="1"}'] == 1
+        assert said[f'tank_follower_out_of_sync_partitions{{follower="{other}"}}'] == 1
+        assert said[f'tank_follower_connected{{follower="{other}"}}'] == 0
+        assert said['tank_in_sync_changes_total{change="left"}'] == 1
+        assert (said["tank_controllers_connected"], said["tank_fenced"]) == (1, 0)
+        assert said["tank_controllers_silence_seconds"] < 3
 
         broker(cluster, lost).kill()
         start(cluster, other)

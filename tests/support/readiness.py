@@ -18,3 +18,11 @@ def facts_of(http: str) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found
+
+
+def samples_of(http: str) -> dict[str, float]:
+    """What /metrics at host:port says, by name with labels. URLError when nobody answers."""
+    with urllib.request.urlopen(f"http://{http}/metrics", timeout=PATIENCE_S) as answer:
+        lines = answer.read().decode().splitlines()
+    samples = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, _, value in samples}
