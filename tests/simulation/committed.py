@@ -109,6 +109,11 @@ class Committed:
         numbers = self.numbers[bisect_left(self.numbers, first) : bisect_right(self.numbers, last)]
         return [number for number in numbers if self.newest.get(self.keys.get(number, b"")) == number]
 
+    def had_newer(self, key: bytes | memoryview | None, value: bytes | memoryview, number: int) -> bool:
+        """Whether this is a message from before the lossy election, and a later one of its key was chosen:
+        who was chosen may have compacted it away, and the others need not."""
+        return bytes(value) in self.before and self.newest.get(bytes(key or b""), 0) > number
+
     def lossy(self, epoch: int) -> None:
         """An election in this epoch may have lost messages: nothing is promised of what was before."""
         self.generation += 1

@@ -271,12 +271,8 @@ class MessageBooks:
 
     def _was_superseded(self, books: Committed, first: int, data: bytes) -> bool:
         """Whether the replica that a lossy election chose may have compacted this batch away before."""
-        return books.compacts and all(
-            bytes(message.value) in books.before
-            and books.newest.get(bytes(message.key or b""), 0) > message.sequence_number
-            for one in bundle.bundles(data)
-            for message in bundle.decode(one, first)
-        )
+        messages = (m for one in bundle.bundles(data) for m in bundle.decode(one, first))
+        return books.compacts and all(_is_left_over(books, message) for message in messages)
 
     def _is_superseded(self, books: Committed, batch: Batch) -> bool:
         """Whether compaction may take all of a batch."""
@@ -288,11 +284,14 @@ class MessageBooks:
             batch.first, batch.last, batch.content.leader_epoch
         ):  # fmt: skip
             return False
-        kept: dict[int, bytes] = {}
-        for one in bundle.bundles(data):
-            kept |= {m.sequence_number: bytes(m.value) for m in bundle.decode(one, record.first)}
-        known = all(number in books.payloads.get(value, ()) for number, value in kept.items())
-        return known and all(number in kept for number in books.must_be_there(batch.first, batch.last))
+        messages = [m for one in bundle.bundles(data) for m in bundle.decode(one, record.first)]
+        known = all(
+            m.sequence_number in books.payloads.get(bytes(m.value), ())
+            or books.had_newer(m.key, m.value, m.sequence_number)
+            for m in messages
+        )
+        kept = {m.sequence_number for m in messages}
+        return known and kept.issuperset(books.must_be_there(batch.first, batch.last))
 
     # --- clients ---
 
@@ -386,3 +385,10 @@ class MessageBooks:
         """A client is told that this position is kept: it never goes back from there."""
         positions = self.of(key).positions
         positions[group] = max(positions.get(group, 0), position)
+
+
+def _is_left_over(books: Committed, message: bundle.Message) -> bool:
+    """Whether a message may be gone where a lossy election chose who leads, compacted away, and be here: a
+    later one of its key is committed."""
+    was_there = bytes(message.value) in books.before
+    return was_there and books.newest.get(bytes(message.key or b""), 0) > message.sequence_number
