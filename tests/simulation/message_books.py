@@ -272,7 +272,7 @@ class MessageBooks:
     def _was_superseded(self, books: Committed, first: int, data: bytes) -> bool:
         """Whether the replica that a lossy election chose may have compacted this batch away before."""
         messages = (m for one in bundle.bundles(data) for m in bundle.decode(one, first))
-        return books.compacts and all(_is_left_over(books, message) for message in messages)
+        return books.compacts and all(books.had_newer(m.key, m.value, m.sequence_number) for m in messages)
 
     def _is_superseded(self, books: Committed, batch: Batch) -> bool:
         """Whether compaction may take all of a batch."""
@@ -385,10 +385,3 @@ class MessageBooks:
         """A client is told that this position is kept: it never goes back from there."""
         positions = self.of(key).positions
         positions[group] = max(positions.get(group, 0), position)
-
-
-def _is_left_over(books: Committed, message: bundle.Message) -> bool:
-    """Whether a message may be gone where a lossy election chose who leads, compacted away, and be here: a
-    later one of its key is committed."""
-    was_there = bytes(message.value) in books.before
-    return was_there and books.newest.get(bytes(message.key or b""), 0) > message.sequence_number

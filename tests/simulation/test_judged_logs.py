@@ -4,11 +4,12 @@ import pytest
 
 from tank_node.limits import Limits
 from tank_node.log.log import PartitionLog
-from tank_node.log.record import REWRITTEN
+from tank_node.log.record import REWRITTEN, SPARSE
 from tank_node.log.settings import LogSettings
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition
 from tank_node.waiting import Tick
+from tank_protos import bundle
 from tests.simulation.committed import Committed
 from tests.simulation.message_books import MessageBooks, Seen
 from tests.simulation.replicas import differences
@@ -140,6 +141,26 @@ def test_a_lossy_election_that_can_have_lost_nothing_excuses_nothing(
     leader.truncate_to(COUNT - 1)
     with pytest.raises(Violation, match="without the committed batch at 12"):
         books.check_rest("b1", replica(leader))
+
+
+def test_what_the_chosen_replica_has_compacted_out_of_a_batch_others_may_keep() -> None:
+    whole = Folder(settings=SMALL).log()
+    append(whole, b"old", b"other", keys=[b"k", b"l"])
+    append(whole, b"new", keys=[b"k"])
+    books = MessageBooks(World(0))
+    of(books).compacts = True
+    for record, data in stored(whole, 0, 3):
+        of(books).commit(Batch.of(record, data), 1)
+    of(books).lossy(2)
+    for record, data in stored(whole, 0, 3):
+        if record.first == 1:  # all that the chosen one has of it
+            data = bundle.as_batch(bundle.encode_sparse([2], [b"other"], timestamps=[1], keys=[b"l"]))
+            record = record._replace(flags=record.flags | SPARSE | REWRITTEN, messages=1, length=len(data))
+        of(books).commit(Batch.of(record, data), 2)
+    books.check_rest("b1", replica(whole))
+    of(books).newest[b"k"] = 1
+    with pytest.raises(Violation, match="with another batch at 1 "):
+        books.check_rest("b1", replica(whole))
 
 
 def test_a_mark_does_not_go_back_over_an_orderly_stop(books: MessageBooks, leader: PartitionLog) -> None:
