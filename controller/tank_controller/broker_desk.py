@@ -15,6 +15,7 @@ from tank_controller.leading import Ask, Care, Leading, Liveness
 from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome, Rejected
 from tank_controller.proposals import Proposals
+from tank_controller.waiting_streams import WaitingStreams
 from tank_controller.whole_views import WholeViews
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
@@ -75,6 +76,7 @@ class BrokerDesk:
         self._history = DeltaHistory(metadata.state.index)
         self._views = WholeViews(metadata, self._follow)
         self._leading: Leading | None = None
+        self._waiting = WaitingStreams(self._driver)
         self._last_tick_ms = clock.monotonic_ms()
         self._judged = True
         """Whether the last tick looked at who is silent."""
@@ -89,6 +91,8 @@ class BrokerDesk:
         late_ms = now_ms - self._last_tick_ms
         self._last_tick_ms = now_ms
         leading = self._look(now_ms)
+        for stream, up in self._waiting.release(leads=leading is not None):
+            self.received(stream, up)
         if leading is None:
             return
         self._views.go_on()
@@ -161,7 +165,8 @@ class BrokerDesk:
         now_ms = self._clock.monotonic_ms()
         leading = self._look(now_ms)
         if leading is None:
-            self._send_away(stream)
+            if not self._waiting.take(stream, up):
+                self._send_away(stream)
             return
         kind = up.WhichOneof("message")
         if kind == "register":
@@ -189,6 +194,7 @@ class BrokerDesk:
     def closed(self, stream: Stream) -> None:
         """The stream broke, or the broker ended it."""
         was_open, stream.open, stream.follows = stream.open, False, False
+        self._waiting.forget(stream)
         if self.streams.get(stream.broker_id) is not stream:
             return
         del self.streams[stream.broker_id]

@@ -49,14 +49,21 @@ class ControllersService(ControllersServicer):
 
     async def Messages(self, requests: AsyncIterator[pb.RaftMessage], context: Context) -> pb.MessagesEnd:
         """Raft's messages from one other controller."""
-        async for wire in requests:
-            rooms = self._house.rooms
-            if rooms is None:
-                continue
-            try:
-                rooms.member.driver.receive(raft_wire.decode(wire))
-            except MessageRefusedError as error:
-                _log.warning("%s", error)
+        sender: NodeId | None = None
+        try:
+            async for wire in requests:
+                rooms = self._house.rooms
+                if rooms is None:
+                    continue
+                try:
+                    message = raft_wire.decode(wire)
+                    sender = message.sender
+                    rooms.member.driver.receive(message)
+                except MessageRefusedError as error:
+                    _log.warning("%s", error)
+        finally:
+            if sender is not None and self._house.rooms is not None:
+                self._house.rooms.member.raft.broken(sender)
         return pb.MessagesEnd()
 
     async def Identify(self, request: pb.IdentifyRequest, context: Context) -> pb.IdentifyAnswer:

@@ -1,12 +1,14 @@
 """The task that carries a broker's line: what fails in it ends it, and who cancels it is obeyed."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import grpc.aio
 import pytest
 
+from tank_node.controllers import channel
 from tank_node.controllers.channel import ControllerChannel
 from tank_node.controllers.session import ControllerSession, Line, Registration
 from tank_protos.generated import control_pb2 as pb
@@ -78,6 +80,23 @@ def test_whatever_fails_in_one_half_ends_both(where: str) -> None:
         await asyncio.wait([running], timeout=WAIT_S)
         assert isinstance(running.exception(), ExceptionGroup)
         assert {task for task in asyncio.all_tasks() if "ControllerChannel" in repr(task.get_coro())} == set()
+
+    connected(story)
+
+
+def test_a_controller_that_is_not_there_is_passed_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "CONNECT_S", 1000.0)
+
+    async def story(session: Session) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        alone = Session(port)
+        left = asyncio.Event()
+        monkeypatch.setattr(alone, "closed", lambda line, why: left.set())
+        running = asyncio.create_task(ControllerChannel(alone).run())
+        await asyncio.wait_for(left.wait(), WAIT_S)
+        running.cancel()
+        await asyncio.wait([running], timeout=WAIT_S)
 
     connected(story)
 

@@ -13,11 +13,8 @@ from tank_node.controller_link import (
 )
 from tank_node.controllers.pending import PENDING_MS
 from tank_node.controllers.session import (
-    BACKOFF_MS,
     FIRST_TIMEOUT_MS,
     HEARTBEATS,
-    MAX_BACKOFF_MS,
-    STEADY_MS,
     Registration,
 )
 from tank_node.limits import DAMAGED_NAMED
@@ -145,68 +142,6 @@ def test_an_answer_in_parts_is_told_once_and_whole(node: Node) -> None:
     node.hear(answer=pb.QueryAnswer(request_id=number, groups=["b"], more=True))
     node.hear(answer=pb.QueryAnswer(request_id=number, groups=["a"]))
     assert found == [["a", "b"]]
-
-
-def test_it_goes_to_the_leader_that_is_named_at_once_and_else_in_turn_later_and_later(node: Node) -> None:
-    assert node.session.target() == "one:1"
-    line = node.connect()
-    node.hear(not_leader=pb.NotLeader(leader="three:3"))
-    assert line.ended
-    assert node.session.target() == "three:3"
-    node.session.closed(None, "can't be reached")
-    waits = []
-    tried = []
-    for _ in range(12):
-        began = node.clock.monotonic_ms()
-        while (target := node.session.target()) is None:
-            node.clock.pass_ms(1)
-        waits.append(node.clock.monotonic_ms() - began)
-        tried.append(target)
-        node.session.closed(None, "can't be reached")
-    assert set(tried) == {"one:1", "two:2", "three:3"}
-    assert waits == sorted(waits)
-    assert MAX_BACKOFF_MS // 2 <= waits[-1] <= MAX_BACKOFF_MS
-
-
-def test_after_a_broken_stream_it_goes_to_the_leader_that_the_next_controller_names_at_once(
-    node: Node,
-) -> None:
-    line = node.register()
-    node.session.closed(line, "it broke")
-    node.connect()
-    node.hear(not_leader=pb.NotLeader(leader="three:3"))
-    assert node.session.target() == "three:3"
-
-
-def test_a_stream_that_breaks_is_opened_again_at_once_where_it_was(node: Node) -> None:
-    line = node.connect()
-    node.hear(not_leader=pb.NotLeader(leader="three:3"))
-    line = node.register()
-    assert node.session.target() is None
-    node.clock.pass_ms(STEADY_MS)
-    node.session.closed(line, "it broke")
-    assert node.session.target() == "three:3", "it is soon fenced"
-    node.session.closed(None, "it can't be reached")
-    assert node.session.target() is None
-    node.clock.pass_ms(2 * BACKOFF_MS)
-    assert node.session.target() in ("one:1", "two:2"), "that one is gone"
-
-
-def test_a_stream_that_breaks_soon_after_each_registration_is_not_opened_without_end(node: Node) -> None:
-    line = node.register()
-    node.clock.pass_ms(STEADY_MS - 1)
-    node.session.closed(line, "it broke")
-    assert node.session.target() is None
-
-
-def test_controllers_that_name_each_other_are_not_asked_without_end(node: Node) -> None:
-    node.connect()
-    hops = 0
-    while node.session.target() is not None:
-        node.connect()
-        node.hear(not_leader=pb.NotLeader(leader=f"other:{hops % 2}"))
-        hops += 1
-        assert hops < 10
 
 
 def test_a_registration_names_so_many_damaged_replicas_as_fit_a_command() -> None:

@@ -7,6 +7,7 @@ cluster to belong to, and the desk that brokers' streams come to.
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tank_controller import raft_wire
@@ -176,6 +177,8 @@ class Controller:
         if self.life is not None:
             self.life.alive = False
             self.cluster.network.process_ended(self.life, power=power)
+            if not power:
+                self._break_streams()
         self.life = self.driver = self.machine = self.member = self.desk = self.proposals = None
         self._storage = self._birth = None
         self.world.say(self.name, "loses power" if power else "is gone")
@@ -184,6 +187,20 @@ class Controller:
         else:
             self.disk.kill_process()
         self.disk.failing_syncs = 0
+
+    def _break_streams(self) -> None:
+        """Its system tells the others that its streams of messages have ended."""
+        sender = self.own
+        for other in self.cluster.nodes.values():
+            if other is self or other.life is None or not self.cluster.network.reaches(self.name, other.name):
+                continue
+            delay = self.cluster.network.weather.delay(self.world)
+            self.world.after(delay, other.life, partial(other.broken, sender))
+
+    def broken(self, sender: NodeId) -> None:
+        """The stream of messages from that node has ended."""
+        if self.driver is not None:
+            self.raft.broken(sender)
 
     def empty(self) -> None:
         """An empty disk in the place of its own."""

@@ -153,6 +153,10 @@ class Raft(RaftState):
             return
         self._dispatch(message)
 
+    def broken(self, sender: NodeId) -> None:
+        """The stream of messages from that node broke, as far as the transport can tell."""
+        election.on_broken(self, sender)
+
     def _must_lead(self) -> None:
         if self.role is not Role.LEADER:
             raise NotLeaderError(self.leader)
@@ -230,7 +234,7 @@ class Raft(RaftState):
         if self.role is not Role.FOLLOWER:
             self.become_follower(message.term, message.sender)
         self.leader = message.sender
-        self.election_elapsed = 0
+        self.election_elapsed = self.gone_ticks = 0
         match message.body:
             case Append() as append:
                 replication.on_append(self, message, append)

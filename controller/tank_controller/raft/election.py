@@ -2,7 +2,7 @@
 
 from tank_controller.raft import reads
 from tank_controller.raft.errors import MalformedMessageError
-from tank_controller.raft.messages import Entry, EntryKind, Message, VoteAnswer, VoteRequest
+from tank_controller.raft.messages import Entry, EntryKind, Message, NodeId, VoteAnswer, VoteRequest
 from tank_controller.raft.progress import Progress
 from tank_controller.raft.quorum import Vote, majority, tally
 from tank_controller.raft.state import RaftState, Role
@@ -106,12 +106,28 @@ def check_quorum(raft: RaftState) -> None:
         raft.become_follower(raft.term, None)
 
 
+def on_broken(raft: RaftState, sender: NodeId) -> None:
+    """The stream of messages from that node broke. Where it led, its process has most often ended.
+
+    A hint, as a broker's broken stream is: its lease counts no more, so that others who noticed it, too, get
+    this node's answer when they ask whether they would win; and this one asks, unless the leader is heard
+    again. A leader that lives, and that others hear, stays: they refuse.
+    """
+    if raft.role is Role.FOLLOWER and raft.leader == sender:
+        raft.leader = None
+        others = sorted(voter for voter in raft.configuration.voters if voter != sender)
+        turn = others.index(raft.own) if raft.own in others else len(others)
+        raft.gone_ticks = raft.settings.gone_ticks + turn * raft.settings.gone_apart_ticks
+
+
 def tick(raft: RaftState) -> None:
     """Time passes for one that doesn't lead.
 
     Who may not campaign goes on counting: its memory of a silent leader must not refuse others its vote.
     """
     raft.election_elapsed += 1
-    if raft.election_elapsed >= raft.election_timeout and may_campaign(raft):
+    is_gone = raft.gone_ticks == 1
+    raft.gone_ticks = max(0, raft.gone_ticks - 1)
+    if (is_gone or raft.election_elapsed >= raft.election_timeout) and may_campaign(raft):
         campaign(raft, pre=True)
     reads.tick_asked(raft)

@@ -13,6 +13,11 @@ class Settings:
     election_ticks: int = 10
     """Without a leader for one to two times as long, a voter asks for an election."""
     heartbeat_ticks: int = 2
+    gone_ticks: int = 6
+    """Where the stream from the leader broke, and it is not heard again within so long, the first voter asks
+    for an election: longer than a leader that lives takes to open it again."""
+    gone_apart_ticks: int = 3
+    """The other voters, one after the other, so much later each: two at once would share the votes."""
     max_entry_bytes: int = 1024 * 1024 + 64 * 1024
     """One command (tank_controller.limits.MAX_COMMAND_BYTES) and room around it."""
     max_append_bytes: int = 1024 * 1024
@@ -35,5 +40,6 @@ class Settings:
 
     def __post_init__(self) -> None:
         assert 0 < self.heartbeat_ticks < self.election_ticks
+        assert self.heartbeat_ticks < self.gone_ticks
         assert self.max_entry_bytes + self.max_append_bytes < MESSAGE_BYTES
         assert self.chunk_bytes < MESSAGE_BYTES // 2

@@ -81,6 +81,8 @@ class RaftState:
         """Ticks since a leader was heard or a vote given; the leader's, since it last checked its quorum."""
         self.heartbeat_elapsed = 0
         self.election_timeout = 0
+        self.gone_ticks = 0
+        """Ticks until an election is asked for because the way from the leader broke; 0: it did not."""
         self.transfer_target: NodeId | None = None
         """Who is to lead next. While there is one, proposals are refused."""
         self.uncommitted_bytes = 0
@@ -142,6 +144,7 @@ class RaftState:
         """A new randomized election timeout: so two that failed together don't try together again."""
         self.election_elapsed = 0
         self.heartbeat_elapsed = 0
+        self.gone_ticks = 0
         self.election_timeout = self.settings.election_ticks + self.random(self.settings.election_ticks)
 
     def drop_reads(self) -> None:

@@ -60,7 +60,7 @@ class ControllerChannel:
         why = "it ended the stream"
         async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
             try:
-                await asyncio.wait_for(channel.channel_ready(), CONNECT_S)
+                await asyncio.wait_for(_connected(channel), CONNECT_S)
                 call = BrokersStub(channel).Session()
                 line = _Line(call)
                 self._session.opened(line)
@@ -70,7 +70,7 @@ class ControllerChannel:
                         self._session.received(line, message)
                 finally:
                     sending.cancel()
-            except TimeoutError:
+            except (TimeoutError, ConnectionRefusedError):
                 why = "it can't be reached"
             except grpc.aio.AioRpcError as error:
                 why = error.details() or error.code().name
@@ -79,6 +79,17 @@ class ControllerChannel:
                 if task is None or task.cancelling():
                     raise  # this task is, not the call alone
         self._session.closed(line, why)
+
+
+async def _connected(channel: grpc.aio.Channel) -> None:
+    """Returns when the channel is connected. ConnectionRefusedError: nobody listens there; gRPC would try
+    again and again, and meanwhile another controller leads."""
+    state = channel.get_state(try_to_connect=True)
+    while state is not grpc.ChannelConnectivity.READY:
+        if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+            raise ConnectionRefusedError
+        await channel.wait_for_state_change(state)
+        state = channel.get_state(try_to_connect=True)
 
 
 class _Line:

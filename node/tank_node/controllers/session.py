@@ -30,6 +30,8 @@ FIRST_TIMEOUT_MS = 3000
 NAMED_AT_ONCE = 3
 """So many failures in a row are no reason to wait before a leader that was named: a broken stream, another
 controller, one that has just fallen. Those behind are of controllers that name each other."""
+STEADY_MS = 1000
+"""A stream that breaks sooner is no accident of the network."""
 BACKOFF_MS = 50
 MAX_BACKOFF_MS = 1000
 
@@ -114,6 +116,8 @@ class ControllerSession(RequestingLink):
         """Who leads, as another controller said; tried once."""
         self._failures = 0
         self._retry_ms = 0
+        self._taken_ms = 0
+        """When a controller took this process on the present stream, or the last."""
         self._line: Line | None = None
         self._wanted_index = 0
         """The view has to reach it before `broker_epoch` counts; 0: nothing is awaited."""
@@ -166,7 +170,8 @@ class ControllerSession(RequestingLink):
         if line is not self._line:
             return
         self._line = None
-        self._go_to("", why)
+        is_steady = self._wanted_epoch != 0 and self._clock.monotonic_ms() - self._taken_ms >= STEADY_MS
+        self._go_to("", why, again=line is not None and is_steady)
 
     def received(self, line: Line, down: pb.BrokerDown) -> None:
         """A controller's message; one that comes by a stream which was given up is not heard."""
@@ -223,10 +228,17 @@ class ControllerSession(RequestingLink):
         line.end()
         self._go_to(leader, why)
 
-    def _go_to(self, leader: str, why: str) -> None:
+    def _go_to(self, leader: str, why: str, *, again: bool = False) -> None:
         """Where to next, and when: at once to a leader that was named, else to the next in turn, later and
-        later."""
+        later. again: at once to the same, which had taken this broker: the stream may have broken alone, and
+        the controllers wait for a short while only before they fence it."""
         tried = self._leader or self._addresses[self._at]
+        if again:
+            self._wanted_epoch = 0
+            self._leader, self._retry_ms = tried, self._clock.monotonic_ms()
+            self._pending.line_ended()
+            _log.info("the line to controller %s broke: %s", tried, why)
+            return
         self._wanted_epoch = 0
         self._failures += 1
         self._leader = leader if leader != tried else ""
@@ -245,6 +257,7 @@ class ControllerSession(RequestingLink):
 
     def _on_registration(self, line: Line, registered: pb.Registered) -> None:
         self._failures = 0
+        self._taken_ms = self._clock.monotonic_ms()
         self.peer_key = registered.peer_key
         self._timeout_ms = registered.session_timeout_ms or FIRST_TIMEOUT_MS
         self._wanted_epoch, self._wanted_index = registered.broker_epoch, registered.index

@@ -90,7 +90,9 @@ class Replicator(Pushers):
                 continue
             peer.leaderships[leadership] = None
             live = peer.sessions[LIVE]
-            if live is not None and live.is_open:
+            if live is None:
+                self._dial(peer, LIVE, self._now_ms())  # until it is there nothing is acknowledged
+            elif live.is_open:
                 leadership.enter(live.line, live.identity.peer_epoch)
         self.watch(leadership)
 

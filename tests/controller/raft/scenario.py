@@ -178,6 +178,10 @@ class Scenario:
 
         self.world.driver(int(words[0])).change(Change(kind, own), done)
 
+    def on_broken(self, words: list[str]) -> None:
+        """The stream from the second to the first: `broken 2 from 1`."""
+        self.world.nodes[int(words[0])].raft.broken(self.world.nodes[int(words[2])].own)
+
     def on_compact(self, words: list[str]) -> None:
         ordinal = int(words[0])
         self.world.nodes[ordinal].storage.snapshot_due = True

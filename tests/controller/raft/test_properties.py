@@ -58,7 +58,7 @@ class Chaos:
             if chance.random() < 0.3:
                 world.start(ordinal)
             return
-        match chance.choices(range(9), (40, 20, 12, 12, 5, 0.8, 0.8, 1.5, 1.5))[0]:
+        match chance.choices(range(10), (40, 20, 12, 12, 5, 0.8, 0.8, 1.5, 1.5, 2))[0]:
             case 0:
                 self.deliver(chance.randint(1, 12))
             case 1:
@@ -80,6 +80,8 @@ class Chaos:
                 self.cut_or_heal()
             case 7:
                 node.storage.snapshot_due = True
+            case 8:
+                node.raft.broken(chance.choice(list(world.nodes.values())).own)
             case _:
                 self.change(node)
 
