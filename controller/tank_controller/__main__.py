@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from tank_controller.api_access import TOKEN_VARIABLE, Token
 from tank_controller.kubernetes import KubernetesConfig
 from tank_controller.process import ControllerProcess, ListenError
 from tank_controller.rooms import ControllerConfig
+from tank_controller.scaling_controllers import PodAddresses
 
 EPILOG = """
 Every option can also be an environment variable: --session-timeout-ms: TANK_SESSION_TIMEOUT_MS.
@@ -121,6 +123,12 @@ class OrdinalOption(click.ParamType):  # type: ignore[type-arg] # as above
     "[default: none]",
 )
 @click.option(
+    "--kubernetes-controllers",
+    metavar="NAME",
+    help="The StatefulSet that this pod is of: it joins the others though --cluster doesn't name it, and "
+    "leaves them when it is one too many.  [default: none]",
+)
+@click.option(
     "--kubernetes-namespace",
     metavar="NAME",
     help="The namespace of both sets, and of this pod.",
@@ -141,6 +149,7 @@ def main(
     api_token_file: Path | None,
     session_timeout_ms: int,
     kubernetes_brokers: str | None,
+    kubernetes_controllers: str | None,
     kubernetes_namespace: str | None,
     log_level: str,
 ) -> None:
@@ -148,7 +157,14 @@ def main(
 
     It serves gRPC without authentication: keep its address among the cluster's own.
     """
-    if ordinal not in cluster:
+    kubernetes = _kubernetes(kubernetes_brokers, kubernetes_controllers, kubernetes_namespace)
+    addresses: Mapping[int, str] = cluster
+    if kubernetes is not None and kubernetes.controllers:
+        try:
+            addresses = PodAddresses(cluster, ordinal)
+        except ValueError as error:
+            raise click.UsageError(f"--cluster: {error}") from None
+    if ordinal not in addresses:
         raise click.UsageError(
             f"--cluster names {sorted(cluster)}, and not {ordinal}, which --id says this is"
         )
@@ -158,20 +174,22 @@ def main(
     token = Token(api_token_file, os.environ.get(TOKEN_VARIABLE, ""))
     if token.file is not None and token.text:
         raise click.UsageError(f"--api-token-file and {TOKEN_VARIABLE} may be two secrets: say one of both")
-    serves = listen or cluster[ordinal]
-    kubernetes = _kubernetes(kubernetes_brokers, kubernetes_namespace)
+    serves = listen or addresses[ordinal]
     at = _http(http, serves)
-    config = ControllerConfig(ordinal, cluster, data, serves, at, session_timeout_ms, token, kubernetes)
+    config = ControllerConfig(ordinal, addresses, data, serves, at, session_timeout_ms, token, kubernetes)
     raise SystemExit(run(config))
 
 
-def _kubernetes(brokers: str | None, namespace: str | None) -> KubernetesConfig | None:
+def _kubernetes(
+    brokers: str | None, controllers: str | None, namespace: str | None
+) -> KubernetesConfig | None:
     """None: this is no pod whose sets are to be looked at."""
-    if not brokers:
+    if not brokers and not controllers:
         return None
     if not namespace:
         raise click.UsageError("--kubernetes-namespace: say where the StatefulSets are")
-    return KubernetesConfig(namespace, brokers, os.environ.get("POD_NAME", ""))
+    pod, uid = os.environ.get("POD_NAME", ""), os.environ.get("POD_UID", "")
+    return KubernetesConfig(namespace, brokers or "", pod, uid, controllers or "")
 
 
 def _http(said: str | None, listen: str) -> str:

@@ -6,6 +6,7 @@ of the process.
 """
 
 import asyncio
+import contextlib
 import logging
 import queue
 import random
@@ -17,12 +18,12 @@ from typing import Any, Protocol, TypeVar
 
 from tank_controller.kubernetes_events import EventBook, Teller
 from tank_controller.kubernetes_watch import MalformedAnswerError, SetSeen, SetWatch, read_set
-from tank_controller.scaling import News, Scaling
+from tank_controller.scaling import News, Pod, Reason, Scaling
 
 WATCH_S = 60
 """A watch is ended by the server after so long, and begun again."""
-CONNECT_S = 5.0
-READ_S = 5.0
+CONNECT_S = 3.0
+READ_S = 3.0
 FRESH_S = 1.0
 """What was read so lately needn't be read again."""
 MAX_LINE_BYTES = 4 * 1024 * 1024
@@ -48,6 +49,7 @@ class KubernetesConfig:
     """Name of the brokers' StatefulSet."""
     pod: str = ""
     """This controller's own."""
+    pod_uid: str = ""
     controllers: str = ""
     """Name of the controllers' StatefulSet; empty: it is not looked at."""
 
@@ -189,7 +191,7 @@ class Kubernetes:
 
     def tick(self, scaling: Scaling, *, leads: bool) -> None:
         """Time passes: watches while this controller leads, and tells what there is to tell."""
-        if leads and self._watching is None:
+        if leads and self._watching is None and self._config.brokers:
             self._scaling, self._watching = scaling, threading.Event()
             threading.Thread(
                 target=self._watch, args=(self._watching,), name="kubernetes-watch", daemon=True
@@ -218,6 +220,17 @@ class Kubernetes:
             return None
         seen = await self._ask_set(self._config.controllers)
         return None if seen is None else seen.replicas
+
+    def tell_of_controller(self, ordinal: int, text: str) -> None:
+        """On this controller's own pod."""
+        self._tell(News(Reason.CONTROLLER, ordinal, text, Pod(self._config.pod, self._config.pod_uid)))
+
+    async def told(self) -> None:
+        """Waits, not for long, until what is to be told was told: before the process ends."""
+        done: asyncio.Future[None] = self._loop.create_future()
+        if self._call(lambda: self._post(_answer, done, None)):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(done, READ_S)
 
     def stop(self) -> None:
         """Nothing is read or told any more."""

@@ -23,7 +23,7 @@ class Member:
     def __init__(self, driver: RaftDriver[Outcome], addresses: Mapping[int, str]) -> None:
         """host:port of all controllers, by ordinal, this one among them."""
         self.driver = driver
-        self.addresses = dict(addresses)
+        self.addresses = addresses
 
     @property
     def raft(self) -> Raft:

@@ -48,9 +48,12 @@ _log = logging.getLogger("tank.controller")
 class Peers:
     """Implements `tank_controller.raft_driver.Transport`. All calls on the event loop."""
 
-    def __init__(self, addresses: Mapping[int, str]) -> None:
-        """host:port of the others, by ordinal."""
-        self._lines = {ordinal: _PeerLine(ordinal, address) for ordinal, address in sorted(addresses.items())}
+    def __init__(self, addresses: Mapping[int, str], own: int) -> None:
+        """host:port of all, by ordinal; this one's."""
+        self._addresses = addresses
+        self._lines = {
+            ordinal: _PeerLine(ordinal, addresses[ordinal]) for ordinal in sorted(addresses) if ordinal != own
+        }
 
     def start(self) -> None:
         """Begins to connect."""
@@ -63,11 +66,20 @@ class Peers:
             await line.stop()
 
     def send(self, messages: Sequence[Message]) -> None:
-        """As Transport; what is for a controller that nobody configured is lost."""
+        """As Transport; what is for a controller without an address is lost."""
         for message in messages:
-            line = self._lines.get(message.target.ordinal)
+            line = self._lines.get(message.target.ordinal) or self._line_to(message.target.ordinal)
             if line is not None:
                 line.put(message)
+
+    def _line_to(self, ordinal: int) -> "_PeerLine | None":
+        """To one that came to the group after this one was told of the others."""
+        address = self._addresses.get(ordinal)
+        if address is None:
+            return None
+        line = self._lines[ordinal] = _PeerLine(ordinal, address)
+        line.start()
+        return line
 
     def ordinals(self) -> list[int]:
         """Of the others."""

@@ -37,6 +37,7 @@ from tank_controller.raft.messages import Configuration, HardState, NodeId
 from tank_controller.raft_replay import Stored
 from tank_controller.raft_storage import RaftStorage
 from tank_controller.rooms import ControllerConfig, Rooms, WallClock
+from tank_controller.scaling_controllers import MAX_CONTROLLERS, PodAddresses, leave_group, set_aside
 from tank_controller.service import BrokersService, ControllersService
 from tank_controller.ticks import TICK_MS, keep_ticking
 from tank_protos.generated import control_pb2 as pb
@@ -61,6 +62,10 @@ class FolderInUseError(OSError):
     """Two controllers on one folder; the message says what to do."""
 
 
+class RemovedError(OSError):
+    """This controller is no member of its cluster any more; the message says what becomes of it."""
+
+
 class ListenError(OSError):
     """An address that can't be listened on; the message says what to do."""
 
@@ -75,7 +80,13 @@ class ControllerProcess:
         self.kubernetes: Kubernetes | None = None
         self._failure: Exception | None = None
         self._stopping = asyncio.Event()
-        self._peers = Peers({n: address for n, address in config.cluster.items() if n != config.ordinal})
+        self._peers = Peers(config.cluster, config.ordinal)
+        self._leaves = False
+        """It is told to stop: it asks nobody any more to be added."""
+        self._is_removed = False
+        """It was taken out of the group for good: what it has is set aside at its end."""
+        self._refusal = ""
+        """Why the others didn't add it, the last time that they said so."""
         self._lines = Lines()
         self._health = health.aio.HealthServicer()
         self._told_leads: bool | None = None
@@ -121,6 +132,8 @@ class ControllerProcess:
             if self._failure is not None:
                 raise self._failure
             _log.info("stopping")
+            self._leaves = True
+            await self._leave_group()
             await self._hand_over()
         finally:
             for task in tasks:
@@ -130,6 +143,8 @@ class ControllerProcess:
             await server.stop(0.2)
             await self._peers.stop()
             await self._close()
+            if self._is_removed:
+                set_aside(self.config.data)
 
     async def _serve(self) -> grpc.aio.Server:
         server = grpc.aio.server(options=SERVER_OPTIONS)
@@ -163,6 +178,23 @@ class ControllerProcess:
                 f"can't listen on {self.config.http} ({error.strerror}): choose another address with --http, "
                 "or --http off"
             ) from error
+
+    async def _leave_group(self) -> None:
+        """One that Kubernetes doesn't want any more takes itself out before it goes."""
+        if self.kubernetes is None or self.rooms is None:
+            return
+        ordinal = self.config.ordinal
+        wanted = await self.kubernetes.wanted_controllers()
+        if not wanted or ordinal < wanted:
+            return
+        _log.info("%d controllers are wanted: controller %d leaves the others", wanted, ordinal)
+        why = await leave_group(self.rooms.member, wanted, self._lines.to)
+        self._is_removed = not why
+        if why:
+            self.kubernetes.tell_of_controller(
+                ordinal, f"Controller {ordinal} stops, and the others still count it as a member: {why}."
+            )
+            await self.kubernetes.told()
 
     async def _hand_over(self) -> None:
         """A leader that stops in order leaves no gap in which nobody leads."""
@@ -265,7 +297,7 @@ class ControllerProcess:
         assert self.rooms is not None
         member = self.rooms.member
         own = member.raft.own
-        while True:
+        while not self._leaves:
             await asyncio.sleep(ASK_EVERY_S)
             if member.is_missing(own):
                 await self._ask_to_be_added(member, own)
@@ -280,7 +312,18 @@ class ControllerProcess:
         for ordinal in self._peers.ordinals():
             answer = await self._peers.join(ordinal, request)
             if answer is not None and answer.kind == pb.JoinAnswer.REFUSED:
-                _log.error("not added by controller %d: %s", ordinal, answer.message)
+                self._say_refused(own, answer.message)
+
+    def _say_refused(self, own: NodeId, why: str) -> None:
+        """Once: it is asked again and again."""
+        if why == self._refusal:
+            return
+        self._refusal = why
+        _log.error("not added by the controllers: %s", why)
+        if self.kubernetes is not None:
+            most = f"; there are at most {MAX_CONTROLLERS}" if own.ordinal >= MAX_CONTROLLERS else ""
+            text = f"Controller {own.ordinal} is not added to the others: {why}{most}."
+            self.kubernetes.tell_of_controller(own.ordinal, text)
 
     async def _ask_whether_removed(self, rooms: Rooms) -> None:
         raft = rooms.member.raft
@@ -295,6 +338,9 @@ class ControllerProcess:
                     f"let it join again, empty {self.config.data} first"
                 )
                 _log.error("%s", rooms.removed)
+                if isinstance(self.config.cluster, PodAddresses):
+                    self._is_removed = True  # it is wanted again, as its pod says: it begins anew
+                    raise RemovedError(f"{rooms.removed}; it is set aside, and the next start begins empty")
 
     # --- running ---
 

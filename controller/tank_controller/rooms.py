@@ -3,7 +3,7 @@
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,8 +32,9 @@ class ControllerConfig:
     """What a controller is told at its start."""
 
     ordinal: int
-    cluster: dict[int, str]
-    """host:port of all controllers' gRPC, by ordinal, this one among them."""
+    cluster: Mapping[int, str]
+    """host:port of all controllers' gRPC, by ordinal, this one among them. Of a StatefulSet's pods it knows
+    more than it iterates over (`scaling_controllers.PodAddresses`)."""
     data: Path
     listen: str
     """host:port of its gRPC."""

@@ -51,11 +51,12 @@ class Reason(StrEnum):
     DRAINING = "Draining"
     HOLDS_ON = "WaitsForReplicas"
     MAY_STOP = "MayStop"
+    CONTROLLER = "ControllersNotAsWanted"
 
     @property
     def is_warning(self) -> bool:
         """Whether somebody should look."""
-        return self in (Reason.REFUSED, Reason.DATA_LEFT, Reason.HOLDS_ON)
+        return self in (Reason.REFUSED, Reason.DATA_LEFT, Reason.HOLDS_ON, Reason.CONTROLLER)
 
 
 @dataclass(slots=True, frozen=True)

@@ -16,7 +16,7 @@ from tank_controller import kubernetes
 from tank_controller.kubernetes import Kubernetes, KubernetesConfig, KubernetesError, PackageApiServer
 from tank_controller.scaling import News, Pod, Reason, Scaling
 
-CONFIG = KubernetesConfig("ns", "tank-broker", "tank-controller-0", "tank-controller")
+CONFIG = KubernetesConfig("ns", "tank-broker", "tank-controller-0", "uid-0", "tank-controller")
 
 
 class ApiServer:
@@ -260,6 +260,19 @@ def test_news_become_events_and_the_same_again_is_counted(server: ApiServer) -> 
                 "12 replicas.",
             )
             assert on_set["involvedObject"]["uid"] == "uid-tank-broker"
+
+    asyncio.run(live())
+
+
+def test_what_a_controller_tells_of_itself_is_told_before_it_ends(server: ApiServer) -> None:
+    async def live() -> None:
+        api = Kubernetes(CONFIG, PackageApiServer("ns", server.configure))
+        api.tell_of_controller(3, "Controller 3 stops.")
+        await api.told()
+        (event,) = server.events.values()
+        about = event["involvedObject"]
+        assert (about["kind"], about["name"], about["uid"]) == ("Pod", "tank-controller-0", "uid-0")
+        assert (event["type"], event["reason"]) == ("Warning", "ControllersNotAsWanted")
 
     asyncio.run(live())
 

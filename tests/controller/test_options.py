@@ -91,17 +91,24 @@ def test_in_a_pod_it_is_numbered_by_it_and_knows_the_brokers_stateful_set(
     ran: list[ControllerConfig], tmp_path: Path
 ) -> None:
     environment = {
-        "TANK_ID": "tank-controller-2",
+        "TANK_ID": "tank-controller-4",
         "TANK_KUBERNETES_BROKERS": "tank-broker",
+        "TANK_KUBERNETES_CONTROLLERS": "tank-controller",
         "TANK_KUBERNETES_NAMESPACE": "prod",
-        "POD_NAME": "tank-controller-2",
+        "POD_NAME": "tank-controller-4",
+        "POD_UID": "u",
     }
-    arguments = ["--cluster", CLUSTER, "--data", str(tmp_path)]
+    cluster = ",".join(f"{n}=tank-controller-{n}.tank-controller.prod.svc:9090" for n in range(3))
+    arguments = ["--cluster", cluster, "--data", str(tmp_path)]
     ended = CliRunner().invoke(command.main, arguments, env=environment)
     assert ended.exit_code == 0, ended.output
     (config,) = ran
-    assert config.ordinal == 2
-    assert config.kubernetes == KubernetesConfig("prod", "tank-broker", "tank-controller-2")
+    assert config.ordinal == 4
+    assert config.kubernetes == KubernetesConfig(
+        "prod", "tank-broker", "tank-controller-4", "u", "tank-controller"
+    )
+    assert list(config.cluster) == [0, 1, 2, 4]
+    assert config.cluster[4] == config.listen == "tank-controller-4.tank-controller.prod.svc:9090"
 
 
 @pytest.mark.parametrize(
@@ -110,6 +117,10 @@ def test_in_a_pod_it_is_numbered_by_it_and_knows_the_brokers_stateful_set(
         (["--id", "two"], "write a whole number, or a pod's name"),
         (["--id", "Pod-1"], "write a whole number, or a pod's name"),
         (["--id", "1", "--kubernetes-brokers", "b"], "--kubernetes-namespace: say where"),
+        (
+            ["--id", "1", "--kubernetes-controllers", "c", "--kubernetes-namespace", "n"],
+            "--cluster: the addresses are not those of one StatefulSet's pods",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_said(tmp_path: Path, options: list[str], why: str) -> None:

@@ -1,0 +1,140 @@
+"""More or fewer controllers, where they are pods of a StatefulSet: where each is, and how one leaves.
+
+A pod with a number that nobody configured joins the group as an emptied controller does, as a learner first.
+One that is not wanted any more takes itself out before it stops: the leader judges whether the others are
+enough.
+"""
+
+import asyncio
+import contextlib
+import re
+import shutil
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+import grpc.aio
+
+from tank_controller.member import Member
+from tank_controller.raft.errors import ProposalRefusedError
+from tank_controller.raft.messages import Configuration, NodeId
+from tank_protos.generated import control_pb2 as pb
+
+MAX_CONTROLLERS = 5
+"""More make every change slower, and hardly anything surer."""
+LEAVE_S = 20.0
+"""So long a controller tries to leave; a pod's grace is 30 s."""
+TRY_AGAIN_S = 0.2
+REMOVE_S = 3.0
+"""How long the leader may take to take another one out."""
+_ASIDE = ".removed"
+
+
+class PodAddresses(Mapping[int, str]):
+    """host:port of controllers by ordinal: those that are named, and any other pod's of the same StatefulSet.
+
+    It iterates over those that are named, and this one.
+    """
+
+    def __init__(self, named: Mapping[int, str], own: int) -> None:
+        """ValueError when the addresses are not those of one StatefulSet's pods."""
+        made = {_parts(ordinal, address) for ordinal, address in named.items()}
+        if len(made) != 1 or ("", "") in made:
+            raise ValueError(
+                "the addresses are not those of one StatefulSet's pods, such as name-0.service:9090"
+            )
+        ((self._before, self._after),) = made
+        self._known = sorted({*named, own})
+
+    def __getitem__(self, ordinal: int) -> str:
+        """KeyError for one that is not to be."""
+        if not 0 <= ordinal < MAX_CONTROLLERS and ordinal not in self._known:
+            raise KeyError(ordinal)
+        return f"{self._before}{ordinal}{self._after}"
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def _parts(ordinal: int, address: str) -> tuple[str, str]:
+    match = re.fullmatch(r"([^.:]*-)(\d+)([.:].*)", address)
+    return (match[1], match[3]) if match and int(match[2]) == ordinal else ("", "")
+
+
+class Remover(Protocol):
+    """The part of the service Admin that takes a controller out."""
+
+    def RemoveController(self, request: pb.RemoveControllerRequest) -> Awaitable[pb.ChangeAnswer]: ...
+
+
+class Exit(Enum):
+    """What a controller that leaves does next."""
+
+    GONE = "it is no member"
+    HAND_OVER = "another has to lead"
+    ASK = "the leader has to take it out"
+    WAIT = "nobody leads"
+
+
+def next_step(
+    configuration: Configuration, own: NodeId, leader: NodeId | None, wanted: int
+) -> tuple[Exit, NodeId | None]:
+    """The step, and who is to lead. Pure."""
+    if own not in configuration.members:
+        return Exit.GONE, None
+    if leader is None:
+        return Exit.WAIT, None
+    if leader != own:
+        return Exit.ASK, None
+    heirs = [voter for voter in configuration.voters if voter.ordinal < wanted and voter != own]
+    return (Exit.HAND_OVER, min(heirs)) if heirs else (Exit.WAIT, None)
+
+
+async def leave_group(
+    member: Member, wanted: int, controller: Callable[[str], Remover], within_s: float = LEAVE_S
+) -> str:
+    """Why it is a member still; empty: it is none any more. `controller`: the one at host:port."""
+    own = member.raft.own
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within_s
+    why = "nobody leads"
+    while loop.time() < deadline:
+        step, heir = next_step(member.raft.configuration, own, member.raft.leader, wanted)
+        if step is Exit.GONE:
+            return ""
+        if step is Exit.HAND_OVER and heir is not None:
+            with contextlib.suppress(ProposalRefusedError):
+                member.driver.transfer_leadership(heir)
+        if step is Exit.ASK and (address := member.leader_address()):
+            why = await _ask(controller(address), own)
+            if not why:
+                return ""
+        await asyncio.sleep(TRY_AGAIN_S)
+    return why
+
+
+async def _ask(leader: Remover, own: NodeId) -> str:
+    """Why it was not taken out; empty: it was."""
+    request = pb.RemoveControllerRequest(ordinal=own.ordinal, disk=own.disk)
+    try:
+        answer = await asyncio.wait_for(leader.RemoveController(request), REMOVE_S)
+    except (grpc.aio.AioRpcError, TimeoutError):
+        return "the one that leads doesn't answer"
+    if answer.HasField("not_leader"):
+        return "nobody leads"
+    return answer.outcome.message if answer.outcome.error else ""
+
+
+def set_aside(folder: Path) -> None:
+    """What a controller that was removed had: the next one with this number begins empty. OSError.
+
+    One stroke: a crash leaves it whole, here or there. What was set aside before goes.
+    """
+    aside = folder.with_name(folder.name + _ASIDE)
+    if aside.exists():
+        shutil.rmtree(aside)
+    folder.rename(aside)
