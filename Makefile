@@ -133,6 +133,7 @@ bench-broker bench-client bench-spark bench-memory: $(VENV)/.ready-dev kernel
 bench-cluster: $(VENV)/.ready-dev kernel ## three replicas: what they cost, and how long nobody can write when something dies (QUICK=1)
 	@$(BIN)/python -m benchmarks.replicated $(if $(QUICK),--quick)
 	$(BIN)/python -m benchmarks.failover $(if $(QUICK),--quick)
+	$(BIN)/python -m benchmarks.cluster_metadata $(if $(QUICK),--quick)
 
 proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference again
 	@tank-protos generate

@@ -1,18 +1,21 @@
-"""How long nobody can write: the leader killed, frozen, stopped in order; the controllers' leader killed.
+"""How long nobody can write: the leader killed, frozen, stopped, moved; the controllers' leader killed.
 
-    python -m benchmarks.failover [--runs N] [--kernel pure|compiled|both] [--quick] [--markdown] [--rows]
+    python -m benchmarks.failover [--cases REGEX] [--runs N] [--kernel pure|compiled|both] [--quick]
+                                  [--markdown] [--rows]
 
 A producer of our client writes 200 values a second to one partition of three replicas (`flush=disk`), each in
 a bundle of its own. A pause is the time from the fault until the first acknowledgement of a value that was
-sent after it. The cluster is whole again before the next fault.
+sent after it. The cluster is whole again before the next fault. While a leader is frozen, requests to write
+wait in its sockets, too: thawed, it must acknowledge none of them.
 """
 
 import argparse
 import asyncio
 import os
+import re
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,7 +23,11 @@ from itertools import pairwise
 from benchmarks.local_cluster import ClusterFailed, LocalCluster, Process, running_cluster
 from benchmarks.servers import Kernel, kernels
 from benchmarks.table import Reached, Row, dump, machine, show, spread, summary
-from tank_client import Client, ProducerSettings, TankError
+from tank_client import Client, ClientSettings, ProducerSettings, Stored, TankError
+from tank_client.data_operations import produce_request, read_produce, to_store
+from tank_client.model import Address
+from tank_client.transport import Transport, connect
+from tank_protos.bundle import encode
 
 TOPIC = "failover"
 REPLICAS = 3
@@ -28,6 +35,8 @@ PACE_S = 0.005
 SESSION_S = 6.0
 """A broker that is silent for so long is fenced."""
 FROZEN_S = 9.0
+THAWED = 20
+"""Requests that wait in a frozen leader's sockets."""
 PATIENCE_S = 60.0
 RUNS, QUICK_RUNS = 20, 3
 FROZEN_RUNS = 3
@@ -89,11 +98,19 @@ class Scene:
     cluster: LocalCluster
     client: Client
     writes: Writes
+    thawed_asked: int = 0
+    thawed_acknowledged: int = 0
+    """By leaders that had been frozen, and led no longer."""
 
     async def leader(self) -> Process:
         """The broker that leads the partition."""
         (topic,) = await self.client.admin.describe_topics([TOPIC])
         return next(b for b in self.cluster.brokers if b.number == topic.partitions[0].leader)
+
+    async def replicas(self) -> tuple[int, ...]:
+        """The brokers that hold the partition, the preferred leader first."""
+        (topic,) = await self.client.admin.describe_topics([TOPIC])
+        return tuple(topic.partitions[0].replicas)
 
     async def leading_controller(self) -> Process:
         """ClusterFailed: none leads."""
@@ -103,18 +120,19 @@ class Scene:
         raise ClusterFailed("no controller leads")
 
     async def whole(self) -> None:
-        """Starts what doesn't run, and waits until every replica is in sync. ClusterFailed."""
+        """Starts what doesn't run, and waits until every replica is in sync, and the preferred one leads
+        again: that is not to happen in the middle of a measurement. ClusterFailed."""
         await asyncio.to_thread(self.cluster.up)
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             with suppress(TankError):
                 (topic,) = await self.client.admin.describe_topics([TOPIC])
-                if len(topic.partitions[0].in_sync) == REPLICAS:
-                    # Leadership goes back to the preferred replica: not in the middle of a measurement.
-                    await asyncio.sleep(1.0)
+                partition = topic.partitions[0]
+                if len(partition.in_sync) == REPLICAS and partition.leader == partition.replicas[0]:
+                    await asyncio.sleep(0.5)
                     return
             await asyncio.sleep(0.1)
-        raise ClusterFailed("not every replica is in sync")
+        raise ClusterFailed("not every replica is in sync, or the preferred one doesn't lead")
 
 
 def hurt(process: Process, number: signal.Signals) -> float:
@@ -131,15 +149,48 @@ async def kill_leader(scene: Scene) -> float:
 
 
 async def freeze_leader(scene: Scene) -> float:
-    """SIGSTOP for longer than a session."""
+    """SIGSTOP for longer than a session; then it finds requests that came meanwhile."""
     leader = await scene.leader()
+    line = await connect(
+        Address("127.0.0.1", leader.port), ClientSettings(), ask=True,
+        on_end=lambda transport, lost: None, on_silence=lambda transport: None,
+    )  # fmt: skip
     since = hurt(leader, signal.SIGSTOP)
     try:
         pause_s = await scene.writes.pause_s(since)
+        asked = [asyncio.create_task(is_acknowledged(line)) for _ in range(THAWED)]
         await asyncio.sleep(max(0.0, since + FROZEN_S - time.monotonic()))
     finally:
         os.kill(leader.pid, signal.SIGCONT)
+    scene.thawed_asked += THAWED
+    scene.thawed_acknowledged += sum(await asyncio.gather(*asked))
+    line.close()
     return pause_s
+
+
+async def is_acknowledged(line: Transport) -> bool:
+    """Whether the broker at the other end says that it has stored one more bundle."""
+    bundle = to_store(TOPIC, 0, encode([b"thawed"], timestamps=1))
+    request, answer = produce_request(line.server, bundle, "bench")
+    try:
+        message = await line.ask(request, answer, PATIENCE_S * 1000, "produce to a frozen leader")
+    except TankError:
+        return False
+    return isinstance(read_produce(message, bundle), Stored)
+
+
+async def move_leader(scene: Scene) -> float:
+    """Another replica becomes the preferred leader: the longest gap until it has led for a second."""
+    first, *others = await scene.replicas()
+    order = ",".join(map(str, (*others, first)))
+    since = time.monotonic()
+    await asyncio.to_thread(scene.cluster.move, TOPIC, 0, order)
+    while (await scene.leader()).number != others[0]:
+        if time.monotonic() > since + PATIENCE_S:
+            raise ClusterFailed(f"broker {others[0]} doesn't take over")
+        await asyncio.sleep(PACE_S)
+    await asyncio.sleep(1.0)
+    return scene.writes.longest_gap_s(since)
 
 
 async def stop_leader(scene: Scene) -> float:
@@ -199,20 +250,21 @@ CASES = (
     Case("leader kill -9 → next write", kill_leader, 0.5, 1.0, recorded=OTHERS),
     Case("leader frozen → next write", freeze_leader, SESSION_S + 0.5, frozen=True),
     Case("leader stopped in order: longest gap", stop_leader, 0.1),
+    Case("leader moved in order: longest gap", move_leader, 0.1),
     Case("controllers' leader kill -9: longest gap", kill_controller, 0.1),
     Case("controllers' leader kill -9 → next change", change_after_controller, 2.0),
 )
 
 
-async def measure(cluster: LocalCluster, runs: int) -> list[Row]:
-    """All cases, so often each."""
+async def measure(cluster: LocalCluster, cases: Sequence[Case], runs: int) -> list[Row]:
+    """These cases, so often each."""
     async with Client(cluster.servers) as client:
         await client.admin.create_topic(TOPIC, 1, REPLICAS, {"flush": "disk"})
         writes, stopping = Writes(), asyncio.Event()
         writing = asyncio.create_task(write(client, writes, stopping))
         scene = Scene(cluster, client, writes)
         rows = []
-        for case in CASES:
+        for case in cases:
             pauses = []
             for _ in range(min(runs, FROZEN_RUNS) if case.frozen else runs):
                 await scene.whole()
@@ -220,14 +272,18 @@ async def measure(cluster: LocalCluster, runs: int) -> list[Row]:
             rows.append(case.row(pauses, cluster.kernel))
         stopping.set()
         await writing
-        failed = Row(
-            "writes that failed meanwhile",
-            str(writes.failed),
-            "0",
-            Reached.of([not writes.failed]),
-            cluster.kernel,
-        )
-        return [*rows, failed]
+        return [
+            *rows,
+            Row(
+                "writes that thawed leaders acknowledged",
+                f"{scene.thawed_acknowledged} of {scene.thawed_asked}",
+                "0", Reached.of([not scene.thawed_acknowledged]), cluster.kernel,
+            ),
+            Row(
+                "writes that failed meanwhile", str(writes.failed), "0",
+                Reached.of([not writes.failed]), cluster.kernel,
+            ),
+        ]  # fmt: skip
 
 
 def main() -> None:
@@ -235,6 +291,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.failover", description=(__doc__ or "").splitlines()[0]
     )
+    parser.add_argument("--cases", default="", help="a regular expression: those whose names it is found in")
     parser.add_argument("--runs", type=int, help=f"of each fault ({RUNS})")
     parser.add_argument("--kernel", choices=[*Kernel, "both"], default="compiled")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_RUNS} runs")
@@ -244,11 +301,12 @@ def main() -> None:
     )
     given = parser.parse_args()
     runs = given.runs or (QUICK_RUNS if given.quick else RUNS)
+    cases = [case for case in CASES if re.search(given.cases, case.name)]
     rows: list[Row] = []
     for kernel in kernels(given.kernel):
         try:
             with running_cluster(kernel) as cluster:
-                rows += asyncio.run(measure(cluster, runs))
+                rows += asyncio.run(measure(cluster, cases, runs))
         except (ClusterFailed, TankError) as failure:
             raise SystemExit(f"FAILED {failure}") from None
     if given.rows:

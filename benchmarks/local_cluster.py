@@ -81,6 +81,10 @@ class LocalCluster:
             *["--data", str(self.data), "--base-port", str(self.base_port)],
         )
 
+    def move(self, topic: str, partition: int, to: str) -> None:
+        """Places a partition's replicas, "2,3,1", the preferred leader first. ClusterFailed."""
+        self._tank("move", topic, str(partition), "--to", to, "--data", str(self.data))
+
     def _tank(self, *arguments: str) -> None:
         command = [sys.executable, "-m", "tank_cli", "cluster", *arguments]
         ended = subprocess.run(

@@ -167,8 +167,10 @@ class Leaders:
             if error.leader is None:
                 routes.forget(route)
                 first = at  # it knows the leader: only its answer had no place for it
-            else:
-                routes.learn(route, error.leader)
+            elif routes.learn(route, error.leader):
+                # Others in flight there may have been answered before, and wait. They are told later: whoever
+                # calls this is in the middle of something.
+                asyncio.get_running_loop().call_soon(self._tell, [route])
         if routes.knows(route) and routes.target(route) != at:
             self._seeking.found(route)
             return None
