@@ -34,6 +34,9 @@ class Files(Protocol):
     def names(self, folder: Path) -> list[str]:
         """What is in the folder; it is made, durably, when it isn't there, but not those above it."""
 
+    def make_names_durable(self, folder: Path) -> None:
+        """All files that are in the folder now are in it after a loss of power, too, when this returns."""
+
     def read(self, path: Path) -> bytes: ...
 
     def replace(self, path: Path, content: bytes) -> None:
@@ -86,8 +89,15 @@ class OsFiles:
     def names(self, folder: Path) -> list[str]:
         if not folder.exists():
             folder.mkdir(mode=0o750)
-            self._sync_folder(folder.parent)
+            self.make_names_durable(folder.parent)
         return os.listdir(folder)
+
+    def make_names_durable(self, folder: Path) -> None:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
     def read(self, path: Path) -> bytes:
         return path.read_bytes()
@@ -100,7 +110,7 @@ class OsFiles:
             new.unlink(missing_ok=True)  # a full disk gets its room back
             raise
         os.rename(new, path)
-        self._sync_folder(path.parent)
+        self.make_names_durable(path.parent)
 
     def rewrite(self, path: Path, content: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
@@ -121,21 +131,13 @@ class OsFiles:
     def rename(self, path: Path, to: Path) -> None:
         """Gives a file or folder another name beside the old one; durable when this returns."""
         os.rename(path, to)
-        self._sync_folder(to.parent)
+        self.make_names_durable(to.parent)
 
     @staticmethod
     def _write_durably(path: Path, content: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
         try:
             _write_all(fd, content)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
-    @staticmethod
-    def _sync_folder(folder: Path) -> None:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
             os.fsync(fd)
         finally:
             os.close(fd)

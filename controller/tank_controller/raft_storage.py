@@ -90,6 +90,9 @@ class RaftStorage:
         for name in names:
             if name.endswith(".new"):
                 self._files.remove(self._folder / name)
+        # A process may have been killed between a new file's name and its fsync: what goes on there would be
+        # lost with the name.
+        self._files.make_names_durable(self._folder)
         numbers = numbers_of(names, ".raft")
         self._snapshots = numbers_of(names, ".snapshot")
         if _IDENTITY in names:

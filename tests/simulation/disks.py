@@ -57,6 +57,10 @@ class SimulatedFiles:
             self._disk.sync_folder(os.path.dirname(path))
         return [entry.name for entry in self._disk.entries(path)]
 
+    def make_names_durable(self, folder: Path) -> None:
+        """As they are now."""
+        self._disk.sync_folder(str(folder))
+
     def read(self, path: Path) -> bytes:
         """All of a file."""
         return read_file(self._disk, str(path))

@@ -27,6 +27,10 @@ class FaultFiles:
         self.room_bytes: int | None = None
         self.fail_sync = False
         self.fail_truncate = False
+        self.names_are_late = False
+        """A replacement's name is not durable before the call has returned; else it may be."""
+        self.late: dict[str, bytes] = {}
+        """What is durable of files whose names are not."""
 
     def operation(self) -> None:
         """One more; the power may go before it."""
@@ -37,6 +41,12 @@ class FaultFiles:
     def after_power_loss(self) -> "FaultFiles":
         """What another start finds."""
         return FaultFiles(self.durable)
+
+    def after_kill(self) -> "FaultFiles":
+        """What another start finds while the machine runs on."""
+        files = FaultFiles(self.durable)
+        files.seen, files.late = dict(self.seen), dict(self.late)
+        return files
 
     def take_room(self, needed: int) -> None:
         """ENOSPC when there is none."""
@@ -59,19 +69,33 @@ class FaultFiles:
         self.take_room(len(content))
         if self.fail_sync:
             raise OSError(errno.EIO, "Input/output error")
-        self.seen[path.name] = self.durable[path.name] = content
+        self.seen[path.name] = self.late[path.name] = content
+        if not self.names_are_late:
+            self.durable |= self.late
         self.operation()
+        self.make_names_durable(path.parent)
+
+    def make_names_durable(self, folder: Path) -> None:
+        """And with them what is durable of those files."""
+        self.durable |= self.late
+        self.late = {}
 
     def rewrite(self, path: Path, content: bytes) -> None:
         """The same bytes again."""
         self.operation()
-        self.seen[path.name] = self.durable[path.name] = content
+        self.seen[path.name] = content
+        self.synced(path.name)
+
+    def synced(self, name: str) -> None:
+        """All that was written to a file is on the disk; its name need not be."""
+        (self.late if name in self.late else self.durable)[name] = self.seen[name]
 
     def remove(self, path: Path) -> None:
         """Gone."""
         self.operation()
         self.seen.pop(path.name, None)
         self.durable.pop(path.name, None)
+        self.late.pop(path.name, None)
 
     def open_append(self, path: Path) -> AppendFile:
         """At its end."""
@@ -97,7 +121,7 @@ class _Append:
         self._files.operation()
         if self._files.fail_sync:
             raise OSError(errno.EIO, "Input/output error")
-        self._files.durable[self._name] = self._files.seen[self._name]
+        self._files.synced(self._name)
 
     def truncate(self, length: int) -> None:
         if self._files.fail_truncate:

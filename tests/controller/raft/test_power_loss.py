@@ -129,3 +129,20 @@ def test_it_is_the_same_on_a_real_disk(tmp_path: Path) -> None:
     assert stored is not None
     assert fits(stored, (HardState(4, ONE, 23), done[-1][1], 20))
     assert again.disk == disk.disk
+
+
+@pytest.mark.parametrize("segment_bytes", [1, 200])
+def test_what_is_promised_after_a_kill_at_any_operation_outlives_a_power_failure(segment_bytes: int) -> None:
+    undisturbed = FaultFiles()
+    story(storage(undisturbed, segment_bytes), [])
+    for at in range(undisturbed.operations):
+        files = FaultFiles()
+        files.power_lost_at, files.names_are_late = at, True
+        with pytest.raises(PowerLostError):
+            story(storage(files, segment_bytes), [])
+        killed = files.after_kill()
+        again = storage(killed, 1 << 20)
+        if again.open() is None:
+            continue
+        again.persist(HardState(9, TWO, 1), None, [])
+        assert found(killed.after_power_loss()).hard == HardState(9, TWO, 1), at
