@@ -49,7 +49,7 @@ setup: $(VENV)/.ready-dev ## install everything for development into .venv
 kernel: $(VENV)/.ready-dev ## build the compiled kernel anew where its sources changed: twins and node (the install builds it first)
 	@$(BIN)/python protos/kernel_build.py
 
-run: $(VENV)/.ready-run ## stream a year of flights through a broker into a PySpark pipeline
+run: $(VENV)/.ready-run ## stream a year of flights through a cluster into a PySpark pipeline, and kill a broker meanwhile
 	@$(BIN)/python -m examples.run
 
 check: $(VENV)/.ready-dev ## lint, types, walls, generated files, what the last release reads, the house's own rules

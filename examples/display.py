@@ -69,15 +69,15 @@ class Display:
                     for name in self._read
                 )
                 self._console.print(
-                    f"{_day(state.sent_date_ms)}  {state.sent:,} of {self._total:,} flights sent  {queries}  "
-                    f"{state.rows_closed:,} hours written"
+                    f"{day_text(state.sent_date_ms)}  {state.sent:,} of {self._total:,} flights sent  "
+                    f"{queries}  {state.rows_closed:,} hours written"
                 )
             return
-        self._bars.update(self._sent, completed=state.sent, note=_day(state.sent_date_ms))
+        self._bars.update(self._sent, completed=state.sent, note=day_text(state.sent_date_ms))
         for name, task in self._read.items():
             note = "" if name in read else "starting"
             if name == "hourly" and state.watermark_ms > 0:
-                note = f"closed to {_day(state.watermark_ms)}"
+                note = f"closed to {day_text(state.watermark_ms)}"
             self._bars.update(task, completed=min(read.get(name, 0), self._total), note=note)
 
 
@@ -112,5 +112,6 @@ def to_new_york(hour: pd.Timestamp) -> pd.Timestamp:
     return (hour if hour.tzinfo else hour.tz_localize("UTC")).tz_convert("America/New_York")
 
 
-def _day(time_ms: int) -> str:
+def day_text(time_ms: int) -> str:
+    """4 Jul 2013; dots where there is none yet."""
     return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%d %b %Y}" if time_ms else "…"

@@ -17,18 +17,27 @@ if TYPE_CHECKING:
 
 
 class Loader(threading.Thread):
-    """Sends the flights in the background, a year in `seconds`. `sent` and `date_ms` tell how far it is.
+    """Sends the flights in the background, a year in `seconds`. `sent` and `date_ms` tell how far it is, and
+    `on_day` is called, in this thread, after each day that was acknowledged.
 
     A day is acknowledged as a whole before the next one leaves, so no partition is ever a day ahead of
     another: far within the pipeline's watermark, however fast the year goes by.
     """
 
-    def __init__(self, servers: str, topic: str, partitions: int, seconds: float) -> None:
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        partitions: int,
+        seconds: float,
+        on_day: Callable[[Loader], None] | None = None,
+    ) -> None:
         super().__init__(name="loader", daemon=True)
         self._servers = servers
         self._topic = topic
         self._partitions = partitions
         self._seconds = seconds
+        self._on_day = on_day
         self._stopping = threading.Event()
         self.sent = 0
         self.date_ms = 0
@@ -61,6 +70,8 @@ class Loader(threading.Thread):
                 send(day, None)
                 self.sent += len(day.values)
                 self.date_ms = day.times_ms[-1]
+                if self._on_day is not None:
+                    self._on_day(self)
             value, time_ms = marker(flights)
             for partition in range(self._partitions):
                 send(Slice([value], [b""], [time_ms]), partition)

@@ -1,10 +1,11 @@
-"""`make run`: a broker, a year of flights streaming into it, and the Spark pipeline on them while they flow.
+"""`make run`: a cluster, a year of flights streaming into it, and the Spark pipeline on them while they flow.
+In the middle of the year a broker is killed, and nothing is missing at the end.
 
     python -m examples.run --out out
 
 Everything runs on this machine, in processes of its own that end with it; only `out` stays: the picture
 `flights.png`, the Parquet folders `hours` and `routes`, and `spark.log`. Exits with 1 when the pipeline's
-windows don't hold every flight exactly once.
+windows, or the topic, don't hold every flight exactly once.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from examples import flights as pipeline
-from examples.broker import Broker
-from examples.display import Display, State, tables
+from examples.cluster import MEMBERS, Cluster, ClusterError
+from examples.display import Display, State, day_text, tables
 from examples.flights_data import FLIGHTS, NEVER_LEFT, WITHOUT_WEATHER, data_folder, read_flights
 from examples.flights_plot import draw, worst_routes
 from examples.load import Loader
+from examples.outage import Kill, Outage
 from tank_client.sync import Client
 
 if TYPE_CHECKING:
@@ -56,9 +58,10 @@ def main() -> int:
     given = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 140, highlight=False)
     began = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # not without taking the cluster along
     try:
         run(console, given.out, given.seconds)
-    except RunError as error:
+    except (RunError, ClusterError) as error:
         console.print(f"[red]failed:[/red] {error}")
         return 1
     except KeyboardInterrupt:
@@ -73,18 +76,21 @@ def run(console: Console, out: Path, seconds: float) -> None:
     for name in ("hours", "routes", "checkpoints"):
         shutil.rmtree(out / name, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="tank-run-") as folder, Broker(Path(folder)) as broker:
-        console.print(f"broker on {broker.servers}")
-        create_topics(broker.servers)
-        loader = Loader(broker.servers, TOPIC, PARTITIONS, seconds)
+    console.print(f"starting {MEMBERS} controllers and {MEMBERS} brokers ...")
+    with tempfile.TemporaryDirectory(prefix="tank-run-") as folder, Cluster(Path(folder)) as cluster:
+        console.print(f"they run; the brokers are on {cluster.servers}")
+        create_topics(cluster.servers)
+        outage = Outage(cluster, TOPIC, console.print)
+        loader = Loader(cluster.servers, TOPIC, PARTITIONS, seconds, outage.on_day)
         reading = threading.Thread(target=lambda: setattr(loader, "flights", read_flights()), daemon=True)
         reading.start()  # while Java starts
         with spark_session(out / "spark.log", Path(folder)) as spark:
             console.print(f"Spark {spark.version} started, its log is {out / 'spark.log'}")
             reading.join()
-            stream(console, spark, broker.servers, loader, out)
-            hours, routes = results(spark, broker.servers, out)
-    report(console, hours, routes, out)
+            stream(console, spark, cluster.servers, loader, out)
+            check_topic(cluster.servers)
+            hours, routes = results(spark, cluster.servers, out)
+    report(console, hours, routes, out, outage.killed)
 
 
 def create_topics(servers: str) -> None:
@@ -211,6 +217,17 @@ def _parse_ms(watermark: str) -> int:
     return int(datetime.fromisoformat(watermark.replace("Z", "+00:00")).timestamp() * 1000)
 
 
+def check_topic(servers: str) -> None:
+    """Looks whether each flight got one number: the partitions' ends say how many there are. Raises
+    RunError."""
+    with Client(servers) as client:
+        ends = client.admin.ends(TOPIC)
+    found = sum(end.high_water_mark for end in ends.values())
+    wanted = FLIGHTS + PARTITIONS  # each partition's marker comes last
+    if found != wanted:
+        raise RunError(f"messages in topic {TOPIC!r}: {found:,}, and not {wanted:,}")
+
+
 def results(spark: SparkSession, servers: str, out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Reads back what the queries wrote, keeps the hours as Parquet too, checks the sums. Raises RunError."""
     pipeline.hours_written(spark, servers, RESULT_TOPIC).coalesce(1).write.parquet(str(out / "hours"))
@@ -230,13 +247,18 @@ def results(spark: SparkSession, servers: str, out: Path) -> tuple[pd.DataFrame,
     return hours, routes
 
 
-def report(console: Console, hours: pd.DataFrame, routes: pd.DataFrame, out: Path) -> None:
-    """The tables, the picture, and where everything is."""
+def report(
+    console: Console, hours: pd.DataFrame, routes: pd.DataFrame, out: Path, killed: Kill | None
+) -> None:
+    """The tables, the picture, and where everything is. Raises RunError when nobody was killed."""
+    if killed is None:
+        raise RunError("the broker that leads the topic was to be killed in the middle of the year")
     picture = out / "flights.png"
     draw(hours, routes, picture)
     tables(console, hours, worst_routes(routes))
     console.print(
-        f"{FLIGHTS:,} flights went through, none lost, none twice: {len(hours):,} hours in topic "
+        f"{FLIGHTS:,} flights went through, none lost, none twice, though broker {killed.broker_id} was "
+        f"killed on {day_text(killed.date_ms)}: {len(hours):,} hours in topic "
         f"{RESULT_TOPIC!r} and {out / 'hours'}, {len(routes):,} rows in {out / 'routes'}",
         soft_wrap=True,
     )
