@@ -97,7 +97,7 @@ API_ANSWER_S = 30.0
 """How long an answer of the HTTP API may take: an election's seconds, and reading."""
 API_LEADER_S = 5.0
 """How long the HTTP API waits for a controller that leads: an election takes a second or two."""
-API_DESCRIBE_S = 1.0
+API_DESCRIBE_S = 2.0
 """How long another controller may take to say how it is."""
 MIN_API_TOKEN_CHARS = 16
 MAX_API_TOKEN_BYTES = 4096
