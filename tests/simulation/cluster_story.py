@@ -296,9 +296,11 @@ class ClusterStory:
             machine.start()
 
     def _state(self) -> ClusterState | None:
-        """The metadata as the leading controller has it."""
+        """The metadata as the leading controller has it; None while it may yet lack what is committed."""
         leader = self.cluster.leader()
-        return None if leader is None or leader.machine is None else leader.machine.state
+        if leader is None or leader.machine is None or leader.desk is None or leader.desk.duties is None:
+            return None
+        return leader.machine.state
 
     # --- peace ---
 

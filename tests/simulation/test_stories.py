@@ -10,6 +10,7 @@ import pytest
 from tank_controller.raft.quorum import Vote
 from tests.simulation import mutants, runner
 from tests.simulation.story import Kind, seeds, tell
+from tests.simulation.told import telling
 
 SEEDS = (0, 3, 6, 9)
 
@@ -18,6 +19,20 @@ def test_what_is_promised_holds_in_a_few_stories() -> None:
     for seed in SEEDS:
         told = tell(seed)
         assert not told.failure, f"{told.failure}; again: {runner.again(seed)}"
+
+
+def test_no_brokers_disk_is_emptied_by_the_word_of_a_controller_that_has_yet_to_hear_of_its_topics() -> None:
+    with telling({"flush": "disk"}) as story:
+        for node in story.cluster.nodes.values():
+            node.end(False)
+        for node in story.cluster.nodes.values():
+            node.start()
+        story.until(lambda: story.cluster.leader() is not None, "a leader")
+        leader = story.cluster.leader()
+        assert leader is not None
+        assert leader.machine is not None
+        assert not leader.machine.state.topics, "it has applied what it holds"
+        assert not story._empty(story.brokers[1])
 
 
 def simulate(*words: str, hash_seed: str = "0") -> str:
