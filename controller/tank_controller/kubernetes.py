@@ -7,6 +7,7 @@ of the process.
 
 import asyncio
 import contextlib
+import json
 import logging
 import queue
 import random
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
+from urllib.parse import quote, urlencode
 
 from tank_controller.kubernetes_events import EventBook, Teller
 from tank_controller.kubernetes_watch import MalformedAnswerError, SetSeen, SetWatch, read_set
@@ -77,56 +79,44 @@ class PackageApiServer:
     def __init__(self, namespace: str, configure: "Callable[[Any], None] | None" = None) -> None:
         """KubernetesError. `configure`: fills the package's configuration; as in a pod by default."""
         try:
+            import urllib3
             from kubernetes import client, config
         except ImportError as error:
             raise KubernetesError(
                 "the package kubernetes is missing: pip install 'tank-cluster[kubernetes]'"
             ) from error
-        configuration = client.Configuration()
+        self._failures = urllib3.exceptions.HTTPError
+        self._timeout = urllib3.Timeout
+        self._configuration = configuration = client.Configuration()
         configuration.retries = False  # one try: what follows a failure is decided here
         configuration.proxy = None  # the machine's proxies are not for the API server
         try:
             (configure or config.load_incluster_config)(configuration)
         except config.ConfigException as error:
             raise KubernetesError(f"this is no pod that may ask Kubernetes: {error}") from error
-        api = client.ApiClient(configuration)
-        self._namespace = namespace
-        self._apps: Any = client.AppsV1Api(api)  # what it takes differs from one of its versions to another
-        self._core: Any = client.CoreV1Api(api)
-        self._error = client.ApiException
-        self._limits: dict[str, Any] = {
-            "_preload_content": False,
-            "_request_timeout": (CONNECT_S, READ_S),
-        }
+        # Its classes for each kind of object are not used: they are as large as the rest of a controller.
+        self._pool = client.ApiClient(configuration).rest_client.pool_manager
+        self._sets = f"/apis/apps/v1/namespaces/{quote(namespace)}/statefulsets"
+        self._events = f"/api/v1/namespaces/{quote(namespace)}/events"
 
     def read_set(self, name: str) -> bytes:
         """One set as JSON."""
-        return self._body(
-            lambda: self._apps.read_namespaced_stateful_set(name, self._namespace, **self._limits)
-        )
+        return self._body("GET", f"{self._sets}/{quote(name)}")
 
     def list_sets(self, name: str) -> bytes:
         """The list of the sets of this name, as JSON."""
-        return self._body(
-            lambda: self._apps.list_namespaced_stateful_set(
-                self._namespace, field_selector=f"metadata.name={name}", **self._limits
-            )
-        )
+        return self._body("GET", f"{self._sets}?{urlencode({'fieldSelector': f'metadata.name={name}'})}")
 
     def watch_sets(self, name: str, version: str) -> Iterator[bytes]:
         """Lines of JSON, until the server ends it."""
-        limits = {**self._limits, "_request_timeout": (CONNECT_S, WATCH_S + READ_S)}
-        answer = self._ask(
-            lambda: self._apps.list_namespaced_stateful_set(
-                self._namespace,
-                field_selector=f"metadata.name={name}",
-                resource_version=version,
-                watch=True,
-                allow_watch_bookmarks=True,
-                timeout_seconds=WATCH_S,
-                **limits,
-            )
-        )
+        query = {
+            "fieldSelector": f"metadata.name={name}",
+            "resourceVersion": version,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_S),
+        }
+        answer = self._ask("GET", f"{self._sets}?{urlencode(query)}", read_s=WATCH_S + READ_S)
         pending = b""
         try:
             for piece in answer.stream(amt=None, decode_content=False):
@@ -140,31 +130,49 @@ class PackageApiServer:
     def tell(self, name: str, body: dict[str, object], again: Callable[[], dict[str, object]]) -> None:
         """Creates an event, or changes the one of this name."""
         try:
-            self._body(lambda: self._core.create_namespaced_event(self._namespace, body, **self._limits))
+            self._body("POST", self._events, body, "application/json")
         except RequestError as error:
             if error.status != CONFLICT:
                 raise
-            changed = again()
-            self._body(
-                lambda: self._core.patch_namespaced_event(name, self._namespace, changed, **self._limits)
-            )
+            self._body("PATCH", f"{self._events}/{quote(name)}", again(), "application/merge-patch+json")
 
-    def _body(self, call: Callable[[], Any]) -> bytes:
-        answer = self._ask(call)
-        body = answer.data
-        assert isinstance(body, bytes)
-        return body
-
-    def _ask(self, call: Callable[[], Any]) -> Any:
-        from urllib3.exceptions import HTTPError
-
+    def _body(self, method: str, path: str, body: dict[str, object] | None = None, kind: str = "") -> bytes:
+        answer = self._ask(method, path, body, kind)
         try:
-            answer = call()
-        except self._error as error:
-            raise RequestError(error.status, str(error.reason)) from None
-        except HTTPError as error:
+            found = answer.data
+        except self._failures as error:
+            raise RequestError(None, f"the API server's answer ended: {error}") from None
+        assert isinstance(found, bytes)
+        return found
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, object] | None = None,
+        kind: str = "",
+        read_s: float = READ_S,
+    ) -> Any:
+        """The answer, of which the head was read. RequestError."""
+        headers = {"Accept": "application/json"}
+        token = self._configuration.auth_settings().get("BearerToken")  # it changes every hour or so
+        if token is not None:
+            headers["Authorization"] = str(token["value"])
+        if body is not None:
+            headers["Content-Type"] = kind
+        try:
+            answer = self._pool.request(
+                method,
+                f"{self._configuration.host}{path}",
+                body=None if body is None else json.dumps(body).encode(),
+                headers=headers,
+                timeout=self._timeout(connect=CONNECT_S, read=read_s),
+                preload_content=False,
+            )
+        except self._failures as error:
             raise RequestError(None, f"the API server can't be reached: {error}") from None
         if not 200 <= answer.status < 300:
+            answer.drain_conn()
             raise RequestError(answer.status, f"{answer.status} {answer.reason}")
         return answer
 
