@@ -90,6 +90,10 @@ class Limits:
     receive_bytes: int = 256 * KIB
     """What one connection is read in one tick, so that a busy one does not make the others wait."""
 
+    peer_receive_bytes: int = 512 * KIB
+    """The same of another broker's connection: a leader's push is taken in one piece. A quarter of
+    `arena_bytes` at most."""
+
     arena_bytes: int = 2 * MIB
     """The buffer that all connections of a tick are read into. The tick's batches are written when what is
     left of it might not hold three receives; so this bounds what is written at once. More bytes share the
@@ -151,6 +155,10 @@ class Limits:
 
     push_window_bytes: int = 4 * MIB
     """Pushed to one follower and not answered: what a fast network holds for some milliseconds."""
+
+    short_pushes: int = 2
+    """So many pushes to one follower may be unanswered while they are short: what comes meanwhile leaves
+    together, with the next answer. A push of one batch costs both sides as much as one of forty."""
 
     catch_up_from_bytes: int = 8 * MIB
     """A replica that is no member and so far behind catches up on a connection of its own."""

@@ -263,7 +263,7 @@ class TankServer:
             if self.limits.socket_send_bytes:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.socket_send_bytes)
             now_ms = self.broker.tick.monotonic_ms
-            connection = Connection(sock, session, now_ms, self.limits.receive_bytes)
+            connection = Connection(sock, session, now_ms)
             self._epoll.register(connection.fd, events)
         except OSError:
             sock.close()
@@ -280,6 +280,7 @@ class TankServer:
         session.ready = partial(self.ready, connection)
         session.become = partial(self._attach, connection)
         session.hang_up = partial(self.close, connection)
+        self.receiver.serve(connection, session)
         before, connection.session = connection.session, session
         if session is not before:
             had_some = bool(before.out)
@@ -379,12 +380,11 @@ class TankServer:
 
     def watch(self, connection: Connection) -> None:
         """Asks epoll for what this may do now. Who doesn't read isn't read; at the stop brokers alone are."""
-        events = 0
-        deaf = connection.ended or (self._stopping and isinstance(connection.session, TankSession))
+        session = connection.session
+        deaf = connection.ended or (self._stopping and isinstance(session, TankSession))
+        events = 0 if deaf or connection.starved or session.is_full else _IN
         if connection.unsent:
-            events = _OUT
-        elif not (deaf or connection.starved or connection.session.is_full):
-            events = _IN
+            events = _OUT | (events if session.hears_while_sending else 0)
         if events != connection.events and not connection.closed:
             connection.events = events
             self._epoll.modify(connection.fd, events)

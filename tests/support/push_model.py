@@ -176,7 +176,14 @@ def _unpack(records: bytes, at: int) -> tuple[int, ...]:
     return RECORD.unpack_from(records, at)
 
 
-def line_to(follower: int, *, now_ms: int = 0, bytes_per_s: int = 0, far_bytes: int = 1 << 20) -> PushLine:
+def line_to(
+    follower: int,
+    *,
+    now_ms: int = 0,
+    bytes_per_s: int = 0,
+    far_bytes: int = 1 << 20,
+    short_pushes: int = 1 << 20,
+) -> PushLine:
     return PushLine(
         follower,
         now_ms=now_ms,
@@ -184,4 +191,5 @@ def line_to(follower: int, *, now_ms: int = 0, bytes_per_s: int = 0, far_bytes: 
         far_bytes=far_bytes,
         heartbeat_ms=500,
         bytes_per_s=bytes_per_s,
+        short_pushes=short_pushes,
     )

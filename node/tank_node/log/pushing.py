@@ -11,8 +11,11 @@ from tank_node.log.segment import Segment, Stretch
 if TYPE_CHECKING:
     from tank_node.log.log import PartitionLog
 
-READ_BYTES: Final = 128 * 1024
-"""Up to so many bytes of batches are read into memory, once for all followers; more leave from the file."""
+READ_BYTES: Final = 32 * 1024
+"""Up to so many bytes of batches are read into memory, once for all followers; more leave from the file,
+which costs two calls for each follower and no copy."""
+PIECE_RECORDS: Final = 1024
+"""Of one piece: 64 KiB. Where batches are tiny their records are most of it."""
 
 
 class Piece(NamedTuple):
@@ -103,6 +106,7 @@ class PushReader:
             stop = index.count
         else:
             stop = index.last_ending_by(first.position + max_bytes, i, first.position) + 1
+        stop = min(stop, i + PIECE_RECORDS)
         if unchecked:
             scrub.check_before_reading(segment, i, stop, start)
         records = index.raw(i, stop)

@@ -21,19 +21,20 @@ class Connection:
 
     __slots__ = (
         "closed", "ended", "events", "fd", "frame_since_ms", "frames_wait", "heartbeat_ms", "held_bytes",
-        "large", "large_bytes", "large_filled", "opened_ms", "pending", "progress_ms", "receive_bytes",
-        "receive_into", "send_now", "send_progress_ms", "session", "socket", "starved", "unsent",
-        "unsent_bytes", "used",
+        "large", "large_bytes", "large_filled", "last_start", "most_bytes", "opened_ms", "pending",
+        "progress_ms", "receive_bytes", "receive_into", "send_now", "send_progress_ms", "session", "socket",
+        "starved", "unsent", "unsent_bytes", "used",
     )  # fmt: skip
 
-    def __init__(self, sock: socket.socket, session: Session, now_ms: int, receive_bytes: int) -> None:
+    def __init__(self, sock: socket.socket, session: Session, now_ms: int) -> None:
         self.socket = sock
         self.fd = sock.fileno()
         # Looked up once: they are called for each request.
         self.receive_into = sock.recv_into
         self.send_now = sock.send
-        self.receive_bytes = receive_bytes
-        """What it is read at once, so that one receive ends where a frame is likely to."""
+        self.most_bytes = self.receive_bytes = self.last_start = 0  # the receiver's `serve` says
+        """The most that it is read at once; what it is, so that one receive ends where a frame is likely to;
+        and the last place of the arena where a receive may begin."""
         self.session = session
         session.reached_at = self.local_host
         self.events = 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tank_node.limits import Limits
 from tank_node.network.connection import Connection
+from tank_node.sessions.session import Session
 from tank_protos.errors import WireError
 from tank_protos.framing import HEADER_BYTES
 
@@ -32,9 +33,8 @@ class Receiver:
         self._broker = server.broker
         self._metrics = server.metrics
         self._receive_bytes = limits.receive_bytes
+        self._peer_receive_bytes = min(limits.peer_receive_bytes, limits.arena_bytes // 4)
         self._memory_bytes = limits.memory_bytes
-        # Behind it there is room for a receive and all that can be pending before it, and some to spare.
-        self._last_start = limits.arena_bytes - 3 * limits.receive_bytes
         self._arena = bytearray(limits.arena_bytes)
         self._view = memoryview(self._arena)
         self._front = self._view[: self._receive_bytes]
@@ -46,12 +46,19 @@ class Receiver:
         self._large_frames = 0
         """How many clients have one under way."""
 
+    def serve(self, connection: Connection, session: Session) -> None:
+        """How much this connection is read at once, from now on."""
+        most = self._peer_receive_bytes if session.is_peer else self._receive_bytes
+        connection.most_bytes = connection.receive_bytes = most
+        # Behind it there is room for a receive and all that can be pending before it, and some to spare.
+        connection.last_start = len(self._arena) - 3 * most
+
     def receive(self, connection: Connection) -> None:
         """Reads a connection that has something, and gives what came to its session."""
         start = self.used
         metrics = self._metrics
         if (
-            start > self._last_start
+            start > connection.last_start
             or connection.pending
             or connection.large is not None
             or metrics.held_bytes >= self._memory_bytes
@@ -96,14 +103,14 @@ class Receiver:
             self._starve(connection)
             return
         start = self.used
-        if start > self._last_start:
+        if start > connection.last_start:
             self._broker.end_tick()
             self.used = start = 0
         end = start + len(pending)
         self._arena[start:end] = pending
         stop = start + connection.receive_bytes
         if stop <= end:  # more than part of a frame is there
-            stop = end + self._receive_bytes
+            stop = end + connection.most_bytes
         try:
             count = connection.receive_into(self._view[end:stop])
         except BlockingIOError:
@@ -150,7 +157,7 @@ class Receiver:
         pending = connection.pending
         if not connection.frames_wait or connection.starved or connection.session.is_full:
             return
-        if self.used > self._last_start:
+        if self.used > connection.last_start:
             self._broker.end_tick()
             self.used = 0
         start, end = self.used, self.used + len(pending)
@@ -195,12 +202,13 @@ class Receiver:
         connection.frames_wait = session.is_full
         if left >= HEADER_BYTES and not connection.frames_wait:
             total = HEADER_BYTES + int.from_bytes(connection.pending[1:HEADER_BYTES], "little")
-            if total > self._receive_bytes:
+            most = connection.most_bytes
+            if total > most:
                 self._begin_large(connection, total)
             else:
                 # Whoever sends such frames sends more of them: the next receive is to end where one does, so
                 # that no part of a frame is copied here and back.
-                connection.receive_bytes = self._receive_bytes - self._receive_bytes % total
+                connection.receive_bytes = most - most % total
         self._server.hold(connection)
         if connection.frames_wait:
             self._server.watch(connection)
@@ -289,7 +297,7 @@ class Receiver:
             total = 0
             if len(connection.pending) >= HEADER_BYTES:
                 total = HEADER_BYTES + int.from_bytes(connection.pending[1:HEADER_BYTES], "little")
-            if total > self._limits.receive_bytes:
+            if total > connection.most_bytes:
                 self._begin_large(connection, total)
                 self._server.hold(connection)
             if connection not in self.starved:

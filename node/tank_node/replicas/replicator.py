@@ -177,6 +177,7 @@ class Replicator(Pushers):
             far_bytes=limits.catch_up_from_bytes,
             heartbeat_ms=limits.peer_heartbeat_ms,
             bytes_per_s=limits.catch_up_bytes_per_s if purpose == CATCH_UP else 0,
+            short_pushes=limits.short_pushes,
             pushed_bytes=self._metrics.pushed_bytes,
         )
         view = self._link.view

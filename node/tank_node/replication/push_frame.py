@@ -1,16 +1,19 @@
 """The bytes of a push: one frame with stretches of many partitions (docs/protocol/peers.md). Pure.
 
-Written by hand, beside the generated codec, because a long stretch's batches stay in their file until they
-are sent.
+Written by hand, beside the generated codec: a long stretch's batches stay in their file until they are sent,
+and nearly every push names one partition, whose few numbers are read and answered here in one go.
 """
 
 from struct import Struct
-from typing import Final, TypeAlias
+from struct import error as StructError
+from typing import Final, NamedTuple, TypeAlias
 
 from tank_node.log.pushing import Piece
 from tank_node.log.segment import Stretch
+from tank_protos import stretch as codec
 from tank_protos import varint
-from tank_protos.generated.tank import ProduceWithBaseSeqNumRequest
+from tank_protos.errors import WireError
+from tank_protos.generated.tank import ProduceWithBaseSeqNumRequest, PushAnswer, PushedPartition
 from tank_protos.index_record import RECORD_BYTES
 from tank_protos.stretch import HEAD_BYTES, PUSH_VERSION
 
@@ -23,8 +26,76 @@ _frame_head = Struct("<BIHIBBIB").pack
 _HEAD_BYTES: Final = 9
 """Of the payload, before its topics."""
 _number = Struct("<H").pack
+_read_head = Struct("<HIBBIB").unpack_from
+_READ_BYTES: Final = 13
+"""Of the payload, up to its topics."""
+_read_number = Struct("<H").unpack_from
+_read_start = Struct("<Q").unpack_from
+_answer_head = Struct("<BIIH")
+"""Message id, length, request id, number of partitions; the request id is not 0."""
+_answered = Struct("<QHBQQQI")
+"""Topic id, partition, error, matched, synced, the log's end, its epoch."""
+_ANSWER_BYTES: Final = 6 + _answered.size
+"""Of the payload of one that tells of one partition."""
+_read_counted = Struct("<IH").unpack_from
 _entry = Struct("<QQIIQQI").pack
 """Base number; a stretch's head: topic id, leader epoch, previous epoch, mark, log start, batches."""
+
+
+class OnePush(NamedTuple):
+    """A push that names one partition."""
+
+    request_id: int
+    number: int
+    """Of the partition."""
+    start: int
+    stretch: codec.Stretch
+
+
+def read_one(payload: memoryview) -> OnePush | None:
+    """A push that names one partition, and nothing that a leader leaves out; None: the generated decoder
+    knows what it is, and what is wrong with it. Raises what `stretch.decode` does."""
+    try:
+        version, request_id, client, _, _, topics = _read_head(payload, 0)
+        at = _READ_BYTES + 1 + payload[_READ_BYTES]
+        if version != PUSH_VERSION or not request_id or client or topics != 1 or payload[at] != 1:
+            return None
+        (number,) = _read_number(payload, at + 1)
+        length, at = varint.read(payload, at + 3)
+        (start,) = _read_start(payload, at)
+    except (StructError, IndexError, WireError):
+        return None
+    if at + 8 + length != len(payload):
+        return None
+    return OnePush(request_id, number, start, codec.decode(payload[at + 8 :]))
+
+
+def answer_to(request_id: int, answers: list[PushedPartition]) -> bytes:
+    """The frame of a PushAnswer to that push."""
+    head = _answer_head.pack(PushAnswer.ID, 6 + _answered.size * len(answers), request_id, len(answers))
+    return b"".join([head, *map(_packed, answers)])
+
+
+def _packed(told: PushedPartition) -> bytes:
+    return _answered.pack(
+        told.topic_id,
+        told.partition,
+        told.error,
+        told.matched,
+        told.synced,
+        told.log_end,
+        told.epoch_at_log_end,
+    )
+
+
+def read_answer(payload: memoryview) -> PushAnswer:
+    """The PushAnswer that fills the payload. Raises WireError."""
+    if len(payload) != _ANSWER_BYTES:
+        return PushAnswer.decode(payload)
+    request_id, count = _read_counted(payload, 0)
+    if count != 1 or not request_id:
+        return PushAnswer.decode(payload)
+    return PushAnswer(request_id, 0, [PushedPartition(*_answered.unpack_from(payload, 6))])
 
 
 class PushFrame:

@@ -11,6 +11,7 @@ from tank_node import forwarding
 from tank_node.broker import Broker
 from tank_node.metrics import OK
 from tank_node.replicas.following import CATCH_UP, LIVE, PeerLine
+from tank_node.replication.push_frame import answer_to, read_one
 from tank_node.sessions.peer_identity import WrongPeer
 from tank_node.sessions.session import Session
 from tank_protos import stretch
@@ -155,10 +156,15 @@ class FollowerSession(Session):
     def _push(self, payload: memoryview, message_id: int) -> None:
         if message_id == _PING:
             return
+        followers, line = self.broker.followers, self.line
+        one = read_one(payload)
+        if one is not None:
+            taken = followers.take(line, one.request_id, one.number, one.start, one.stretch)
+            self.send(answer_to(one.request_id, [taken]))
+            return
         push = ProduceWithBaseSeqNumRequest.decode(payload)
         if push.client_version != PUSH_VERSION or not push.request_id:
             raise NotAPush(f"a produce of version {push.client_version:#x} from a leader")
-        followers, line = self.broker.followers, self.line
         answers: list[PushedPartition] = []
         for topic in push.topics:
             for entry in topic.partitions:
@@ -166,13 +172,10 @@ class FollowerSession(Session):
                 answers.append(
                     followers.take(line, push.request_id, entry.partition, entry.base_seq_num, content)
                 )
-        self._send(PushAnswer(push.request_id, 0, answers))
+        self.send(answer_to(push.request_id, answers))
 
     def _tell(self, covers: int, answer: PushedPartition) -> None:
-        self._send(PushAnswer(0, covers, [answer]))
-
-    def _send(self, message: Message) -> None:
-        self.send(_frame(message))
+        self.send(_frame(PushAnswer(0, covers, [answer])))
 
     def _hang_up(self) -> None:
         self.hang_up("replaced")

@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 
 from tank_node.log.segment import Stretch
 from tank_node.replication.push import PushLine
+from tank_node.replication.push_frame import read_answer
 from tank_node.sessions.peer_identity import PeerIdentity
 from tank_node.sessions.session import Session
 from tank_protos.errors import WireError
@@ -55,6 +56,12 @@ class PushSession(Session):
         self._ended = ended
         self.send(identity.opening())
 
+    @property
+    def hears_while_sending(self) -> bool:
+        """What a follower has answered is acknowledged to producers whatever it is sent meanwhile, which the
+        window bounds."""
+        return True
+
     def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
         while end - at >= HEADER_BYTES:
             message_id, length = _frame_head.unpack_from(buffer, at)
@@ -71,7 +78,7 @@ class PushSession(Session):
 
     def frame(self, message_id: int, payload: memoryview) -> None:
         if message_id == PushAnswer.ID and self.is_open:
-            self.line.answered(PushAnswer.decode(payload), self.now_ms())
+            self.line.answered(read_answer(payload), self.now_ms())
         elif message_id == ReplicaIdRequest.ID and not self.is_open:
             self.identity.check(ReplicaIdRequest.decode(payload))
             self.is_open = True

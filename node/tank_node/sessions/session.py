@@ -52,6 +52,12 @@ class Session:
         that is not heard is taken out of in-sync sets, and clients wait the longer."""
         return True
 
+    @property
+    def hears_while_sending(self) -> bool:
+        """Whether it is read even while something is unsent: what comes makes it send no more than is bounded
+        elsewhere."""
+        return False
+
     def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
         """Takes the whole frames of buffer[at:end] (`view` is over all of `buffer`); returns where the
         rest begins.

@@ -20,7 +20,7 @@ class Wire:
         self.follower = follower
         self.pushes: list[list[Part]] = []
         self.answers: list[PushAnswer] = []
-        self.line = line_to(follower_id)
+        self.line = line_to(follower_id, short_pushes=follower_id)  # the first one's wait for each other
         leader.connect(self.line)
 
     def send(self, now_ms: int) -> None:
@@ -148,3 +148,23 @@ def test_who_has_every_batch_is_not_asked_for_ever_about_an_end_without_one() ->
             line.answered(follower.take(frame), 0)
         assert leader.in_sync.replicas[1].matched == numbers
         leader.append()
+
+
+def test_while_short_pushes_are_unanswered_what_comes_leaves_together() -> None:
+    leader = ModelLeader([1] * 5, 2, (1,))
+    line, follower = line_to(1, short_pushes=2), ModelFollower([1] * 5)
+    leader.connect(line)
+    line.answered(follower.take(line.next_frame(0)), 0)
+    sent = []
+    for _ in range(4):
+        leader.append()
+        sent.append(line.next_frame(0))
+    assert [bool(frame) for frame in sent] == [True, True, False, False]
+    line.answered(follower.take(sent[0]), 0)
+    together = line.next_frame(0)
+    assert together
+    assert line.places[leader.topic_id, leader.number].sent == 9
+    assert not line.next_frame(0), "two are under way again"
+    line.answered(follower.take(sent[1]), 0)
+    line.answered(follower.take(together), 0)
+    assert leader.in_sync.replicas[1].matched == 9

@@ -1,0 +1,117 @@
+"""Long pushes: how much of a log they take, and that they are taken in one piece however they arrive."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from tank_node.log.pushing import PIECE_RECORDS, READ_BYTES, PushReader
+from tank_node.log.record import RECORD_BYTES
+from tank_node.log.segment import Stretch
+from tank_node.server import TankServer
+from tank_protos.framing import FrameReader, frame
+from tank_protos.generated.tank import (
+    ProduceBasePartition,
+    ProduceBaseTopic,
+    ProduceWithBaseSeqNumRequest,
+    PushAnswer,
+    ReplicaIdRequest,
+)
+from tank_protos.stretch import PUSH_VERSION
+from tank_protos.stretch import Stretch as Pushed
+from tests.support.broker_cell import TOPIC, BrokerCell
+from tests.support.logs import Folder, append
+from tests.support.replicas import stretch_of
+
+NOISE = Random(1).randbytes(16 * 1024)
+
+
+# --- what is read ----------------------------------------------------------------------------------
+
+
+def test_tiny_batches_end_a_piece_by_their_number() -> None:
+    log = Folder().log()
+    for _ in range(PIECE_RECORDS + 5):
+        append(log, b"x", write=False)
+    log.write_staged()
+    reader = PushReader(log)
+    first = reader.read(1, 1 << 20)
+    assert first is not None
+    assert (len(first.records), first.last) == (PIECE_RECORDS * RECORD_BYTES, PIECE_RECORDS)
+    assert reader.read(1, 1 << 20) is first, "the next follower wants the same"
+    rest = reader.read(first.last + 1, 1 << 20)
+    assert rest is not None
+    assert (len(rest.records), rest.last) == (5 * RECORD_BYTES, PIECE_RECORDS + 5)
+
+
+def test_long_pieces_stay_in_their_file() -> None:
+    log = Folder().log()
+    for _ in range(3):
+        append(log, NOISE)
+    reader = PushReader(log)
+    short, long = reader.read(1, READ_BYTES), reader.read(1, 4 * READ_BYTES)
+    assert short is not None
+    assert long is not None
+    assert isinstance(short.batches, bytes)
+    assert isinstance(long.batches, Stretch)
+    assert long.batches.length > READ_BYTES >= len(short.batches)
+    long.batches.file.release()
+
+
+# --- how it arrives --------------------------------------------------------------------------------
+
+
+def test_a_push_that_comes_in_parts_is_taken_whole_and_what_follows_at_once(tmp_path: Path) -> None:
+    asyncio.run(_push_in_parts(tmp_path))
+
+
+async def _push_in_parts(folder: Path) -> None:
+    cell = BrokerCell(folder, 2)
+    node = cell.nodes[1]
+    server = TankServer(node.broker, asyncio.get_running_loop(), ("127.0.0.1", 0), cell.limits, node.metrics)
+    host, port = await server.start()
+    cell.create(flush="replicated", leader=2)
+    leader = Folder().log()
+    for _ in range(20):
+        append(leader, NOISE)
+    long = stretch_of(leader, 1)
+    append(leader, b"short")
+    short = stretch_of(leader, 21)
+    sent = []
+    for request_id, pushed in ((1, long), (2, short)):
+        content = b"".join(Pushed(10, 1, pushed.previous_epoch, 0, 1, *pushed[3:]).encode())
+        entry = ProduceBasePartition(0, len(content), pushed.start, content)
+        request = ProduceWithBaseSeqNumRequest(
+            PUSH_VERSION, request_id, "", 0, 0, [ProduceBaseTopic(TOPIC, [entry])]
+        )
+        sent.append(b"".join(frame(request.ID, request.encode())))
+    epochs = [cell.nodes[broker_id].controller.broker_epoch for broker_id in (1, 2)]
+    opening = ReplicaIdRequest(2, "cell", epochs[1], 1, 0, node.controller.peer_key)
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.writelines(frame(opening.ID, opening.encode()))
+    frames = FrameReader()
+    answered: list[tuple[int, bytes]] = []
+
+    async def until(condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():
+                if reader._buffer:  # type: ignore[attr-defined]
+                    answered.extend((number, bytes(p)) for number, p in frames.feed(await reader.read(65536)))
+                await asyncio.sleep(0.01)
+
+    await until(lambda: ReplicaIdRequest.ID in dict(answered))
+    (connection,) = server.connections.values()
+    assert len(sent[0]) > cell.limits.receive_bytes
+    writer.write(sent[0][:100_000])
+    await until(lambda: connection.pending)
+    assert not node.log().written
+    assert connection.large is None, "a broker's frame of this length needs no memory of its own"
+    writer.write(sent[0][100_000:])
+    await until(lambda: node.log().written == 20)
+    assert not connection.pending
+    writer.write(sent[1])
+    await until(lambda: node.log().written == 21)
+    await until(lambda: [number for number, _ in answered].count(PushAnswer.ID) == 2)
+    writer.close()
+    await server.stop(0.1)
+    cell.close()
