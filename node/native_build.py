@@ -27,8 +27,9 @@ ROOMS = ("node", "protos")
 
 MODULES = (
     *("broker", "clock", "metrics", "numbering", "partition", "server", "wait_list", "waiting"),
-    *("log.append", "log.flush_work", "log.index", "log.log", "log.open_files", "log.producers"),
-    *("log.pushed", "log.pushing", "log.reading", "log.record", "log.replica", "log.segment", "log.staged"),
+    *("log.append", "log.epoch_history", "log.flush_work", "log.index", "log.log", "log.open_files"),
+    *("log.producers", "log.pushed", "log.pushing", "log.reading", "log.record", "log.replica"),
+    *("log.segment", "log.staged"),
     *("network.connection", "network.loop", "network.receiver"),
     *("replicas.acks", "replicas.following", "replicas.leadership", "replicas.readable"),
     *("replicas.replicator", "replication.follow", "replication.in_sync", "replication.place"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tank_node.log.epoch_history import epoch_at
 from tank_node.log.errors import DiskFull, LogDiverged, StorageError, TooManyOpenFiles
-from tank_node.log.record import RECORD_BYTES, REWRITTEN, Record, names_producers, read_record
+from tank_node.log.record import CHECKED_HEAD, RECORD_BYTES, REWRITTEN, Record, names_producers, read_record
 from tank_node.log.settings import MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS
 from tank_protos.record_run import placed
 from tank_protos.wire import Buffer
@@ -36,7 +36,10 @@ class Pushed(NamedTuple):
 def last_of(pushed: Pushed) -> int:
     """The last number of a stretch; start - 1 when it is empty."""
     size = len(pushed.records)
-    return read_record(pushed.records, size - RECORD_BYTES).last if size else pushed.start - 1
+    if not size:
+        return pushed.start - 1
+    first, span, _, _, _ = CHECKED_HEAD.unpack_from(pushed.records, size - RECORD_BYTES)
+    return int(first + span)
 
 
 def append_stretch(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> None:
@@ -106,7 +109,7 @@ def _is_same(mine: Record, pushed: Record) -> bool:
     """Whether two records are of one batch. What one side has compacted has other bytes; but in one epoch a
     number was given once."""
     if (mine.first, mine.span, mine.leader_epoch) != (pushed.first, pushed.span, pushed.leader_epoch):
-        return False
+        return bool(first.flags & ~newest.flags & REWRITTEN)
     return mine.crc == pushed.crc or bool((mine.flags | pushed.flags) & REWRITTEN)
 
 
@@ -146,15 +149,18 @@ def _leave_hole(log: "ReplicaLog", last: int, keep_through: int) -> None:
 
 
 def _stands_apart(log: "ReplicaLog", first: Record) -> bool:
-    """Whether this batch must begin a segment here as it does at the leader (position 0).
+    """Whether this batch must begin a segment here, as it may at the leader (position 0).
 
     Readers count the messages of dense batches on from those before. Where something is missing between two,
-    compacted away or lost, the second is marked (BREAK), unless it is its segment's first. And followers of
-    this log take a hole before the first batch of a stretch for compacted away, flagged or not.
+    compacted away or lost, the second is marked (BREAK), unless it is its segment's first. They look for that
+    mark behind batches that are REWRITTEN alone: in a segment none of these follows one that isn't. And
+    followers of this log take a hole before the first batch of a stretch for compacted away, flagged or not.
     """
-    if first.position or not log.segments or not log.segments[-1].count:
-        return False
+    if not log.segments or not log.segments[-1].count:
+        return bool(first.flags & ~newest.flags & REWRITTEN)
     newest = log.segments[-1].index.record(log.segments[-1].count - 1)
+    if first.position:
+        return bool(first.flags & ~newest.flags & REWRITTEN)
     return first.first != newest.last + 1 or bool((newest.flags | first.flags) & REWRITTEN)
 
 
@@ -166,10 +172,13 @@ def _append(
 
     last: up to there the logs agree. A cut may end below, where compaction had taken what was there.
     """
-    count, fresh = _fitting(log, stored, apart=apart)
-    records, rest = stored[: count * RECORD_BYTES], stored[count * RECORD_BYTES :]
-    first = read_record(records, 0)
-    newest = read_record(records, len(records) - RECORD_BYTES)
+    first, size = read_record(stored, 0), len(stored)
+    newest = first if size == RECORD_BYTES else read_record(stored, size - RECORD_BYTES)
+    count, fresh = _fitting(log, stored, first, newest, apart=apart)
+    records, rest = stored, b""
+    if count * RECORD_BYTES < size:
+        records, rest = stored[: count * RECORD_BYTES], stored[count * RECORD_BYTES :]
+        newest = read_record(records, len(records) - RECORD_BYTES)
     size = newest.end - first.position
     position = 0 if fresh else log.segments[-1].size_bytes
     if position != first.position:
@@ -205,10 +214,12 @@ def _append(
     return rest, batches[size:]
 
 
-def _fitting(log: "ReplicaLog", stored: bytes, *, apart: bool) -> tuple[int, bool]:
-    """How many of these records go into one segment, at least one, and whether that is a new one."""
-    settings, first = log.settings, read_record(stored, 0)
-    newest = read_record(stored, len(stored) - RECORD_BYTES)
+def _fitting(
+    log: "ReplicaLog", stored: bytes, first: Record, newest: Record, *, apart: bool
+) -> tuple[int, bool]:
+    """How many of these records, from the first to the newest, go into one segment, at least one, and whether
+    that is a new one."""
+    settings = log.settings
     active = log.segments[-1] if log.segments else None
     position, held, ends_ms = 0, 0, first.append_ms + log.roll_ms()
     fresh = active is None

@@ -15,7 +15,17 @@ from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState
 from tank_node.log.pushed import Pushed, last_of
 from tank_node.partition import Partition
-from tank_node.replication.follow import Condition, Order, Standing, judge, kept_through, mark_of
+from tank_node.replication.follow import (
+    TAKE,
+    Condition,
+    Order,
+    Standing,
+    Verdict,
+    goes_on,
+    judge,
+    kept_through,
+    mark_of,
+)
 from tank_node.replication.role import FollowerRole, Role
 from tank_protos.error_codes import PushError
 from tank_protos.generated.tank import PushedPartition
@@ -96,15 +106,7 @@ class Following(FollowerRole):
         if order.is_possible and order.leader_epoch > partition.leader_epoch:
             # Before its log is looked at: what was staged here, as a leader, is not stored.
             partition.believe(order.leader_epoch)
-        standing = Standing(
-            partition.leader_epoch,
-            partition.role is Role.LEADER,
-            _CONDITIONS.get(log.state, Condition.FAILED),
-            own_id in placed.in_sync or placed.leader_epoch < order.leader_epoch,
-            log.last,
-            log.epochs,
-        )
-        verdict = judge(order, standing)
+        verdict = self._judged(order, placed, own_id)
         if verdict.error is PushError.STALE_LEADER:
             return self._answer(verdict.error)
         self._line = None  # whom nobody obeys takes nobody's place: an fsync may have to be told yet
@@ -120,6 +122,23 @@ class Following(FollowerRole):
         answer = self._answer(PushError.NONE)
         answer.matched, answer.synced = self._matched, self._told
         return answer
+
+    def _judged(self, order: Order, placed: PartitionView, own_id: int) -> Verdict:
+        partition = self.partition
+        log = partition.log
+        leads, is_good = partition.role is Role.LEADER, log.state is LogState.ACTIVE
+        is_obeyed = order.leader_epoch == partition.leader_epoch and not leads
+        if is_obeyed and is_good and goes_on(order, log.last, log.epochs):
+            return TAKE
+        standing = Standing(
+            partition.leader_epoch,
+            leads,
+            _CONDITIONS.get(log.state, Condition.FAILED),
+            own_id in placed.in_sync or placed.leader_epoch < order.leader_epoch,
+            log.last,
+            log.epochs,
+        )
+        return judge(order, standing)
 
     def _answer(self, error: PushError, log_end: int | None = None, epoch: int = 0) -> PushedPartition:
         log = self.partition.log

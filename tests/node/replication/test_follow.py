@@ -6,9 +6,11 @@ from hypothesis import strategies as st
 
 from tank_node.log.epoch_history import History, epoch_at, last_common
 from tank_node.replication.follow import (
+    TAKE,
     Condition,
     Order,
     Standing,
+    goes_on,
     judge,
     kept_through,
     mark_of,
@@ -166,3 +168,38 @@ def test_leader_and_follower_come_to_the_last_point_that_both_have(
         raise AssertionError("they never agreed")
     assert sent == 0 or (sent <= their_end and epoch_at(ours, sent) == epoch_at(theirs, sent))
     assert sent >= min(shared, end, their_end)
+
+
+@pytest.mark.parametrize(
+    ("start", "epoch", "log_start", "goes"),
+    [
+        (31, 4, 1, True),
+        (31, 4, 31, True),
+        (31, 4, 32, False),
+        (31, 4, 0, False),
+        (31, 3, 1, False),
+        (30, 4, 1, False),
+        (32, 4, 1, False),
+    ],
+)
+def test_most_stretches_go_on_where_the_log_ends(start: int, epoch: int, log_start: int, goes: bool) -> None:
+    assert goes_on(order(start, epoch, log_start=log_start), 30, HISTORY) is goes
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=3),
+    st.integers(0, 8),
+    st.integers(-1, 9),
+    st.integers(0, 6),
+    st.integers(-1, 9),
+)
+def test_one_that_goes_on_is_one_that_is_taken(
+    steps: list[tuple[int, int]], log_end: int, start: int, epoch: int, log_start: int
+) -> None:
+    history, newest, first = [], 0, 0
+    for above, behind in steps:
+        newest, first = newest + 1 + above, first + 1 + behind
+        history.append((newest, first))
+    wanted = order(start, epoch, log_start=log_start)
+    if goes_on(wanted, log_end, history):
+        assert judge(wanted, standing(log_end=log_end, history=tuple(history))) == TAKE
