@@ -10,7 +10,7 @@ import pytest
 from kubernetes_validate import utils as kubernetes_schemas
 
 from tests.chart.combinations import COMBINATIONS
-from tests.chart.rendering import CHART, Object, key_of, read_values, render, run_helm
+from tests.chart.rendering import CHART, Object, key_of, render, run_helm
 
 HERE = Path(__file__).parent
 OLDEST = (1, 25)
@@ -88,8 +88,3 @@ def test_a_fault_is_seen() -> None:
     monitor = objects["ServiceMonitor", "tank-broker"]
     monitor["spec"]["endpoints"][0]["intervals"] = "1s"
     assert "intervals" in faults(monitor, "1.30.0")
-
-
-@pytest.mark.parametrize("path", sorted((CHART / "examples").glob("*.yaml")), ids=lambda path: path.name)
-def test_examples_are_what_their_operators_take(path: Path) -> None:
-    assert not faults(read_values(f"examples/{path.name}"), "1.30.0")
