@@ -109,7 +109,7 @@ def _is_same(mine: Record, pushed: Record) -> bool:
     """Whether two records are of one batch. What one side has compacted has other bytes; but in one epoch a
     number was given once."""
     if (mine.first, mine.span, mine.leader_epoch) != (pushed.first, pushed.span, pushed.leader_epoch):
-        return bool(first.flags & ~newest.flags & REWRITTEN)
+        return False
     return mine.crc == pushed.crc or bool((mine.flags | pushed.flags) & REWRITTEN)
 
 
@@ -157,7 +157,7 @@ def _stands_apart(log: "ReplicaLog", first: Record) -> bool:
     followers of this log take a hole before the first batch of a stretch for compacted away, flagged or not.
     """
     if not log.segments or not log.segments[-1].count:
-        return bool(first.flags & ~newest.flags & REWRITTEN)
+        return False
     newest = log.segments[-1].index.record(log.segments[-1].count - 1)
     if first.position:
         return bool(first.flags & ~newest.flags & REWRITTEN)

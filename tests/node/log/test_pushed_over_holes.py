@@ -161,3 +161,17 @@ def test_a_leader_that_was_cut_back_to_what_was_compacted_begins_a_segment() -> 
     log.truncate_to(2)
     assert append(log, b"new 3") == (3, 3)
     assert read_all(log) == {1: b"1", 3: b"new 3"}
+
+
+def test_what_a_leader_compacted_before_it_came_is_not_read_on_from_what_was_there_before() -> None:
+    """The mark of the hole is looked for behind rewritten batches alone."""
+    leader, follower = new_log(LONG), new_log(LONG)
+    for number in range(1, 4):
+        append(leader, b"%d" % number, keys=[b"%d" % number])
+    push(leader, follower)
+    append(leader, b"old", keys=[b"k"])
+    append(leader, b"5", keys=[b"k"])
+    compact(leader)
+    append(leader, b"6", keys=[b"k"])
+    push(leader, follower)
+    assert read_all(follower) == read_all(leader) == {1: b"1", 2: b"2", 3: b"3", 5: b"5", 6: b"6"}
