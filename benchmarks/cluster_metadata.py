@@ -46,10 +46,10 @@ class Bench:
         self.cluster, self.client, self.each, self.quick = cluster, client, each, quick
 
     async def rows(self) -> list[Row]:
-        """All measurements; the one that leaves most behind comes last."""
-        topics = await self._usable()
+        """All measurements; that comes last which leaves registrations of brokers behind that are none."""
+        topics, idle = await self._usable(), await self._idle()
         commits = [await self._commits(number) for number in range(QUICK_ROUNDS if self.quick else ROUNDS)]
-        return [topics, _commits_row(commits, self.cluster.kernel), *await self._idle()]
+        return [topics, *idle, _commits_row(commits, self.cluster.kernel)]
 
     # --- a new topic ---
 

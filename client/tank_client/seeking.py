@@ -78,8 +78,11 @@ class Seeking:
             if questions % _FORGIVE_EVERY == 0:
                 for route in sought:
                     routes.forgive(route)
-            pause_s = soon_ms(questions, self._pool.settings.backoff_min_ms, self._random) / 1000
-            await asyncio.sleep(max(pause_s, _PAUSES * (loop.time() - asked) if told else 0))
+            if (
+                told or silent % len(routes.known_servers) == 0
+            ):  # who isn't there says so at once: the next one
+                pause_s = soon_ms(questions, self._pool.settings.backoff_min_ms, self._random) / 1000
+                await asyncio.sleep(max(pause_s, _PAUSES * (loop.time() - asked) if told else 0))
             at = routes.other(at)
 
     def _ended(self, topic: str, task: asyncio.Task[None]) -> None:

@@ -1,13 +1,17 @@
 """Partitions that nobody leads for a while: who is asked, what is believed, and when requests go on."""
 
 import asyncio
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tank_client import Client, ClientSettings, ProducerSettings
 from tank_client.backoff import ELECTION, soon_ms
 from tank_client.model import Address
+from tank_client.pool import Pool
 from tank_client.routes import Routes
+from tank_client.seeking import Seeking
 from tank_protos.bundle import as_batch, encode
 from tank_protos.generated import tank
 from tests.support.scripted_pair import POLLING, QUICK, ROUTE, leads, two_brokers
@@ -130,5 +134,32 @@ def test_nobody_waits_for_a_leader_whose_machine_says_nothing() -> None:
                 await asyncio.sleep(0.1)
                 leads(brokers, 1, epoch=2)
                 await delivery
+
+    run(scenario())
+
+
+def test_brokers_that_are_not_there_cost_a_search_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = [Address("gone", port) for port in range(1, 20)] + [TWO]
+    known = Routes(servers)
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+
+    async def scenario() -> None:
+        async def ask(topic: str, at: Address) -> bool:
+            if at != TWO:
+                known.failed(at)
+                return False
+            seeking.found(ROUTE)
+            return True
+
+        pool = SimpleNamespace(routes=known, settings=ClientSettings())
+        seeking = Seeking(cast(Pool, pool), ask, lambda routes: None, lambda: 0.5)
+        await seeking.begin(ROUTE, servers[0])
+        assert pauses == []
+        assert ROUTE not in seeking
 
     run(scenario())
