@@ -117,11 +117,19 @@ class LogAgainstModel(RuleBasedStateMachine):
         if self.log.compacted_through != sealed_before - 1:
             return
         newest = {key: n for n, (key, _) in sorted(self.stored.items()) if key and n < sealed_before}
-        self.stored = {
+        kept = {
             n: (key, value)
             for n, (key, value) in self.stored.items()
             if n >= sealed_before or n in remembered or (newest[key] == n if key else value)
         }
+        held = [b for b in self.batches if b[1] < sealed_before and self._messages(b)]
+        if held and kept.keys().isdisjoint(self._messages(held[-1])):  # the log's end stays a batch's
+            kept |= self._messages(held[-1])
+        self.stored = dict(sorted(kept.items()))
+
+    def _messages(self, batch: tuple[int, int]) -> dict[int, tuple[bytes | None, bytes]]:
+        """What there is of one."""
+        return {n: m for n, m in self.stored.items() if batch[0] <= n <= batch[1]}
 
     @rule(how=st.sampled_from(["kill", "reopen"]))
     def restart(self, how: str) -> None:
