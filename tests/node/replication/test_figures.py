@@ -130,6 +130,7 @@ def test_leaders_that_change_are_counted_where_they_begin_and_where_they_end(cel
     cell.create(partitions=2)
     cell.change(0, leader=2)
     cell.change(0, leader=1)
+    cell.change(1, leader_epoch=2)  # the same leader, anew
     seen = shown(cell, 1)
     assert (seen['leader_changes_total{change="began"}'], seen['leader_changes_total{change="ended"}']) == (
         3,
