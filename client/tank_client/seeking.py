@@ -67,7 +67,7 @@ class Seeking:
         loop = asyncio.get_running_loop()
         routes, sought = self._pool.routes, self._routes[topic]
         deadline = loop.time() + _SEEK_S
-        questions = silent = 0
+        questions = silent = pauses = 0
         while True:
             asked = loop.time()
             told = await self._ask(topic, at)
@@ -78,10 +78,10 @@ class Seeking:
             if questions % _FORGIVE_EVERY == 0:
                 for route in sought:
                     routes.forgive(route)
-            if (
-                told or silent % len(routes.known_servers) == 0
-            ):  # who isn't there says so at once: the next one
-                pause_s = soon_ms(questions, self._pool.settings.backoff_min_ms, self._random) / 1000
+            # Who isn't there says so at once: on to the next, until all were asked.
+            if told or silent % len(routes.known_servers) == 0:
+                pauses += 1
+                pause_s = soon_ms(pauses, self._pool.settings.backoff_min_ms, self._random) / 1000
                 await asyncio.sleep(max(pause_s, _PAUSES * (loop.time() - asked) if told else 0))
             at = routes.other(at)
 
