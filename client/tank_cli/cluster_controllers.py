@@ -7,7 +7,7 @@ import click
 from tank_cli.cluster_options import controller_options
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.figures import plural
-from tank_cli.output import done, note, print_json, print_table
+from tank_cli.output import done, note, print_json, print_table, warn
 from tank_cli.session import Session, offline_options
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def show_controllers(session: Session, controllers: "Controllers") -> None:
     One that learns gets the others' log, and votes when it has caught up. To bring one back whose disk is
     gone, start it with an empty folder: it asks to be added, and the disk that it had before is removed.
     """
+    from tank_cli import cluster_advice as advice
     from tank_cli import cluster_report as report
     from tank_controller import api_report
 
@@ -39,6 +40,8 @@ def show_controllers(session: Session, controllers: "Controllers") -> None:
         print_json({"controllers": [each.json() for each in members]})
         return
     print_table(report.CONTROLLER_COLUMNS, [report.controller_row(each) for each in members])
+    for found in advice.of_controllers(members):
+        warn(found.said)
     for ordinal, disks in sorted(_disks(members).items()):
         if len(disks) > 1:
             named = " and ".join(disk.hex() for disk in disks)

@@ -153,11 +153,11 @@ CONTROLLER_COLUMNS = [">Controller", "Address", "State", ">Term", ">Applied", ">
 def controller_row(controller: Controller) -> list[str]:
     """Under CONTROLLER_COLUMNS."""
     said = controller.said
-    trouble = controller.why if said is None else said.problem
+    trouble = f": {controller.why}" if said is None else "; see below" if said.problem else ""
     return [
         "?" if controller.ordinal is None else str(controller.ordinal),
         controller.address,
-        controller.state + (f": {trouble}" if trouble else ""),
+        controller.state + trouble,
         "-" if said is None else str(said.term),
         "-" if said is None else count_text(said.applied_index),
         "-" if said is None else count_text(controller.behind),

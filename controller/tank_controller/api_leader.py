@@ -119,7 +119,7 @@ class Leader:
             own = await self._here.Describe(_DESCRIBE)
             if own.leads:
                 return self._here
-            waiting.named = own.leader
+            waiting.named, waiting.problem = own.leader, own.problem
             if own.leader:
                 said = await self._ask_to_describe(own.leader)
                 if not isinstance(said, str) and said.leads:
@@ -134,14 +134,16 @@ class _Waiting:
         self._until_s = time.monotonic() + limits.API_LEADER_S
         self.named = ""
         """Who leads, by this controller's word."""
+        self.problem = ""
+        """Why this controller takes nothing."""
 
     async def turn(self) -> None:
         """A moment's pause; ApiError when it has been long enough."""
         if time.monotonic() > self._until_s:
-            why = "more than half of the controllers must run, and reach each other"
+            why = self.problem or "more than half of the controllers must run, and reach each other"
             if self.named:
                 why = f"the one that should, at {self.named}, can't be asked from here"
-            raise refused(ErrorCode.NO_LEADER, f"no controller leads: {why}")
+            raise refused(ErrorCode.NO_LEADER, f"no controller leads, as far as this one knows: {why}")
         await asyncio.sleep(POLL_S)
 
 

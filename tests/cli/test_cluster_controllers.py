@@ -36,8 +36,17 @@ def test_the_controllers_are_listed_also_while_none_leads(world: ScriptedControl
         ("follows", None),
         ("down", "it can't be reached"),
     ]
+    assert "1 controller can't be reached" in ask("controllers").stderr
     nobody = ask("controllers", controllers="127.0.0.1:1")
     assert (nobody.exit_code, "No controller answers" in nobody.stderr) == (ExitCode.UNREACHABLE, True)
+
+
+def test_what_is_wrong_with_one_stands_below_the_table(world: ScriptedControllers, ask: Ask) -> None:
+    world.problem = "it was removed: stop it"
+    shown = ask("controllers")
+    assert "follows; see below" in shown.stdout
+    assert "stop it" not in shown.stdout
+    assert "Controller 1: it was removed: stop it." in shown.stderr
 
 
 def test_one_that_is_there_with_two_disks_is_named_with_both(

@@ -52,12 +52,14 @@ def test_while_nobody_leads_the_controllers_are_shown_and_the_rest_is_asked_for_
         assert (await ask(Name.CREATE_TOPIC, {"topic": "t"})).code == "no_leader"
         found = (await ask(Name.LIST_CONTROLLERS)).body["controllers"]
         assert [each["state"] for each in found] == ["follows", "follows"]
+        world.controllers.problem = "it was removed: stop it"
+        assert "this one knows: it was removed: stop it." in (await ask(Name.STATUS)).body["error"]["message"]
         world.controllers.named = world.controllers.addresses[1]
         world.controllers.stop(1)
         assert "can't be asked from here" in (await ask(Name.STATUS)).body["error"]["message"]
         found = (await ask(Name.LIST_CONTROLLERS)).body["controllers"]
         assert [(each["state"], each["problem"]) for each in found] == [
-            ("follows", None),
+            ("follows", "it was removed: stop it"),
             ("down", "it can't be reached"),
         ]
 

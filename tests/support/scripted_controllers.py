@@ -30,6 +30,8 @@ class ScriptedControllers:
         self.name_each_other = False
         self.members = [1, 2]
         """By number; those that were removed are none."""
+        self.problem = ""
+        """What they say that is wrong with them."""
         self.unsure = False
         """Changes are made, and their answers are lost."""
         self.ports: list[int] = []
@@ -88,6 +90,7 @@ class _Admin(AdminServicer):
             term=4,
             leader=world.addresses[self._number] if elsewhere is None else elsewhere.leader,
             leads=elsewhere is None,
+            problem=world.problem,
             commit_index=20 + self._number,
             applied_index=20 + self._number,
             members=members,
