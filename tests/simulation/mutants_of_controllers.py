@@ -127,6 +127,13 @@ MUTANTS = (
         told="two_are_removed_at_once",
     ),
     Mutant(
+        "a new leader counts on a voter that it has not heard when another is taken away",
+        RAFT + "election.py",
+        "active=node in raft.votes)",
+        "active=True)",
+        told="one_is_removed_while_the_disk_of_another_is_gone",
+    ),
+    Mutant(
         "a leader whose disk is full goes on leading",
         CONTROLLER + "raft_driver.py",
         "        self._look_at_the_disk()\n        self._go_on()",

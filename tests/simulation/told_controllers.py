@@ -304,6 +304,28 @@ def two_are_removed_at_once() -> None:
         story.write()
 
 
+def one_is_removed_while_the_disk_of_another_is_gone() -> None:
+    """The leader's disk is emptied, and the next one is asked to take the third away before it could miss the
+    first: two would be left, and one of them exists no more."""
+    with _telling() as story:
+        story.write()
+        story.go_on(SECOND)
+        gone = story.leader
+        gone.empty()
+        story.until(lambda: story.cluster.leader() is not None, "another leader")
+        leader = story.leader
+        driver = leader.driver
+        assert driver is not None
+        assert leader.life is not None
+        [third] = [node for node in story.others if node is not gone]
+        story.until(lambda: leader.raft.own_term_committed, "what it begins with")
+        change = Change(ChangeKind.REMOVE, third.own)
+        story.world.guarded(leader.life, lambda: driver.change(change, lambda result: None))
+        gone.start()
+        story.write()
+        story.until(lambda: gone.own in story.leader.raft.configuration.voters, "a voter with an empty disk")
+
+
 def the_disk_of_the_leader_is_full() -> None:
     """And stays so: another one leads, and things can be changed."""
     with _telling() as story:
@@ -358,6 +380,7 @@ STORIES: tuple[Callable[[], None], ...] = (
     a_disk_is_emptied,
     the_shorter_log_asks_first,
     two_are_removed_at_once,
+    one_is_removed_while_the_disk_of_another_is_gone,
     the_disk_of_the_leader_is_full,
     an_old_term_left_entries,
 )

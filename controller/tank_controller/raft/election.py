@@ -71,14 +71,16 @@ def on_vote_answer(raft: RaftState, message: Message, answer: VoteAnswer) -> Non
 
 
 def become_leader(raft: RaftState) -> None:
-    """Knows nothing of the others yet; its no-op will commit whatever the terms before have left."""
+    """Knows of the others only who answered; its no-op will commit whatever the terms before have left."""
     assert raft.role is Role.CANDIDATE
     log = raft.log
     raft.role = Role.LEADER
     raft.leader = raft.own
     raft.reset_timers()
     raft.progress = {
-        node: Progress(log.last_index + 1) for node in raft.configuration.members if node != raft.own
+        node: Progress(log.last_index + 1, active=node in raft.votes)
+        for node in raft.configuration.members
+        if node != raft.own
     }
     raft.uncommitted_bytes = sum(
         entry.size for entry in log.entries[log.commit - log.base_index : log.last_index - log.base_index]

@@ -44,8 +44,9 @@ class Progress:
     """While probing: an append is unanswered."""
     ask_anyway: bool = False
     """An append is due, even an empty one: what was in flight may be lost."""
-    active: bool = True
-    """Heard from since the last check of the quorum."""
+    active: bool = False
+    """Heard from since the last check of the quorum, or since it was asked for its vote: who is only believed
+    to be there is not counted on when voters are taken away."""
     told_commit: int = 0
     acked_round: int = 0
     """The last round of reads that it confirmed."""
