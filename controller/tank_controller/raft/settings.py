@@ -23,8 +23,9 @@ class Settings:
     max_append_bytes: int = 1024 * 1024
     """One message's entries; a single larger entry goes alone. So a message has at most 2.1 MiB."""
     chunk_bytes: int = 1024 * 1024
-    in_flight_appends: int = 64
-    """To one follower, unanswered."""
+    in_flight_appends: int = 2
+    """To one follower, unanswered: one is on its disk, the next on the way. What is proposed meanwhile
+    gathers for the one after it: messages of one entry each would cost far more than their entries."""
     in_flight_bytes: int = 8 * 1024 * 1024
     uncommitted_bytes: int = 64 * 1024 * 1024
     """A leader without a quorum refuses proposals beyond this, instead of growing."""
