@@ -149,8 +149,8 @@ class PartitionLog(ReplicaLog):
     def begin_flush(self) -> FlushWork | None:
         """What an fsync round has to do for this log; None when nothing, or one is under way. For the
         flusher."""
-        if self.flushing is not None or self.state in (LogState.FAILED, LogState.CLOSED):
-            return None
+        if self.flushing is not None or self.state is not LogState.ACTIVE:
+            return None  # an fsync makes nothing of a damaged one sure: its end was checked by nobody
         if self.synced == self.written and not self.folder_dirty:
             return None
         folders = self.folders if self.folder_dirty else ()

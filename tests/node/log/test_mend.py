@@ -171,3 +171,27 @@ def test_a_mended_segment_ends_chunks_where_compaction_took_the_last_messages_of
     assert log.state is LogState.ACTIVE
     del stored[5]
     assert read_all(log) == stored
+
+
+def test_no_fsync_vouches_for_the_end_of_a_damaged_log() -> None:
+    """It may be the only replica: what is synced there is committed, and mending may leave less."""
+    folder = Folder(settings=LogSettings(replication_factor=3))
+    log = folder.log()
+    for number in range(3):
+        append(log, b"%d" % number)
+    log.flush()
+    folder.data.write_checkpoint()
+    for number in range(3):
+        append(log, b"%d" % number)
+    path = f"{FOLDER}/{1:020d}.log"
+    content = bytearray(folder.fault.content(path))
+    content[len(content) // 6 * 3 + 2] ^= 1
+    folder.fault.overwrite(path, bytes(content))
+    log = folder.kill()
+    assert log.state is LogState.DAMAGED
+    folder.data.write_checkpoint()
+    log = folder.kill()
+    assert (log.state, log.written, log.synced) == (LogState.DAMAGED, 6, 3)
+    assert log.begin_flush() is None
+    assert log.mend(1000).lost == [(4, 4)]
+    assert (log.written, log.synced) == (6, 6)
