@@ -230,44 +230,13 @@ def test_a_controller_that_was_held_up_judges_nobody_by_that_time(office: Office
 
 def test_who_does_not_lead_names_who_does_and_ends_all_streams(office: Office) -> None:
     broker = office.broker(1)
-    raft = office.driven.driver.raft
-    raft.become_follower(raft.term + 1, NodeId(2, b"another"))
+    office.driven.driver.raft.become_follower(1 << 20, NodeId(2, b"another"))
     office.desk.tick()
     assert broker.line.sent[-1].not_leader.leader == "leader:1"
     assert broker.line.ended
     other = office.stream(2)
     assert [m.WhichOneof("message") for m in other.line.sent] == ["not_leader"]
     assert not office.desk.leads
-
-
-def test_while_nobody_leads_a_broker_waits_and_is_told_at_once_who_does(office: Office) -> None:
-    raft = office.driven.driver.raft
-    raft.become_follower(raft.term + 1, None)
-    waiting, gone = office.stream(1), office.stream(2)
-    waiting.beat()
-    office.desk.tick()
-    assert waiting.line.sent == [], "an election is under way"
-    office.desk.closed(gone.stream)
-    raft.become_follower(raft.term, NodeId(2, b"another"))
-    office.desk.tick()
-    assert [m.WhichOneof("message") for m in waiting.line.sent] == ["not_leader"]
-    assert waiting.line.ended
-    assert gone.line.sent == []
-
-
-def test_a_broker_that_waits_is_taken_by_the_one_that_is_elected(office: Office) -> None:
-    raft = office.driven.driver.raft
-    raft.become_follower(raft.term + 1, None)
-    waiting = office.stream(1)
-    raft.campaign_alone()
-    office.driven.driver.tick()
-
-    def taken() -> bool:
-        office.desk.tick()
-        return any(message.HasField("registered") for message in waiting.line.sent)
-
-    office.until(taken)
-    assert office.desk.streams[1] is waiting.stream
 
 
 def test_another_clusters_broker_and_a_senseless_registration_are_refused(office: Office) -> None:

@@ -190,12 +190,11 @@ class Controller:
 
     def _break_streams(self) -> None:
         """Its system tells the others that its streams of messages have ended."""
-        sender = self.own
+        network = self.cluster.network
         for other in self.cluster.nodes.values():
-            if other is self or other.life is None or not self.cluster.network.reaches(self.name, other.name):
-                continue
-            delay = self.cluster.network.weather.delay(self.world)
-            self.world.after(delay, other.life, partial(other.broken, sender))
+            if other is not self and other.life is not None and network.reaches(self.name, other.name):
+                delay = network.weather.delay(self.world)
+                self.world.after(delay, other.life, partial(other.broken, self.own))
 
     def broken(self, sender: NodeId) -> None:
         """The stream of messages from that node has ended."""

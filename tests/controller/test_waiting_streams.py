@@ -1,0 +1,45 @@
+"""Brokers that come while nobody leads: they wait, and hear at once who does."""
+
+from pathlib import Path
+
+import pytest
+
+from tank_controller.raft.messages import NodeId
+from tests.controller.test_broker_desk import Office
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Office:
+    office = Office(tmp_path)
+    office.until(lambda: office.desk.leads and office.state.peer_key)
+    return office
+
+
+def test_while_nobody_leads_a_broker_waits_and_is_told_at_once_who_does(office: Office) -> None:
+    raft = office.driven.driver.raft
+    raft.become_follower(raft.term + 1, None)
+    waiting, gone = office.stream(1), office.stream(2)
+    waiting.beat()
+    office.desk.tick()
+    assert waiting.line.sent == [], "an election is under way"
+    office.desk.closed(gone.stream)
+    raft.become_follower(raft.term, NodeId(2, b"another"))
+    office.desk.tick()
+    assert [m.WhichOneof("message") for m in waiting.line.sent] == ["not_leader"]
+    assert waiting.line.ended
+    assert gone.line.sent == []
+
+
+def test_a_broker_that_waits_is_taken_by_the_one_that_is_elected(office: Office) -> None:
+    raft = office.driven.driver.raft
+    raft.become_follower(raft.term + 1, None)
+    waiting = office.stream(1)
+    raft.campaign_alone()
+    office.driven.driver.tick()
+
+    def taken() -> bool:
+        office.desk.tick()
+        return any(message.HasField("registered") for message in waiting.line.sent)
+
+    office.until(taken)
+    assert office.desk.streams[1] is waiting.stream
