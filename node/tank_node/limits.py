@@ -156,9 +156,9 @@ class Limits:
     push_window_bytes: int = 4 * MIB
     """Pushed to one follower and not answered: what a fast network holds for some milliseconds."""
 
-    short_pushes: int = 2
+    short_pushes: int = 16
     """So many pushes to one follower may be unanswered while they are short: what comes meanwhile leaves
-    together, with the next answer. A push of one batch costs both sides as much as one of forty."""
+    together, with the next answer. With 2, 10,000 messages a second came no cheaper, and later."""
 
     catch_up_from_bytes: int = 8 * MIB
     """A replica that is no member and so far behind catches up on a connection of its own."""
