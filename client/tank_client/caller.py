@@ -90,6 +90,7 @@ class Caller:
                     raise self._too_late(operation, before) from last
                 if operation.route is not None:
                     finding = self.leaders.failed(operation.route, last, at)
+                    last = self.leaders.lacking(operation.route, last, at) or last
                 if isinstance(last, Redirected):
                     hops += 1
                     if last.leader is not None and finding is None and hops % MAX_HOPS:

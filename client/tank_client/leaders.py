@@ -21,6 +21,8 @@ LEADERLESS = (errors.ConnectionLost, errors.NoLeader, errors.OtherLeader)
 """Nobody leads now, or it isn't known who does."""
 _UNABLE = (errors.NotAcknowledgedInTime, errors.NotEnoughReplicas, errors.StorageFailure)
 """What a leader answers that can't do it now, or leads no longer; another one may lead by now."""
+_MISSES_SOMETHING = (errors.OutOfOrderSequence, errors.UnknownProducer)
+"""What a leader answers that lacks what a producer has sent before."""
 _SUSPECTS_IN_A_SILENCE = 4
 """So often in `silence_ms` somebody is asked about the leader whose answers are late: it may take seconds
 until another one leads, and nobody can write until we know."""
@@ -51,8 +53,11 @@ class Leaders:
         # Since when brokers say that they don't know such a topic, or not all its partitions. Only of those
         # in `_there`.
         self._missed_at: dict[str, float] = {}
-        # Since when leaders say that they end below the number asked for; bounded by MAX_TOPICS.
-        self._short_at: dict[Route, float] = {}
+        # Since when, and when last, leaders say that they end below the number asked for; bounded by
+        # MAX_TOPICS.
+        self._short_at: dict[Route, tuple[float, float]] = {}
+        # The same of those who say that they lack what a producer has sent.
+        self._missing_at: dict[Route, tuple[float, float]] = {}
         # When a topic's leaders were told last, or asked for; of the topics in `_there` and a few others.
         self._looked_at: dict[str, float] = {}
 
@@ -141,17 +146,36 @@ class Leaders:
         alone = len(routes.known_servers) < 2 and error.topic not in self._finding
         if error.number <= error.high_water_mark + 1 or alone:
             return None
-        route, now = (error.topic, error.partition), asyncio.get_running_loop().time()
-        lag_s = self._pool.settings.view_lag_ms / 1000
-        if len(self._short_at) >= self.MAX_TOPICS and route not in self._short_at:
-            self._short_at.clear()
-        if now - self._short_at.setdefault(route, now) > 2 * lag_s:
-            self._short_at[route] = now  # that was another time
-        if now - self._short_at[route] >= lag_s:
+        route = error.topic, error.partition
+        if self._is_said_for_long(self._short_at, route):
             del self._short_at[route]
             return None
         self.find(error.topic, routes.other(at))
         return errors.ViewBehind(f"{at} may be behind: {error}")
+
+    def lacking(self, route: Route, error: errors.TankError, at: Address) -> errors.ViewBehind | None:
+        """As `lagging`, of what a producer has sent before: a leader that stood still, or is cut off, while
+        another one took its place lacks what that one has stored since. Who believes it gives a producer up,
+        and calls a bundle not stored that may be. For `view_lag_ms` others are asked who leads."""
+        routes = self._pool.routes
+        alone = len(routes.known_servers) < 2 and route[0] not in self._finding
+        if not isinstance(error, _MISSES_SOMETHING) or alone:
+            return None
+        if self._is_said_for_long(self._missing_at, route):
+            return None  # and so is the next one, soon: a bundle may be tried again in pieces
+        self.find(route[0], routes.other(at))
+        return errors.ViewBehind(f"{at} may be behind: {error}")
+
+    def _is_said_for_long(self, said: dict[Route, tuple[float, float]], route: Route) -> bool:
+        """Whether leaders say so of that partition again and again for `view_lag_ms`: then it is believed."""
+        now, lag_s = asyncio.get_running_loop().time(), self._pool.settings.view_lag_ms / 1000
+        if len(said) >= self.MAX_TOPICS and route not in said:
+            said.clear()
+        since, last = said.get(route, (now, now))
+        if now - last > lag_s:
+            since = now  # that was another time
+        said[route] = since, now
+        return now - since >= lag_s
 
     def failed(self, route: Route, error: errors.TankError, at: Address) -> asyncio.Task[object] | None:
         """A request about that partition failed at that broker: goes where the error says, or finds out.

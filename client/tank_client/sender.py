@@ -275,6 +275,8 @@ class Sender:
         leaders, route = self._caller.leaders, (lane.topic, lane.partition)
         leaders.failed(route, error, at)
         error = leaders.lagging(error, at) or error
+        if not lane.gap_can_close(bundle):  # else those before it were refused, too: they go again together
+            error = leaders.lacking(route, error, at) or error
         retry_at_ms = now_ms + self._caller.pause_ms(route, error, at, lane.failures)
         verdict = judge(lane, bundle, error, at_least_once=self._settings.at_least_once)
         retry, error = verdict.retry, verdict.error

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
 from tank_client import Client, ConsumerSettings, OutOfBounds, OutOfBoundsPolicy, ProducerSettings, Stored
+from tank_client.errors import OutOfOrderSequence, UnknownProducer
 from tank_client.model import END, Ends, FoundTime
 from tank_client.settings import AtTime
 from tank_protos.bundle import as_batch, encode
 from tank_protos.generated import tank
+from tests.support.scripted_broker import Fate, Moment
 from tests.support.scripted_log import Log
 from tests.support.scripted_pair import (
     DOUBTFUL,
@@ -23,6 +26,8 @@ from tests.support.scripted_pair import (
     two_brokers,
 )
 from tests.support.waiting import run
+
+SHORT_LAG = replace(QUICK, view_lag_ms=50)
 
 
 async def first_of_a_consumer(client: Client, **options: object) -> list[bytes]:
@@ -156,6 +161,84 @@ def test_a_call_leaves_a_leader_that_only_believes_that_it_leads() -> None:
             cut_off(brokers)
             bundle = encode([b"c"], timestamps=1)
             assert await client.produce_bundle("t", 0, bundle, producer_id=9) == Stored(2, 2)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["a gap", "nothing of it"])
+@pytest.mark.parametrize("by_call", [True, False], ids=["bundle", "producer"])
+def test_a_producer_does_not_believe_an_old_leader_that_lacks_what_it_has_sent(
+    known: bool, by_call: bool
+) -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, QUICK) as client:
+            old, new = brokers
+            asked = []
+
+            def lacks(moment: Moment) -> Fate:
+                if moment.carried_out and isinstance(moment.request, tank.IdempotentProduceRequest):
+                    asked.append(moment)
+                return Fate.SERVE
+
+            async with client.producer() as producer:
+                number = 0
+
+                async def send(value: bytes) -> None:
+                    nonlocal number
+                    if by_call:
+                        bundle = encode([value], timestamps=1)
+                        await client.produce_bundle(*ROUTE, bundle, producer_id=9, sequence=number)
+                    else:
+                        await (await producer.send("t", value))
+                    number += 1
+
+                if known:
+                    await send(b"a")
+                cut_off(brokers)
+                await send(b"b")
+                await send(b"c")
+                old.script = lacks
+                new.cut_all()  # now the old one is asked
+                await send(b"d")
+            assert asked
+            assert new.topics["t"][0].values() == [b"first", *([b"a"] if known else []), b"b", b"c", b"d"]
+            assert b"d" not in old.topics["t"][0].values()
+
+    run(scenario())
+
+
+def test_what_every_leader_lacks_of_a_producer_is_out_of_order() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, QUICK) as client:
+            bundle = encode([b"a"], timestamps=1)
+            await client.produce_bundle(*ROUTE, bundle, producer_id=9)
+            for sequence in (5, 7):
+                with pytest.raises(OutOfOrderSequence):
+                    await client.produce_bundle(*ROUTE, bundle, producer_id=9, sequence=sequence)
+            with pytest.raises(UnknownProducer):
+                await client.produce_bundle(*ROUTE, bundle, producer_id=8, sequence=5)
+
+    run(scenario())
+
+
+def test_what_a_leader_lacked_once_does_not_make_it_believed_another_time() -> None:
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, SHORT_LAG) as client:
+            asked = []
+
+            def counts(moment: Moment) -> Fate:
+                if moment.carried_out and isinstance(moment.request, tank.IdempotentProduceRequest):
+                    asked.append(moment)
+                return Fate.SERVE
+
+            brokers[0].script = counts
+            bundle = encode([b"a"], timestamps=1)
+            for _ in range(2):
+                asked.clear()
+                with pytest.raises(UnknownProducer):
+                    await client.produce_bundle(*ROUTE, bundle, producer_id=8, sequence=5)
+                assert len(asked) > 1
+                await asyncio.sleep(2 * SHORT_LAG.view_lag_ms / 1000)
 
     run(scenario())
 
