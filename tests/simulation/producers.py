@@ -269,9 +269,9 @@ class IdempotentProducer(Producer):
             if epoch < self.partition_books.lossy_epoch:  # by a leader of before: its successor lacks it
                 self._begin_anew()
         else:
-            self._judge_refusal(sent, result.error)
+            self._judge_refusal(sent, result.error, epoch)
 
-    def _judge_refusal(self, sent: Sent, error: int) -> None:
+    def _judge_refusal(self, sent: Sent, error: int, epoch: int) -> None:
         self.world.counts[f"idempotent produces refused: {error:#x}"] += 1
         forgotten = error in (ErrorCode.OUT_OF_ORDER_SEQUENCE, ErrorCode.UNKNOWN_PRODUCER)
         if forgotten and sent is not self._unknown[0]:
@@ -279,6 +279,10 @@ class IdempotentProducer(Producer):
             return
         if forgotten and self.partition_books.elections > self._elections:
             self._begin_anew()  # it was never acknowledged: it may be lost, and a later one be there
+            return
+        if forgotten and 0 < epoch < max(self.partition_books.leaders, default=0):
+            self.world.counts["idempotent produces refused by a leader of before"] += 1
+            self.line.turn_away()  # it has not heard that it was replaced, nor of what came since
             return
         must(not forgotten, "%s's memory was lost: its batch is refused with %s", self.name, error)
         self.line.turn_away()

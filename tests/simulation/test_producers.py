@@ -46,6 +46,9 @@ class Broker(Line):
     def hang_up(self) -> None:
         """Nothing to do."""
 
+    def turn_away(self) -> None:
+        self.producer.lost()
+
 
 class Story:
     """One producer, whose answers are told."""
@@ -106,5 +109,19 @@ def test_what_a_leader_of_before_has_acknowledged_since_may_be_lost_with_it() ->
     story.stored(epoch=2)
     [_, to_the_old, to_the_new] = [request.producer_id for request in story.broker.sent]
     assert to_the_old != to_the_new
+    with pytest.raises(Violation, match="memory was lost"):
+        story.forgotten()
+
+
+def test_a_leader_of_before_may_lack_what_came_since_and_the_one_that_leads_may_not() -> None:
+    story = Story()
+    story.stored(epoch=1)
+    story.books.of(KEY).leaders.update({1: (1, 1), 2: (2, 1)})
+    story.stored(epoch=2)
+    story.broker.epoch = 1  # it was frozen, or is cut off
+    story.forgotten()
+    story.stored(epoch=2)
+    [*_, refused, again] = story.broker.sent
+    assert (refused.producer_id, refused.topics) == (again.producer_id, again.topics)
     with pytest.raises(Violation, match="memory was lost"):
         story.forgotten()
