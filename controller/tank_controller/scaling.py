@@ -6,7 +6,8 @@ Who is to leave is in the log (`BrokerState.scaled_down`), so a new leader goes 
 broker that is merely gone: a killed process, a lost machine.
 
 It also says when a process may be stopped: one that leaves, when it holds nothing; any other, when no
-partition that could do without it falls below `min.insync.replicas`. Without a wanted number that is all.
+partition that could do without it falls below `min.insync.replicas`. Without a wanted number that is all, and
+who leaves is who did when there was one.
 """
 
 from collections.abc import Iterable
@@ -167,7 +168,8 @@ class Scaling:
         replicas = len(state.held_by(broker_id))
         standings = self.standings(state)
         standing = standings.get(broker_id, Standing.STAYS)
-        if standing is Standing.LEAVES:
+        # A new leader, and one that Kubernetes doesn't answer, knows who leaves from the log alone.
+        if standing is Standing.LEAVES or (self.wanted is None and broker.scaled_down):
             return _judge_leaving(broker, replicas)
         if self.wanted == 0:
             return Verdict(True, Reason.MAY_STOP, "All brokers are to stop.", replicas)

@@ -35,6 +35,13 @@ class Kubernetes:
         self._world.scaling.wanted = self._wanted
 
 
+class SilentKubernetes:
+    """Never says anything."""
+
+    async def look(self) -> None:
+        return
+
+
 def ask(rooms: Any, kubernetes: Any = None, **request: Any) -> pb.LeaveAnswer:
     return asyncio.run(may_leave(rooms, kubernetes, pb.LeaveRequest(**request)))
 
@@ -50,6 +57,15 @@ def test_it_looks_first_how_many_are_wanted_now() -> None:
     answer = ask(rooms_of(world), Kubernetes(world, 3), broker_id=4)
     assert (answer.may_stop, answer.reason) == (False, "Broker 4 is about to be drained.")
     assert answer.replicas == len(world.cluster.state.held_by(4))
+
+
+def test_a_broker_that_is_being_scaled_down_waits_while_kubernetes_does_not_answer_a_new_leader() -> None:
+    world = governed(5, factor=1)
+    world.scaling.wanted = 4
+    world.step()
+    answer = ask(rooms_of(Governed(world.cluster)), SilentKubernetes(), broker_id=5)
+    assert not answer.may_stop
+    assert answer.replicas > 0
 
 
 def test_without_kubernetes_a_broker_may_stop_where_the_others_are_enough() -> None:

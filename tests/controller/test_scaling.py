@@ -128,6 +128,20 @@ def test_without_a_wanted_number_nobody_is_drained() -> None:
     assert leave(world, 5).may_stop
 
 
+def test_who_was_to_leave_still_waits_until_it_holds_nothing_when_nobody_says_how_many_are_wanted() -> None:
+    world = governed(5)
+    world.scaling.wanted = 4
+    world.step()
+    another = Governed(world.cluster)
+    assert another.scaling.wanted is None, "a leader of a moment, or one that Kubernetes doesn't answer"
+    verdict = leave(another, 5)
+    assert (verdict.may_stop, verdict.reason) == (False, Reason.DRAINING)
+    assert verdict.replicas > 0
+    assert leave(another, 4).may_stop, "the others stay, as ever"
+    world.rest()
+    assert leave(another, 5).may_stop
+
+
 def test_one_that_was_killed_before_it_held_nothing_is_drained_on_and_then_removed() -> None:
     world = governed(5)
     world.scaling.wanted = 4
