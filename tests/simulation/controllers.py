@@ -55,6 +55,7 @@ def small_settings(world: World) -> Settings:
         chunk_bytes=700,
         in_flight_appends=world.random.choice((1, 4)),
         in_flight_bytes=4000,
+        promote_within_entries=4,
         uncommitted_bytes=40_000,
         trailing_entries=5,
     )
@@ -210,11 +211,7 @@ class Controller:
 
     def _open(self) -> None:
         storage = BookedStorage(
-            FOLDER,
-            SimulatedFiles(self.disk),
-            self.world.random_bytes,
-            SEGMENT_BYTES,
-            SNAPSHOT_AFTER_BYTES,
+            FOLDER, SimulatedFiles(self.disk), self.world.random_bytes, SEGMENT_BYTES, SNAPSHOT_AFTER_BYTES
         )
         storage.books = self.cluster.raft_books
         storage.ordinal = self.ordinal

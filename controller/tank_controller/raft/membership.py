@@ -51,7 +51,7 @@ def changed(raft: RaftState, change: Change) -> Configuration:
     if change.kind is ChangeKind.PROMOTE:
         progress = raft.progress[change.node]
         if progress.flow is not Flow.REPLICATE or (
-            progress.matched + raft.settings.in_flight_appends < log.last_index
+            progress.matched + raft.settings.promote_within_entries < log.last_index
         ):
             raise ChangeRefusedError(f"{change.node} has not caught up: ask again")
     if new.voters != raft.configuration.voters:

@@ -27,6 +27,9 @@ class Settings:
     """To one follower, unanswered: one is on its disk, the next on the way. What is proposed meanwhile
     gathers for the one after it: messages of one entry each would cost far more than their entries."""
     in_flight_bytes: int = 8 * 1024 * 1024
+    promote_within_entries: int = 64
+    """A learner that lacks more becomes no voter yet: it could hold up commits. In entries: under load one
+    append gathers many, so a learner that keeps up lacks more entries than there are appends on the way."""
     uncommitted_bytes: int = 64 * 1024 * 1024
     """A leader without a quorum refuses proposals beyond this, instead of growing."""
     ready_bytes: int = 4 * 1024 * 1024

@@ -29,6 +29,7 @@ SETTINGS = Settings(
     chunk_bytes=16,
     in_flight_appends=4,
     in_flight_bytes=400,
+    promote_within_entries=4,
     uncommitted_bytes=2000,
     trailing_entries=3,
 )
