@@ -17,9 +17,6 @@ from tank_node import config as node_config
 from tank_node.command_options import ControllersOption, node_options
 from tank_node.config import ConfigError, LogFormat, NodeConfig
 
-LEAVE_ANSWER_S = 15.0
-"""A controller may ask Kubernetes first."""
-
 EPILOG = """
 Every option can also be an environment variable (--log-format: TANK_LOG_FORMAT) or, but for --controllers and
 --config, a key of the TOML file. The command line wins over the environment, the environment over the file.
@@ -144,7 +141,7 @@ def run_leave(broker_id: int, controllers: list[str], within_ms: int) -> int:
     import grpc.aio
 
     from tank_node.controllers.channel import CHANNEL_OPTIONS
-    from tank_node.leave import Ending, wait_to_leave
+    from tank_node.leave import ANSWER_S, Ending, wait_to_leave
     from tank_protos.generated import control_pb2 as pb
     from tank_protos.generated.control_pb2_grpc import BrokersStub
 
@@ -156,7 +153,7 @@ def run_leave(broker_id: int, controllers: list[str], within_ms: int) -> int:
     async def ask(address: str) -> pb.LeaveAnswer | None:
         async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
             with contextlib.suppress(grpc.aio.AioRpcError):
-                answer: pb.LeaveAnswer = await BrokersStub(channel).Leave(request, timeout=LEAVE_ANSWER_S)
+                answer: pb.LeaveAnswer = await BrokersStub(channel).Leave(request, timeout=ANSWER_S)
                 return answer
         return None
 

@@ -11,8 +11,11 @@ from enum import Enum
 from tank_protos.generated import control_pb2 as pb
 
 ASK_EVERY_S = 0.5
-SILENT_S = 15.0
-"""So long none that leads may be reached: longer than they take to choose another leader."""
+ANSWER_S = 7.0
+"""How long one controller's answer may take: it asks Kubernetes first, for up to 6 s."""
+SILENT_S = 30.0
+"""So long none that leads may be reached: longer than they take to choose another leader, and than it takes
+to find out that two of them, as many of five as may be lost, don't answer at all."""
 TELL_EVERY_S = 5.0
 """What changes all the time is told so often."""
 

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from tank_node.leave import ASK_EVERY_S, SILENT_S, Ending, Waited, wait_to_leave
+from tank_controller.kubernetes import CONNECT_S, READ_S
+from tank_node.leave import ANSWER_S, ASK_EVERY_S, SILENT_S, Ending, Waited, wait_to_leave
 from tank_protos.generated import control_pb2 as pb
 
 CONTROLLERS = ["c0:1", "c1:1", "c2:1"]
@@ -57,6 +58,20 @@ def test_those_that_are_away_are_passed_over() -> None:
     wait = Wait(lambda w, at: may() if at == "c2:1" else None)
     assert wait.run().ending is Ending.MAY_STOP
     assert wait.asked == CONTROLLERS
+
+
+def test_two_whose_machines_are_gone_are_passed_over_and_only_then_is_it_known_who_answers() -> None:
+    def answer(wait: Wait, address: str) -> Answer:
+        if address == "c2:1":
+            return may()
+        wait.now += ANSWER_S  # nothing comes back, not even a refusal
+        return None
+
+    assert Wait(answer).run().ending is Ending.MAY_STOP
+
+
+def test_a_controller_that_kubernetes_does_not_answer_is_given_the_time_to_find_out() -> None:
+    assert ANSWER_S > CONNECT_S + READ_S
 
 
 def test_two_that_name_each_other_are_asked_with_pauses() -> None:
