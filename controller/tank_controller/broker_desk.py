@@ -93,6 +93,8 @@ class BrokerDesk:
         leading = self._look(now_ms)
         for stream, up in self._waiting.release(leads=leading is not None):
             self.received(stream, up)
+        for stream in self._waiting.too_long():
+            self._send_away(stream)
         if leading is None:
             return
         self._views.go_on()

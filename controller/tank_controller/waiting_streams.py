@@ -6,6 +6,11 @@ from tank_controller.outcome import Outcome
 from tank_controller.raft_driver import RaftDriver
 from tank_protos.generated import control_pb2 as pb
 
+WAIT_TICKS = 20
+"""An election takes fewer where the way from the leader broke; that one was silent a broker notices later than
+the controllers. Where a majority can't be reached there is no election: brokers ask the others, in good time
+before they count as silent themselves."""
+
 
 class WaitingStreams:
     """One controller's. An election takes some tenths of a second: a broker that asked each controller in
@@ -14,17 +19,19 @@ class WaitingStreams:
 
     def __init__(self, driver: RaftDriver[Outcome]) -> None:
         self._driver = driver
-        self._registrations: dict[Stream, pb.BrokerUp] = {}
-        """What each said first. Bounded: one broker has one stream, and there are at most MAX_BROKERS."""
+        self._registrations: dict[Stream, tuple[pb.BrokerUp, int]] = {}
+        """What each said first, and at which tick. Bounded: one broker has one stream, and there are at most
+        MAX_BROKERS. In the order in which they came."""
+        self._ticks = 0
 
     def take(self, stream: Stream, up: pb.BrokerUp) -> bool:
         """Whether the stream waits; else its broker is to be told to go."""
         if stream in self._registrations:
             return True
         is_registration = up.WhichOneof("message") == "register"
-        if not is_registration or not self._nobody_leads or len(self._registrations) >= limits.MAX_BROKERS:
+        if not is_registration or not self._will_hear or len(self._registrations) >= limits.MAX_BROKERS:
             return False
-        self._registrations[stream] = up
+        self._registrations[stream] = up, self._ticks
         return True
 
     def forget(self, stream: Stream) -> None:
@@ -32,14 +39,24 @@ class WaitingStreams:
         self._registrations.pop(stream, None)
 
     def release(self, *, leads: bool) -> list[tuple[Stream, pb.BrokerUp]]:
-        """Those that wait no longer, because this controller leads, or knows who does."""
-        if not self._registrations or (self._nobody_leads and not leads):
+        """Those that wait no longer, because this controller leads, or knows who does. At each tick."""
+        self._ticks += 1
+        if not self._registrations or (self._will_hear and not leads):
             return []
-        released, self._registrations = list(self._registrations.items()), {}
+        released = [(stream, up) for stream, (up, _) in self._registrations.items()]
+        self._registrations = {}
         return released
 
+    def too_long(self) -> list[Stream]:
+        """Those that wait no longer, because nobody was elected: their brokers are to be told to go."""
+        late = [s for s, (_, since) in self._registrations.items() if self._ticks - since > WAIT_TICKS]
+        for stream in late:
+            del self._registrations[stream]
+        return late
+
     @property
-    def _nobody_leads(self) -> bool:
-        """As far as is known here; or this controller was elected, and doesn't know everything yet."""
+    def _will_hear(self) -> bool:
+        """Whether nobody leads, as far as is known here, but it would be heard here; or this controller was
+        elected, and doesn't know everything yet. Who is no voter (any more) may never hear of anybody."""
         raft = self._driver.raft
-        return raft.leader is None or raft.leader == raft.own
+        return raft.own in raft.configuration.voters and raft.leader in (None, raft.own)

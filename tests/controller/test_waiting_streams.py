@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tank_controller.raft.messages import NodeId
+from tank_controller.raft.messages import Configuration, Entry, EntryKind, NodeId
+from tank_controller.waiting_streams import WAIT_TICKS
 from tests.controller.test_broker_desk import Office
 
 
@@ -43,3 +44,33 @@ def test_a_broker_that_waits_is_taken_by_the_one_that_is_elected(office: Office)
 
     office.until(taken)
     assert office.desk.streams[1] is waiting.stream
+
+
+def test_where_nobody_is_elected_for_too_long_a_broker_is_told_to_go(office: Office) -> None:
+    raft = office.driven.driver.raft
+    raft.become_follower(raft.term + 1, None)
+    early = office.stream(1)
+    office.desk.tick()
+    late = office.stream(2)
+    for _ in range(WAIT_TICKS - 1):
+        office.desk.tick()
+    assert early.line.sent == []
+    office.desk.tick()
+    assert [m.WhichOneof("message") for m in early.line.sent] == ["not_leader"]
+    assert early.line.ended
+    assert late.line.sent == [], "it came later"
+    office.desk.tick()
+    assert late.line.ended
+
+
+def test_a_controller_that_was_taken_away_lets_nobody_wait(office: Office) -> None:
+    raft = office.driven.driver.raft
+    raft.become_follower(raft.term + 1, None)
+    before = office.stream(1)
+    without = Configuration((NodeId(2, b"another"),)).encode()
+    raft.log.append([Entry(raft.log.last_index + 1, raft.term, EntryKind.CONFIGURATION, without)])
+    after = office.stream(2)
+    assert [m.WhichOneof("message") for m in after.line.sent] == ["not_leader"]
+    assert after.line.ended
+    office.desk.tick()
+    assert before.line.ended
