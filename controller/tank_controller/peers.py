@@ -11,6 +11,7 @@ import grpc.aio
 
 from tank_controller import raft_wire
 from tank_controller.raft.messages import Message
+from tank_controller.scaling_controllers import MAX_CONTROLLERS
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import ControllersStub
 
@@ -51,6 +52,7 @@ class Peers:
     def __init__(self, addresses: Mapping[int, str], own: int) -> None:
         """host:port of all, by ordinal; this one's."""
         self._addresses = addresses
+        self._own = own
         self._lines = {
             ordinal: _PeerLine(ordinal, addresses[ordinal]) for ordinal in sorted(addresses) if ordinal != own
         }
@@ -62,6 +64,7 @@ class Peers:
 
     async def stop(self) -> None:
         """Ends all streams."""
+        self._addresses = {}  # what is sent meanwhile makes no new ones
         for line in self._lines.values():
             await line.stop()
 
@@ -75,7 +78,7 @@ class Peers:
     def _line_to(self, ordinal: int) -> "_PeerLine | None":
         """To one that came to the group after this one was told of the others."""
         address = self._addresses.get(ordinal)
-        if address is None:
+        if address is None or ordinal == self._own:  # the disk that it had before may be a member still
             return None
         line = self._lines[ordinal] = _PeerLine(ordinal, address)
         line.start()
@@ -93,11 +96,32 @@ class Peers:
             return answer
         return None
 
-    async def join(self, ordinal: int, request: pb.JoinRequest) -> pb.JoinAnswer | None:
-        """As `identify`."""
-        stub = self._lines[ordinal].stub()
+    async def ask_to_be_added(self, request: pb.JoinRequest) -> list[str]:
+        """Asks all the others, and whom they name as the leader: that may be one that came later than this
+        one was told of the others. What was said by who refused it."""
+        asked, refusals = self.ordinals(), []
+        for ordinal in asked:  # it grows
+            answer = await self._join(ordinal, request)
+            if answer is None:
+                continue
+            if answer.kind == pb.JoinAnswer.REFUSED:
+                refusals.append(answer.message)
+            leader = self._ordinal_at(answer.not_leader.leader)
+            if leader is not None and leader not in asked:
+                asked.append(leader)
+        return refusals
+
+    def _ordinal_at(self, address: str) -> int | None:
+        """Of another controller; None: there is none at host:port."""
+        others = (ordinal for ordinal in range(MAX_CONTROLLERS) if ordinal != self._own)
+        return next((each for each in others if self._addresses.get(each) == address), None)
+
+    async def _join(self, ordinal: int, request: pb.JoinRequest) -> pb.JoinAnswer | None:
+        line = self._lines.get(ordinal) or self._line_to(ordinal)
+        if line is None:
+            return None
         with contextlib.suppress(grpc.aio.AioRpcError):
-            answer: pb.JoinAnswer = await stub.Join(request, timeout=ASK_S)
+            answer: pb.JoinAnswer = await line.stub().Join(request, timeout=ASK_S)
             return answer
         return None
 

@@ -309,10 +309,8 @@ class ControllerProcess:
     async def _ask_to_be_added(self, member: Member, own: NodeId) -> None:
         request = pb.JoinRequest(node=_node(own), cluster_id=member.raft.cluster_id)
         member.join(own)  # where it leads itself, and another disk of its ordinal still counts
-        for ordinal in self._peers.ordinals():
-            answer = await self._peers.join(ordinal, request)
-            if answer is not None and answer.kind == pb.JoinAnswer.REFUSED:
-                self._say_refused(own, answer.message)
+        for why in await self._peers.ask_to_be_added(request):
+            self._say_refused(own, why)
 
     def _say_refused(self, own: NodeId, why: str) -> None:
         """Once: it is asked again and again."""

@@ -1,0 +1,98 @@
+"""The other controllers, as one of them reaches them: whom it asks, and to whom it has a way."""
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tank_controller.peers import Peers, _PeerLine
+from tank_controller.raft.messages import Heartbeat, Message, NodeId
+from tank_controller.scaling_controllers import PodAddresses
+from tank_protos.generated import control_pb2 as pb
+
+NAMED = PodAddresses({n: f"tank-controller-{n}.tank-controller.ns.svc:9090" for n in range(3)}, 4)
+Answers = Callable[[int], pb.JoinAnswer]
+
+
+class Others:
+    """Answers in the place of all other controllers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: Answers) -> None:
+        self.asked: list[int] = []
+
+        def stub(line: _PeerLine) -> Any:
+            async def join(request: pb.JoinRequest, **limit: float) -> pb.JoinAnswer:
+                self.asked.append(line._ordinal)
+                return answer(line._ordinal)
+
+            return SimpleNamespace(Join=join)
+
+        monkeypatch.setattr(_PeerLine, "stub", stub)
+
+
+def asks_to_be_added() -> list[str]:
+    async def story() -> list[str]:
+        peers = Peers(NAMED, 4)
+        refusals = await peers.ask_to_be_added(pb.JoinRequest(cluster_id="c"))
+        await peers.stop()
+        return refusals
+
+    return asyncio.run(story())
+
+
+def led_by(ordinal: int) -> pb.JoinAnswer:
+    return pb.JoinAnswer(not_leader=pb.NotLeader(leader=NAMED[ordinal]))
+
+
+def test_a_leader_that_nobody_named_is_asked_once_the_others_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = Others(monkeypatch, lambda at: pb.JoinAnswer() if at == 3 else led_by(3))
+    assert asks_to_be_added() == []
+    assert others.asked == [0, 1, 2, 3]
+
+
+def test_who_refuses_is_heard_and_nobody_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = pb.JoinAnswer(kind=pb.JoinAnswer.REFUSED, message="no room")
+    others = Others(monkeypatch, lambda at: refused if at == 3 else led_by(3 - at))
+    assert asks_to_be_added() == ["no room"]
+    assert others.asked == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("leader", ["", NAMED[4], "elsewhere:9090"])
+def test_nobody_itself_and_a_stranger_are_not_asked(monkeypatch: pytest.MonkeyPatch, leader: str) -> None:
+    answer = pb.JoinAnswer(not_leader=pb.NotLeader(leader=leader))
+    others = Others(monkeypatch, lambda at: answer)
+    assert asks_to_be_added() == []
+    assert others.asked == [0, 1, 2]
+
+
+def heartbeat(target: NodeId) -> Message:
+    return Message("c", NodeId(4, b"own disk"), target, 1, Heartbeat(0, 0))
+
+
+def test_one_that_nobody_named_gets_a_way_when_it_is_sent_something_and_an_own_disk_of_before_does_not() -> (
+    None
+):
+    async def story() -> list[int]:
+        peers = Peers(NAMED, 4)
+        peers.send([heartbeat(NodeId(3, b"disk")), heartbeat(NodeId(4, b"disk of before"))])
+        found = peers.ordinals()
+        await peers.stop()
+        return found
+
+    assert asyncio.run(story()) == [0, 1, 2, 3]
+
+
+def test_what_is_sent_while_all_ways_are_closed_makes_no_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> list[int]:
+        peers = Peers(NAMED, 4)
+
+        async def stop(line: _PeerLine) -> None:
+            peers.send([heartbeat(NodeId(3, b"disk"))])
+
+        monkeypatch.setattr(_PeerLine, "stop", stop)
+        await peers.stop()
+        return peers.ordinals()
+
+    assert asyncio.run(story()) == [0, 1, 2]
