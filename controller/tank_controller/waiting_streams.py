@@ -7,9 +7,9 @@ from tank_controller.raft_driver import RaftDriver
 from tank_protos.generated import control_pb2 as pb
 
 WAIT_TICKS = 20
-"""An election takes fewer where the way from the leader broke; that one was silent a broker notices later than
-the controllers. Where a majority can't be reached there is no election: brokers ask the others, in good time
-before they count as silent themselves."""
+"""An election takes fewer where the way from the leader broke; a leader that is silent is missed by brokers
+later than by controllers. Where a majority can't be reached there is no election: brokers ask the others, in
+good time before they count as silent themselves."""
 
 
 class WaitingStreams:
