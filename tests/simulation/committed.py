@@ -67,8 +67,8 @@ class Committed:
     """Of the last one. What leaders of earlier epochs do isn't judged any more."""
     waits: bool = False
     """For the replica that was chosen to lead: what it has when it does is what counts from there on."""
-    before: set[bytes] = field(default_factory=set)
-    """Messages that were committed before a lossy election: they may be there, or not."""
+    before: dict[bytes, set[int]] = field(default_factory=dict)
+    """Messages that were committed before a lossy election, and where: there they may be, or not."""
 
     @property
     def end(self) -> int:
@@ -112,14 +112,20 @@ class Committed:
     def had_newer(self, key: bytes | memoryview | None, value: bytes | memoryview, number: int) -> bool:
         """Whether this is a message from before the lossy election, and a later one of its key was chosen:
         who was chosen may have compacted it away, and the others need not."""
-        return bytes(value) in self.before and self.newest.get(bytes(key or b""), 0) > number
+        was_there = number in self.before.get(bytes(value), ())
+        return was_there and self.newest.get(bytes(key or b""), 0) > number
+
+    def remember_before(self, payloads: dict[bytes, list[int]]) -> None:
+        """These may be lost in a lossy election, or have been."""
+        for value, numbers in payloads.items():
+            self.before.setdefault(value, set()).update(numbers)
 
     def lossy(self, epoch: int) -> None:
         """An election in this epoch may have lost messages: nothing is promised of what was before."""
         self.generation += 1
         self.lossy_epoch = epoch
         self.waits = True
-        self.before.update(self.payloads)
+        self.remember_before(self.payloads)
         self.firsts, self.batches, self.epochs, self.numbers = [], [], [], []
         self.payloads, self.acknowledged, self.shown = {}, {}, {}
         self.keys, self.newest = {}, {}

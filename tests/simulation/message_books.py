@@ -185,7 +185,7 @@ class MessageBooks:
         for record, data in stored(log, max(before, log.log_start - 1), mark):
             if matches(record, data):
                 old.commit(Batch.of(record, data), 0)
-        books.before.update(old.payloads)
+        books.remember_before(old.payloads)
 
     def _agrees(self, books: Committed, log: PartitionLog, mark: int) -> bool:
         """Whether a replica holds what the books do, as far as it goes."""

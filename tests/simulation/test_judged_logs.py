@@ -163,6 +163,25 @@ def test_what_the_chosen_replica_has_compacted_out_of_a_batch_others_may_keep() 
         books.check_rest("b1", replica(whole))
 
 
+def test_a_message_of_before_a_lossy_election_is_not_excused_at_another_number() -> None:
+    chosen = Folder(settings=SMALL).log()
+    append(chosen, b"first", b"other", keys=[b"k", b"l"])
+    append(chosen, b"old", b"new", keys=[b"k", b"k"])
+    books = MessageBooks(World(0))
+    of(books).compacts = True
+    for record, data in stored(chosen, 0, 4):
+        of(books).commit(Batch.of(record, data), 1)
+    of(books).lossy(2)
+    for record, data in stored(chosen, 0, 4):
+        of(books).commit(Batch.of(record, data), 2)
+    books.check_rest("b1", replica(chosen))
+    moved = Folder(settings=SMALL).log()
+    append(moved, b"old", b"other", keys=[b"k", b"l"])
+    append(moved, b"old", b"new", keys=[b"k", b"k"])
+    with pytest.raises(Violation, match="with another batch at 1 "):
+        books.check_rest("b1", replica(moved))
+
+
 def test_a_mark_does_not_go_back_over_an_orderly_stop(books: MessageBooks, leader: PartitionLog) -> None:
     partition = replica(leader)
     books.look("b1", (1, 1), partition, Seen(stopped_at=COUNT))
