@@ -49,6 +49,13 @@ class Caller:
                 return min(_HOP_MS * failures, least_ms)
         return self.wait_ms(failures + 1)
 
+    def is_redirect(self, route: Route, error: errors.TankError, at: Address) -> bool:
+        """Whether that broker has named another one that leads: no news of a leader shortens the pause of
+        what it was asked, for two brokers may name each other, and each word of theirs is news. Call
+        `Leaders.failed` first."""
+        routes = self.pool.routes
+        return isinstance(error, Redirected) and routes.knows(route) and routes.target(route) != at
+
     async def server(self) -> Features:
         """What the broker is that we talk to; retried like any call."""
         return (await self._connected(self._deadline(0))).server

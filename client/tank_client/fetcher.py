@@ -274,6 +274,8 @@ class Fetcher:
         leaders.failed(route, error, address)
         error = leaders.lagging(error, address) or error
         track.retry_at_ms = now_ms + self._caller.pause_ms(route, error, address, track.failures - 1)
+        if self._caller.is_redirect(route, error, address):
+            track.redirected_until_ms = track.retry_at_ms
         if not error.retriable:
             self._error = error
         elif now_ms - track.failing_since_ms > self._settings.give_up_after_ms:
@@ -286,7 +288,7 @@ class Fetcher:
         """Of these partitions another leader is known now, or they are sought no longer."""
         for track in self._tracks:
             if (track.topic, track.partition) in routes:
-                track.retry_at_ms = 0.0
+                track.retry_at_ms = min(track.retry_at_ms, track.redirected_until_ms)
         self._pump()
 
     # Leaders that may lead no longer

@@ -95,6 +95,8 @@ class Lane:
     again: list[PendingBundle] = field(default_factory=list)
     recovering: bool = False
     retry_at_ms: float = 0.0
+    redirected_until_ms: float = 0.0
+    """The pause after a redirect: no news of a leader makes `retry_at_ms` less than this."""
     failures: int = 0
     """In a row; what is in flight together fails together."""
     identity: ProducerIdentity | None = None

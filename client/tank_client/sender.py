@@ -278,6 +278,8 @@ class Sender:
         if not lane.gap_can_close(bundle):  # else those before it were refused, too: they go again together
             error = leaders.lacking(route, error, at) or error
         retry_at_ms = now_ms + self._caller.pause_ms(route, error, at, lane.failures)
+        if self._caller.is_redirect(route, error, at):
+            lane.redirected_until_ms = retry_at_ms
         verdict = judge(lane, bundle, error, at_least_once=self._settings.at_least_once)
         retry, error = verdict.retry, verdict.error
         if retry and bundle.opened_ms + self._settings.delivery_timeout_ms <= now_ms:
@@ -291,7 +293,7 @@ class Sender:
         with self._lock:
             for lane in self.lanes.active:
                 if (lane.topic, lane.partition) in routes:
-                    lane.retry_at_ms = 0.0
+                    lane.retry_at_ms = min(lane.retry_at_ms, lane.redirected_until_ms)
         self.wake()
 
     def _once(self, what: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> None:

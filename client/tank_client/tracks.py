@@ -56,6 +56,8 @@ class Track:
     heard_ms: float = 0.0
     """When it began, or brought something new last."""
     retry_at_ms: float = 0.0
+    redirected_until_ms: float = 0.0
+    """The pause after a redirect: no news of a leader makes `retry_at_ms` less than this."""
 
     def seek(self, number: int) -> None:
         """Goes on at that number."""
