@@ -106,9 +106,9 @@ class Member:
         """Whether this controller leads, and its state is complete."""
         return self.driver.ready
 
-    def heir(self) -> NodeId | None:
-        """Who would lead best after this leader: the voter that has most, if it is there."""
-        return self.driver.heir()
+    def heirs(self) -> list[NodeId]:
+        """Who could lead after this leader, the best first: voters that are there, who has most before."""
+        return self.driver.heirs()
 
     def describe(self, problem: str) -> pb.ControllersDescription:
         """For people."""

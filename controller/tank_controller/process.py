@@ -199,10 +199,10 @@ class ControllerProcess:
     async def _hand_over(self) -> None:
         """A leader that stops in order leaves no gap in which nobody leads."""
         member = None if self.rooms is None else self.rooms.member
-        if member is None or not member.leads() or (heir := member.heir()) is None:
+        if member is None or not member.leads() or not (heirs := member.heirs()):
             return
         with contextlib.suppress(ProposalRefusedError):
-            member.driver.transfer_leadership(heir)
+            member.driver.transfer_leadership(heirs[0])
             for _ in range(HAND_OVER_TRIES):
                 if not member.leads():
                     return

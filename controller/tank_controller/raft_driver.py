@@ -214,16 +214,16 @@ class RaftDriver(Generic[Result]):
             return
         if self.raft.role is not Role.LEADER:
             self._waiting.give_up_proposals("this controller doesn't lead any more")
-        elif self.raft.transfer_target is None and (heir := self.heir()) is not None:
-            _log.error("hands leadership over to %s: the disk has not done its work for too long", heir)
+        elif self.raft.transfer_target is None and (heirs := self.heirs()):
+            _log.error("hands leadership over to %s: the disk has not done its work for too long", heirs[0])
             with contextlib.suppress(ProposalRefusedError):
-                self.raft.transfer_leadership(heir)
+                self.raft.transfer_leadership(heirs[0])
 
-    def heir(self) -> NodeId | None:
-        """The voter that has most of those that answer; one whose disk is no better is silent once asked."""
+    def heirs(self) -> list[NodeId]:
+        """Voters that answer, who has most first; one whose disk is no better is silent once asked."""
         voters = self.raft.configuration.voters
         there = [(e.matched, node) for node, e in self.raft.progress.items() if e.active and node in voters]
-        return max(there)[1] if there else None
+        return [node for _, node in sorted(there, reverse=True)]
 
     def stop(self, done: Callable[[], None]) -> None:
         """Ends the log in good order, then calls `done`. Takes nothing any more."""

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import re
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
@@ -77,21 +77,22 @@ class Exit(Enum):
     GONE = "it is no member"
     HAND_OVER = "another has to lead"
     ASK = "the leader has to take it out"
-    WAIT = "nobody leads"
+    WAIT = "nobody leads, or nobody that stays could"
 
 
 def next_step(
-    configuration: Configuration, own: NodeId, leader: NodeId | None, wanted: int
+    configuration: Configuration, own: NodeId, leader: NodeId | None, wanted: int, heirs: Sequence[NodeId]
 ) -> tuple[Exit, NodeId | None]:
-    """The step, and who is to lead. Pure."""
+    """The step, and who is to lead. `heirs`: voters that answer a leader, the best first. Pure."""
     if own not in configuration.members:
         return Exit.GONE, None
     if leader is None:
         return Exit.WAIT, None
     if leader != own:
         return Exit.ASK, None
-    heirs = [voter for voter in configuration.voters if voter.ordinal < wanted and voter != own]
-    return (Exit.HAND_OVER, min(heirs)) if heirs else (Exit.WAIT, None)
+    # Nothing is decided while one that is away is waited for.
+    heir = next((each for each in heirs if each.ordinal < wanted), None)
+    return (Exit.WAIT, None) if heir is None else (Exit.HAND_OVER, heir)
 
 
 async def leave_group(
@@ -103,10 +104,12 @@ async def leave_group(
     deadline = loop.time() + within_s
     why = "nobody leads"
     while loop.time() < deadline:
-        step, heir = next_step(member.raft.configuration, own, member.raft.leader, wanted)
+        step, heir = next_step(member.raft.configuration, own, member.raft.leader, wanted, member.heirs())
         if step is Exit.GONE:
             return ""
-        if step is Exit.HAND_OVER and heir is not None:
+        if member.raft.leader == own:
+            why = "it leads, and no controller that stays takes over"
+        if heir is not None:
             with contextlib.suppress(ProposalRefusedError):
                 member.driver.transfer_leadership(heir)
         if step is Exit.ASK and (address := member.leader_address()):

@@ -64,7 +64,7 @@ def test_a_member_is_in_and_a_stranger_is_refused(driven: Driven) -> None:
 def test_another_disk_of_a_voters_ordinal_is_missing_until_the_old_one_is_gone(driven: Driven) -> None:
     assert member(driven).is_missing(NodeId(1, b"another disk"))
     assert not member(driven).is_missing(driven.own)
-    assert member(driven).heir() is None, "nobody else is there"
+    assert member(driven).heirs() == [], "nobody else is there"
 
 
 def test_who_does_not_lead_sends_to_the_leader(driven: Driven) -> None:

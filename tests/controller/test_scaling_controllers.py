@@ -48,12 +48,14 @@ def test_addresses_that_are_no_stateful_sets_are_refused(named: dict[int, str]) 
 
 def test_who_leaves_asks_the_leader_and_a_leader_hands_over_to_one_that_stays() -> None:
     own = NODES[4]
-    assert next_step(ALL, own, NODES[0], 3) == (Exit.ASK, None)
-    assert next_step(ALL, own, NODES[3], 3) == (Exit.ASK, None), "it leaves, too, and hands over itself"
-    assert next_step(ALL, own, own, 3) == (Exit.HAND_OVER, NODES[0])
-    assert next_step(ALL, own, None, 3) == (Exit.WAIT, None)
-    assert next_step(Configuration(tuple(NODES[:4]), ()), own, NODES[0], 3) == (Exit.GONE, None)
-    assert next_step(Configuration((own,), ()), own, own, 1) == (Exit.WAIT, None), "the last one stays"
+    best_first = [NODES[3], NODES[1], NODES[0]]
+    assert next_step(ALL, own, NODES[0], 3, []) == (Exit.ASK, None)
+    assert next_step(ALL, own, NODES[3], 3, []) == (Exit.ASK, None), "it leaves, too, and hands over itself"
+    assert next_step(ALL, own, own, 3, best_first) == (Exit.HAND_OVER, NODES[1])
+    assert next_step(ALL, own, own, 3, [NODES[3]]) == (Exit.WAIT, None), "those that stay don't answer"
+    assert next_step(ALL, own, None, 3, []) == (Exit.WAIT, None)
+    assert next_step(Configuration(tuple(NODES[:4]), ()), own, NODES[0], 3, []) == (Exit.GONE, None)
+    assert next_step(Configuration((own,), ()), own, own, 1, []) == (Exit.WAIT, None), "the last one stays"
 
 
 class Group:
@@ -62,10 +64,14 @@ class Group:
     def __init__(self, own: NodeId, leader: NodeId | None, refusals: list[str]) -> None:
         self.configuration, self.own, self.leader, self.refusals = ALL, own, leader, refusals
         self.asked: list[str] = []
+        self.there = NODES[:4]
 
     def member(self) -> Any:
         return SimpleNamespace(
-            raft=self, driver=self, leader_address=lambda: f"c{self.leader.ordinal}:1" if self.leader else ""
+            raft=self,
+            driver=self,
+            leader_address=lambda: f"c{self.leader.ordinal}:1" if self.leader else "",
+            heirs=lambda: self.there,
         )
 
     def transfer_leadership(self, heir: NodeId) -> None:
@@ -99,6 +105,17 @@ def test_a_leader_hands_over_first() -> None:
     group = Group(NODES[4], NODES[4], ["another change is under way"])
     assert leaves(group) == ""
     assert group.asked == ["c0:1"]
+
+
+def test_a_leader_hands_over_to_none_that_is_away_and_says_so_when_nobody_that_stays_is_there() -> None:
+    group = Group(NODES[4], NODES[4], [])
+    group.there = [NODES[3], NODES[2], NODES[1]]
+    assert leaves(group) == ""
+    assert group.asked == ["c2:1"]
+    group = Group(NODES[4], NODES[4], [])
+    group.there = [NODES[3]]
+    assert leaves(group, within_s=0.3) == "it leads, and no controller that stays takes over"
+    assert group.leader == NODES[4]
 
 
 def test_when_the_others_would_not_be_enough_it_says_why_and_stays_a_member() -> None:
