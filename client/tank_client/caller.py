@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from tank_client import errors, topic_operations
 from tank_client.backoff import soon_ms, wait_ms
-from tank_client.leaders import LEADERLESS, Leaders
+from tank_client.leaders import LEADERLESS, Finding, Leaders
 from tank_client.model import Address, BrokerDescription, Features, TopicDescription
 from tank_client.operations import Operation, Redirected
 from tank_client.pool import Pool
@@ -73,7 +73,7 @@ class Caller:
         failures = hops = 0
         last: errors.TankError = errors.ConnectionLost("no connection was made in time")
         while True:
-            finding: asyncio.Task[object] | None = None
+            finding: Finding | None = None
             at = self.pool.routes.target(operation.route)
             try:
                 transport = await self._get(operation)

@@ -17,6 +17,8 @@ from tank_client.routes import Route
 from tank_client.seeking import Found, Seeking
 from tank_client.transport import Transport
 
+Finding = asyncio.Future[None] | asyncio.Task[bool]
+"""Done when it was found out who leads, or given up."""
 LEADERLESS = (errors.ConnectionLost, errors.NoLeader, errors.OtherLeader)
 """Nobody leads now, or it isn't known who does."""
 _UNABLE = (errors.NotAcknowledgedInTime, errors.NotEnoughReplicas, errors.StorageFailure)
@@ -67,6 +69,7 @@ class Leaders:
         at = {broker.broker_id: pool.address_of(broker) for broker in brokers if broker.address.port}
         pool.routes.know(at.values())
         news: list[Route] = []
+        found = False
         for topic in topics:
             self.is_there(topic.name, len(topic.partitions))
             self._looked(topic.name)
@@ -78,13 +81,15 @@ class Leaders:
                     if pool.routes.learn(route, leader, term):
                         news.append(route)
                     if pool.routes.knows(route):
-                        self._seeking.found(route)
-        if news:
+                        found |= self._seeking.found(route)
+        if news or found:
+            # Who waits for one that was found where it was goes on, too, but not before its pause is over:
+            # a broker that breaks each connection would be asked without end.
             self._tell(news)
 
     def listen(self, listener: Found) -> Callable[[], None]:
-        """`listener` is told of partitions of which another leader is known now, or that are sought no
-        longer; ends when what this gives is called."""
+        """`listener` is told of partitions of which another leader is known now, or that were sought in
+        vain, and of none when others are sought no longer; ends when what this gives is called."""
         self._listeners.add(listener)
         return lambda: self._listeners.discard(listener)
 
@@ -177,7 +182,7 @@ class Leaders:
         said[route] = since, now
         return now - since >= lag_s
 
-    def failed(self, route: Route, error: errors.TankError, at: Address) -> asyncio.Task[object] | None:
+    def failed(self, route: Route, error: errors.TankError, at: Address) -> Finding | None:
         """A request about that partition failed at that broker: goes where the error says, or finds out.
         None: there is nothing to find out; else done when it was."""
         routes = self._pool.routes
@@ -186,17 +191,18 @@ class Leaders:
             return self.find(route[0], at, routes.other(at))
         if not isinstance(error, LEADERLESS):
             return None
-        first = routes.other(at)
+        first, news = routes.other(at), False
         if isinstance(error, Redirected):
             if error.leader is None:
                 routes.forget(route)
                 first = at  # it knows the leader: only its answer had no place for it
-            elif routes.learn(route, error.leader):
+            else:
+                news = routes.learn(route, error.leader)
+        if routes.knows(route) and routes.target(route) != at:
+            if self._seeking.found(route) or news:
                 # Others in flight there may have been answered before, and wait. They are told later: whoever
                 # calls this is in the middle of something.
-                asyncio.get_running_loop().call_soon(self._tell, [route])
-        if routes.knows(route) and routes.target(route) != at:
-            self._seeking.found(route)
+                asyncio.get_running_loop().call_soon(self._tell, [route] if news else [])
             return None
         return self._seeking.begin(route, first) if self._are_named else self._find_alone(route, error, first)
 

@@ -36,27 +36,32 @@ class Seeking:
         self._ask = ask
         self._tell = tell
         self._random = random
-        self._routes: dict[str, set[Route]] = {}
-        """By topic. Invariant: each topic in here has a task."""
+        self._routes: dict[str, dict[Route, asyncio.Future[None]]] = {}
+        """By topic; each is done when that partition is sought no more. Invariant: each topic in here has a
+        task."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def __contains__(self, route: Route) -> bool:
         return route in self._routes.get(route[0], ())
 
-    def begin(self, route: Route, at: Address) -> asyncio.Task[None]:
-        """Seeks this one, too; that broker is asked first. Done when no partition of the topic is sought any
-        more."""
-        topic = route[0]
-        self._routes.setdefault(topic, set()).add(route)
-        task = self._tasks.get(topic)
-        if task is None:
-            task = self._tasks[topic] = asyncio.get_running_loop().create_task(self._seek(topic, at))
+    def begin(self, route: Route, at: Address) -> asyncio.Future[None]:
+        """Seeks this one, too; that broker is asked first. Done when it is sought no more."""
+        topic, loop = route[0], asyncio.get_running_loop()
+        sought = self._routes.setdefault(topic, {})
+        if route not in sought:
+            sought[route] = loop.create_future()
+        if topic not in self._tasks:
+            task = self._tasks[topic] = loop.create_task(self._seek(topic, at))
             task.add_done_callback(lambda done: self._ended(topic, done))
-        return task
+        return sought[route]
 
-    def found(self, route: Route) -> None:
-        """Its leader is known."""
-        self._routes.get(route[0], set()).discard(route)
+    def found(self, route: Route) -> bool:
+        """Its leader is known; whether it was sought."""
+        sought = self._routes.get(route[0], {}).pop(route, None)
+        if sought is None:
+            return False
+        _finish(sought)
+        return True
 
     def end(self) -> None:
         """Seeks nothing any more."""
@@ -88,8 +93,15 @@ class Seeking:
     def _ended(self, topic: str, task: asyncio.Task[None]) -> None:
         del self._tasks[topic]
         left = self._routes.pop(topic)
+        for sought in left.values():
+            _finish(sought)
         if task.cancelled():
             return
+        self._tell(left.keys())
         if (error := task.exception()) is not None:
             raise error  # our own mistake: the loop says it aloud
-        self._tell(left)
+
+
+def _finish(sought: asyncio.Future[None]) -> None:
+    if not sought.done():  # who waited may have given it up
+        sought.set_result(None)

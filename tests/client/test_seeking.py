@@ -1,19 +1,23 @@
 """Partitions that nobody leads for a while: who is asked, what is believed, and when requests go on."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from tank_client import Client, ClientSettings, ProducerSettings
+from tank_client import Client, ClientSettings, ProducerSettings, errors
 from tank_client.backoff import ELECTION, soon_ms
 from tank_client.model import Address
+from tank_client.operations import Redirected
 from tank_client.pool import Pool
-from tank_client.routes import Routes
+from tank_client.routes import Route, Routes
 from tank_client.seeking import Seeking
 from tank_protos.bundle import as_batch, encode
 from tank_protos.generated import tank
+from tests.support.scripted_log import Log
 from tests.support.scripted_pair import POLLING, QUICK, ROUTE, leads, two_brokers
 from tests.support.waiting import run
 
@@ -161,5 +165,73 @@ def test_brokers_that_are_not_there_cost_a_search_no_pauses(monkeypatch: pytest.
         await seeking.begin(ROUTE, servers[0])
         assert pauses == []
         assert ROUTE not in seeking
+
+    run(scenario())
+
+
+OTHER = ("t", 1)
+LOST = errors.ConnectionLost("it broke")
+
+
+@asynccontextmanager
+async def both_sought() -> AsyncIterator[
+    tuple[Client, list[asyncio.Future[None]], asyncio.Queue[list[Route]]]
+]:
+    """Two partitions that were led by broker 1, to which the connection broke: it leads one of them still,
+    and nobody leads the other. Gives what is done when each was found, and what listeners are told."""
+    async with two_brokers(leader=1, host="127.0.0.1") as brokers:
+        brokers[0].topics["t"].append(Log())
+        for broker in brokers:
+            broker.metadata.leaders[OTHER] = (1, 1)
+        async with Client(brokers[0].address, QUICK) as client:
+            await client.admin.describe_topics(["t"])
+            for broker in brokers:
+                del broker.metadata.leaders[OTHER]
+            leaders, known = client._caller.leaders, client._caller.pool.routes
+            leader = known.target(ROUTE)
+            known.lost(leader)
+            told: asyncio.Queue[list[Route]] = asyncio.Queue()
+            leaders.listen(lambda found: told.put_nowait(list(found)))
+            sought = [leaders.failed(route, LOST, leader) for route in (ROUTE, OTHER)]
+            assert leaders.is_sought(ROUTE)
+            yield client, cast(list[asyncio.Future[None]], sought), told
+
+
+def test_who_waits_for_a_leader_that_is_found_does_not_wait_for_that_of_another_partition() -> None:
+    async def scenario() -> None:
+        async with both_sought() as (client, sought, told):
+            assert await told.get() == [], "no news: who waits goes on, after its pause"
+            await sought[0]
+            assert not client._caller.leaders.is_sought(ROUTE)
+            assert client._caller.leaders.is_sought(OTHER)
+            assert not sought[1].done()
+
+    run(scenario())
+
+
+def test_a_redirect_to_the_leader_that_is_sought_ends_the_wait_for_it() -> None:
+    async def scenario() -> None:
+        async with both_sought() as (client, sought, told):
+            one, two = client._caller.pool.routes.known_servers
+            assert client._caller.leaders.failed(ROUTE, Redirected(one), two) is None
+            assert sought[0].done()
+            await asyncio.sleep(0)
+            assert told.get_nowait() == []
+
+    run(scenario())
+
+
+def test_a_mistake_of_ours_in_a_search_ends_it_for_those_who_wait() -> None:
+    async def scenario() -> None:
+        async def ask(topic: str, at: Address) -> bool:
+            raise AssertionError("ours")
+
+        said: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, what: said.append(what["exception"]))
+        pool = SimpleNamespace(routes=Routes([ONE, TWO]), settings=ClientSettings())
+        told: list[Route] = []
+        await Seeking(cast(Pool, pool), ask, told.extend, lambda: 0.5).begin(ROUTE, ONE)
+        assert told == [ROUTE]
+        assert [str(error) for error in said] == ["ours"]
 
     run(scenario())
