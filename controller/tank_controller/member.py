@@ -4,7 +4,7 @@ An emptied controller goes on asking to be added until it votes, and no other di
 a leader that changes in between would leave it a learner for ever.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tank_controller.outcome import Outcome
 from tank_controller.raft.birth import Founding
@@ -55,6 +55,17 @@ class Member:
             leader=self.leader_address(),
             founding=founding.entry.data if founding and asker in founding.configuration.voters else b"",
         )
+
+    def is_removed(self, answers: Iterable[pb.IdentifyAnswer | None]) -> bool:
+        """Whether this one was taken out of its cluster, by what the others say: nobody sends it that."""
+        log = self.raft.log
+        later = (
+            each
+            for each in answers
+            if each and each.cluster_id == self.raft.cluster_id and each.configuration_index > log.commit
+        )
+        last = max(later, key=lambda each: each.configuration_index, default=None)
+        return last is not None and not last.asker_is_member
 
     def _founding(self) -> Founding | None:
         """As long as the log has it."""

@@ -88,11 +88,13 @@ class Peers:
         """Of the others."""
         return list(self._lines)
 
-    async def identify(self, ordinal: int, request: pb.IdentifyRequest) -> pb.IdentifyAnswer | None:
-        """The other's answer; None: it can't be reached."""
-        stub = self._lines[ordinal].stub()
+    async def identify(self, request: pb.IdentifyRequest) -> list[pb.IdentifyAnswer | None]:
+        """What all the others answer; None: it can't be reached."""
+        return await asyncio.gather(*(self._identify(line, request) for line in self._lines.values()))
+
+    async def _identify(self, line: "_PeerLine", request: pb.IdentifyRequest) -> pb.IdentifyAnswer | None:
         with contextlib.suppress(grpc.aio.AioRpcError):
-            answer: pb.IdentifyAnswer = await stub.Identify(request, timeout=ASK_S)
+            answer: pb.IdentifyAnswer = await line.stub().Identify(request, timeout=ASK_S)
             return answer
         return None
 

@@ -188,7 +188,8 @@ class ControllerProcess:
         if not wanted or ordinal < wanted:
             return
         _log.info("%d controllers are wanted: controller %d leaves the others", wanted, ordinal)
-        why = await leave_group(self.rooms.member, wanted, self._lines.to)
+        member = self.rooms.member
+        why = await leave_group(member, wanted, self._lines.to, lambda: self._others_took_it_out(member))
         self._is_removed = not why
         if why:
             self.kubernetes.tell_of_controller(
@@ -254,9 +255,7 @@ class ControllerProcess:
         while self.rooms is None:
             question = birth.ask()
             request = pb.IdentifyRequest(asker=_node(birth.own), nonce=question.nonce)
-            answers = await asyncio.gather(
-                *(self._peers.identify(ordinal, request) for ordinal in self._peers.ordinals())
-            )
+            answers = await self._peers.identify(request)
             for answer in answers:
                 if answer is not None and self.rooms is None:
                     self._hear(birth, answer)
@@ -324,21 +323,21 @@ class ControllerProcess:
             self.kubernetes.tell_of_controller(own.ordinal, text)
 
     async def _ask_whether_removed(self, rooms: Rooms) -> None:
+        if rooms.removed or not await self._others_took_it_out(rooms.member):
+            return
         raft = rooms.member.raft
-        request = pb.IdentifyRequest(asker=_node(raft.own), nonce=random.randrange(1 << 62))
-        for ordinal in self._peers.ordinals():
-            answer = await self._peers.identify(ordinal, request)
-            if answer is None or answer.cluster_id != raft.cluster_id or answer.asker_is_member:
-                continue
-            if answer.configuration_index > raft.log.commit and not rooms.removed:
-                rooms.removed = (
-                    f"controller {raft.own.ordinal} was removed from cluster {raft.cluster_id}: stop it; to "
-                    f"let it join again, empty {self.config.data} first"
-                )
-                _log.error("%s", rooms.removed)
-                if isinstance(self.config.cluster, PodAddresses):
-                    self._is_removed = True  # it is wanted again, as its pod says: it begins anew
-                    raise RemovedError(f"{rooms.removed}; it is set aside, and the next start begins empty")
+        rooms.removed = (
+            f"controller {raft.own.ordinal} was removed from cluster {raft.cluster_id}: stop it; to "
+            f"let it join again, empty {self.config.data} first"
+        )
+        _log.error("%s", rooms.removed)
+        if isinstance(self.config.cluster, PodAddresses):
+            self._is_removed = True  # it is wanted again, as its pod says: it begins anew
+            raise RemovedError(f"{rooms.removed}; it is set aside, and the next start begins empty")
+
+    async def _others_took_it_out(self, member: Member) -> bool:
+        request = pb.IdentifyRequest(asker=_node(member.raft.own), nonce=random.randrange(1 << 62))
+        return member.is_removed(await self._peers.identify(request))
 
     # --- running ---
 

@@ -23,8 +23,9 @@ from tank_protos.generated import control_pb2 as pb
 
 MAX_CONTROLLERS = 5
 """More make every change slower, and hardly anything surer."""
-LEAVE_S = 20.0
-"""So long a controller tries to leave; a pod's grace is 30 s."""
+LEAVE_S = 12.0
+"""So long a controller tries to leave. A pod's grace is 30 s, and Kubernetes (6 s), events (3 s) and its own
+disk are waited for, too."""
 TRY_AGAIN_S = 0.2
 REMOVE_S = 3.0
 """How long the leader may take to take another one out."""
@@ -96,9 +97,17 @@ def next_step(
 
 
 async def leave_group(
-    member: Member, wanted: int, controller: Callable[[str], Remover], within_s: float = LEAVE_S
+    member: Member,
+    wanted: int,
+    controller: Callable[[str], Remover],
+    is_removed: Callable[[], Awaitable[bool]],
+    within_s: float = LEAVE_S,
 ) -> str:
-    """Why it is a member still; empty: it is none any more. `controller`: the one at host:port."""
+    """Why it is a member still; empty: it is none any more.
+
+    `controller`: the one at host:port. `is_removed`: whether the others say so; the answer of the one that
+    did it may be lost, and then no leader speaks to this one any more.
+    """
     own = member.raft.own
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
@@ -116,6 +125,8 @@ async def leave_group(
             why = await _ask(controller(address), own)
             if not why:
                 return ""
+        if await is_removed():
+            return ""
         await asyncio.sleep(TRY_AGAIN_S)
     return why
 

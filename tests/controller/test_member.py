@@ -38,6 +38,22 @@ def test_it_says_who_it_is_and_hands_the_founding_document_to_whom_it_names(driv
     assert own.founding == driven.driver.raft.log.entries[0].data
 
 
+def test_one_is_removed_when_the_latest_word_of_its_cluster_says_so(driven: Driven) -> None:
+    commit = driven.driver.raft.log.commit
+
+    def says(index: int, *, member: bool, cluster_id: str = "cluster") -> pb.IdentifyAnswer:
+        return pb.IdentifyAnswer(cluster_id=cluster_id, asker_is_member=member, configuration_index=index)
+
+    gone, stays = says(commit + 1, member=False), says(commit + 2, member=True)
+    one = member(driven)
+    assert one.is_removed([None, gone])
+    assert one.is_removed([gone, says(commit, member=True)]), "that one is behind"
+    assert not one.is_removed([stays, gone])
+    assert not one.is_removed([None, says(commit, member=False)]), "of before it came"
+    assert not one.is_removed([says(commit + 1, member=False, cluster_id="another"), None])
+    assert not one.is_removed([])
+
+
 def test_who_asks_is_added_as_a_learner_and_waits(driven: Driven) -> None:
     joins = member(driven).join(TWO)
     assert joins.kind == pb.JoinAnswer.WAIT

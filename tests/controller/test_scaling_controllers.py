@@ -65,6 +65,7 @@ class Group:
         self.configuration, self.own, self.leader, self.refusals = ALL, own, leader, refusals
         self.asked: list[str] = []
         self.there = NODES[:4]
+        self.removed = False
 
     def member(self) -> Any:
         return SimpleNamespace(
@@ -83,22 +84,34 @@ class Group:
         self.asked.append(address)
         return self
 
+    async def is_removed(self) -> bool:
+        return self.removed
+
     async def RemoveController(self, request: pb.RemoveControllerRequest) -> pb.ChangeAnswer:
         assert (request.ordinal, request.disk) == (self.own.ordinal, self.own.disk)
         why = self.refusals.pop() if self.refusals else ""
+        if why == "dies":
+            self.removed, self.leader = True, None  # nobody speaks to one that is no member
+            raise TimeoutError
         if why == "not leader":
             return pb.ChangeAnswer(not_leader=pb.NotLeader())
         return pb.ChangeAnswer(outcome=pb.ProposalOutcome(error=1 if why else 0, message=why))
 
 
 def leaves(group: Group, within_s: float = 10) -> str:
-    return asyncio.run(leave_group(group.member(), 3, group.at, within_s))
+    return asyncio.run(leave_group(group.member(), 3, group.at, group.is_removed, within_s))
 
 
 def test_it_asks_until_it_is_taken_out() -> None:
     group = Group(NODES[4], NODES[1], ["another change is under way: ask again", "not leader"])
     assert leaves(group) == ""
     assert group.asked == ["c1:1"] * 3
+
+
+def test_a_removal_whose_answer_is_lost_is_believed_to_the_others() -> None:
+    group = Group(NODES[4], NODES[1], ["dies"])
+    assert leaves(group) == ""
+    assert group.asked == ["c1:1"]
 
 
 def test_a_leader_hands_over_first() -> None:
