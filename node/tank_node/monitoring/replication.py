@@ -50,7 +50,9 @@ class _Found:
             return
         uncommitted = partition.log.written - partition.high_water_mark
         self.uncommitted += uncommitted
-        self.below_min_insync += not partition.in_sync
+        leadership = partition.leadership
+        if isinstance(leadership, Leadership):
+            self.below_min_insync += leadership.is_below_min
         placed = broker.placed(partition)
         if placed is None:
             return  # its topic is going
@@ -60,8 +62,8 @@ class _Found:
             return  # nobody lacks anything: so it is with most, and there may be very many
         settled = set(placed.replicas).difference(placed.adding)
         self.under_replicated += not settled <= set(in_sync)
-        if isinstance(partition.leadership, Leadership):
-            self._add_followers(partition.leadership, now_ms)
+        if isinstance(leadership, Leadership):
+            self._add_followers(leadership, now_ms)
 
     def _add_followers(self, leadership: Leadership, now_ms: int) -> None:
         in_sync = leadership.in_sync

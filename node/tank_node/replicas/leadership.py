@@ -247,9 +247,14 @@ class Leadership(LeaderRole):
         What is taken then waits for the mark, as everything does.
         """
         in_sync = self.in_sync
-        self._takes_one_more = in_sync.size < in_sync.min_in_sync and self._ends_in_a_hole()
+        self._takes_one_more = self.is_below_min and self._ends_in_a_hole()
         wanted = 0 if self._takes_one_more else in_sync.min_in_sync
         self.partition.set_in_sync(in_sync.size, wanted)
+
+    @property
+    def is_below_min(self) -> bool:
+        """Whether too few are in sync for anything to be acknowledged, taken or not."""
+        return self.in_sync.size < self.in_sync.min_in_sync
 
     def _ends_in_a_hole(self) -> bool:
         log = self.partition.log

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tank_protos.error_codes import ErrorCode
+from tests.node.replication.test_figures import shown
 from tests.node.replication.test_leading import append, errors, members
 from tests.support.broker_cell import BrokerCell, Told
 from tests.support.replicas import assert_copies
@@ -43,12 +44,14 @@ def test_its_followers_join_with_the_first_write_though_too_few_are_in_sync_befo
     cell.change(replicas=(1, 2, 3))
     cell.run(1000)
     assert members(cell) == (1,), "nothing that is pushed carries them over the hole"
+    assert shown(cell, 1)["led_partitions_below_min_insync"] == 1, "one message is taken, none acknowledged"
     told = Told()
     append(cell.nodes[1], b"after", told, 0)
     append(cell.nodes[1], b"one too many", told, 1)
     assert told.told == {1: (ErrorCode.NOT_ENOUGH_REPLICAS, 0, 0)}, "the hole has ended"
     cell.run(1000)
     assert members(cell) == (1, 2, 3)
+    assert shown(cell, 1)["led_partitions_below_min_insync"] == 0
     assert told.told[0] == (ErrorCode.NONE, 4, 4)
     for other in (2, 3):
         assert_copies(cell.nodes[1].log(), cell.nodes[other].log())
