@@ -51,8 +51,9 @@ class _Found:
         uncommitted = partition.log.written - partition.high_water_mark
         self.uncommitted += uncommitted
         leadership = partition.leadership
-        if isinstance(leadership, Leadership):
-            self.below_min_insync += leadership.is_below_min
+        self.below_min_insync += (
+            leadership.is_below_min if isinstance(leadership, Leadership) else not partition.in_sync
+        )
         placed = broker.placed(partition)
         if placed is None:
             return  # its topic is going

@@ -30,6 +30,7 @@ def mended_alone(cell: BrokerCell) -> None:
     cell.run(200)
     assert errors(told) == [ErrorCode.NONE] * 3
     cell.change(replicas=(1,), in_sync=(1,))
+    assert shown(cell, 1)["led_partitions_below_min_insync"] == 1, "alone it acknowledges nothing"
     log = node.log()
     path = Path(log.segments[-1].path(".log"))
     path.write_bytes(b"\x55" * path.stat().st_size)
