@@ -96,6 +96,7 @@ class SetWatch:
             self.failed(
                 code if isinstance(code, int) else None, str(about.get("message", "the watch failed"))
             )
+            self._version = ""  # it may be what the watch failed of: from there the next would fail, too
             return
         metadata = about.get("metadata")
         version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None

@@ -68,6 +68,18 @@ def test_after_failures_it_waits_longer_and_longer_and_no_longer_than_that() -> 
     assert follows.next() == Request(True, "7", 0)
 
 
+def test_after_an_error_in_a_watch_it_waits_and_lists_though_the_watch_then_ends_in_order() -> None:
+    follows = watch()
+    follows.listed(listed(item(3)))
+    error = {"type": "ERROR", "object": {"code": 500, "message": "a cache that is no more"}}
+    follows.changed(json.dumps(error).encode())
+    follows.ended()
+    request = follows.next()
+    assert not request.watch
+    assert request.wait_ms == kubernetes_watch.FIRST_WAIT_MS // 2
+    assert follows.problem == "a cache that is no more"
+
+
 def test_a_right_that_is_missing_is_named() -> None:
     follows = watch()
     follows.failed(403, "Forbidden")
