@@ -9,6 +9,11 @@ from tank_controller.rooms import Rooms
 from tank_controller.scaling import Pod
 from tank_protos.generated import control_pb2 as pb
 
+MAX_POD_NAME = 253
+"""Characters of a name in Kubernetes."""
+MAX_POD_UID = 64
+"""Characters; it is a UUID."""
+
 
 async def may_leave(
     rooms: Rooms | None, kubernetes: Kubernetes | None, request: pb.LeaveRequest
@@ -19,10 +24,16 @@ async def may_leave(
         await kubernetes.look()
     if rooms is None or not rooms.desk.leads or await _is_behind(rooms):
         return pb.LeaveAnswer(not_leader=pb.NotLeader() if rooms is None else rooms.desk.not_leader())
-    pod = Pod(request.pod_name, request.pod_uid) if request.pod_uid else None
+    pod = _pod(request)
     now_ms = time.monotonic_ns() // 1_000_000
     verdict = rooms.scaling.judge(rooms.metadata.state, request.broker_id, pod, now_ms)
     return pb.LeaveAnswer(may_stop=verdict.may_stop, reason=verdict.text, replicas=verdict.replicas)
+
+
+def _pod(request: pb.LeaveRequest) -> Pod | None:
+    """Where events are shown. What is remembered of it is bounded: what is longer than any pod's is none."""
+    name, uid = request.pod_name, request.pod_uid
+    return Pod(name, uid) if uid and len(name) <= MAX_POD_NAME and len(uid) <= MAX_POD_UID else None
 
 
 async def _is_behind(rooms: Rooms) -> bool:

@@ -82,3 +82,12 @@ def test_events_are_for_pods_that_say_who_they_are() -> None:
     (news,) = world.scaling.news
     assert news.pod is not None
     assert (news.pod.name, news.pod.uid) == ("tank-broker-2", "u")
+
+
+def test_what_is_too_long_to_be_a_pods_name_is_answered_and_not_remembered() -> None:
+    world = governed(3)
+    for name, uid in (("n" * 254, "u"), ("tank-broker-2", "u" * 65)):
+        assert ask(rooms_of(world), broker_id=3, pod_name=name, pod_uid=uid).may_stop
+    assert not world.scaling.news
+    ask(rooms_of(world), broker_id=3, pod_name="n" * 253, pod_uid="u" * 64)
+    assert len(world.scaling.news) == 1
