@@ -81,8 +81,6 @@ class ControllerProcess:
         self._failure: Exception | None = None
         self._stopping = asyncio.Event()
         self._peers = Peers(config.cluster, config.ordinal)
-        self._leaves = False
-        """It is told to stop: it asks nobody any more to be added."""
         self._is_removed = False
         """It was taken out of the group for good: what it has is set aside at its end."""
         self._refusal = ""
@@ -132,7 +130,7 @@ class ControllerProcess:
             if self._failure is not None:
                 raise self._failure
             _log.info("stopping")
-            self._leaves = True
+            tasks[1].cancel()  # it asks nobody any more to be added: what it is to leave it would join again
             await self._leave_group()
             await self._hand_over()
         finally:
@@ -296,7 +294,7 @@ class ControllerProcess:
         assert self.rooms is not None
         member = self.rooms.member
         own = member.raft.own
-        while not self._leaves:
+        while True:
             await asyncio.sleep(ASK_EVERY_S)
             if member.is_missing(own):
                 await self._ask_to_be_added(member, own)

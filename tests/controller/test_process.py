@@ -1,11 +1,14 @@
 """A controller's process before it belongs to a cluster."""
 
+import asyncio
 import logging
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tank_controller.process import ControllerProcess
+from tank_controller.process import ASK_EVERY_S, ControllerProcess
 from tank_controller.raft.birth import Birth
 from tank_controller.raft.messages import Configuration, NodeId
 from tank_controller.rooms import ControllerConfig
@@ -32,3 +35,28 @@ def test_a_founding_document_that_cannot_be_read_ends_nothing(
         caplog.clear()
     assert process.rooms is None
     assert list(tmp_path.iterdir()) == [], "nothing of it is kept"
+
+
+def test_one_that_is_told_to_stop_asks_nobody_any_more_while_it_leaves(tmp_path: Path) -> None:
+    process = ControllerProcess(
+        ControllerConfig(2, {1: "one:1", 2: "two:2"}, tmp_path, "127.0.0.1:0", "", 3000)
+    )
+    asked: list[pb.IdentifyRequest] = []
+
+    async def identify(request: pb.IdentifyRequest) -> list[pb.IdentifyAnswer | None]:
+        asked.append(request)
+        process._stopping.set()
+        return [None]
+
+    async def stop() -> None:
+        return
+
+    async def leave_group() -> None:
+        asked.clear()
+        await asyncio.sleep(3 * ASK_EVERY_S)
+
+    changed: Any = process
+    changed._peers = SimpleNamespace(identify=identify, start=lambda: None, stop=stop)
+    changed._leave_group = leave_group
+    asyncio.run(process.run(lambda said: None))
+    assert not asked
