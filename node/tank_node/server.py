@@ -18,7 +18,7 @@ from tank_node.housekeeping import Housekeeping
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.network.acceptor import Acceptor
-from tank_node.network.connection import Connection
+from tank_node.network.connection import ChunkLost, Connection
 from tank_node.network.loop import Events, TickLoop
 from tank_node.network.receiver import Receiver
 from tank_node.sessions.session import Session
@@ -322,19 +322,18 @@ class TankServer:
             return
         session.out = []
         session.out_bytes = 0
-        if connection.unsent or (session.has_chunks and len(out) != 2):
-            session.has_chunks = False
+        has_chunks, session.has_chunks = session.has_chunks, False
+        if connection.unsent or (has_chunks and len(out) != 2):
             connection.queue(out)
             self._drain(connection)
             return
         try:
-            if session.has_chunks:
-                session.has_chunks = False
+            if has_chunks:
                 count = connection.send_chunk(out, self.limits.send_once_bytes)
             else:
                 count = connection.send(out[0] if len(out) == 1 else b"".join(out))  # type: ignore[arg-type]
-        except OSError:
-            self.close(connection, "")
+        except (OSError, ChunkLost) as error:
+            self._not_sent(connection, error)
             return
         self.metrics.sent_bytes += count
         if connection.unsent:
@@ -344,12 +343,8 @@ class TankServer:
         """Sends what didn't fit before."""
         try:
             sent = connection.drain(self.limits.send_once_bytes)
-        except OSError as error:
-            if isinstance(error, ConnectionError):
-                self.close(connection, "")
-            else:
-                logger.error("a chunk could not be sent: %s", error)
-                self.close(connection, "chunk_lost")
+        except (OSError, ChunkLost) as error:
+            self._not_sent(connection, error)
             return
         self.metrics.sent_bytes += sent
         if sent:
@@ -362,6 +357,11 @@ class TankServer:
             self.watch(connection)
             if connection.pending or connection.ended:
                 self._dirty.append(connection)  # frames that had to wait, or nothing more to do
+
+    def _not_sent(self, connection: Connection, error: Exception) -> None:
+        if isinstance(error, ChunkLost):
+            logger.error("a chunk could not be sent: %s", error)
+        self.close(connection, "chunk_lost" if isinstance(error, ChunkLost) else "")
 
     def _blocked(self, connection: Connection) -> None:
         if not connection.events & _OUT:

@@ -19,7 +19,7 @@ class OpenFile:
     """One file that is open, was open or will be open. Made by `OpenFiles.file`; `fd` is valid while
     pinned."""
 
-    __slots__ = ("deleted", "dirty", "error", "fd", "files", "path", "pins", "writes")
+    __slots__ = ("deleted", "dirty", "error", "fd", "files", "path", "pins", "unreadable", "writes")
 
     def __init__(self, files: "OpenFiles", path: str) -> None:
         self.files = files
@@ -37,6 +37,9 @@ class OpenFile:
         """Counts changes: an fsync covers those that it saw."""
         self.error: OSError | None = None
         """What an fsync on closing said. It is fatal for the log that the file belongs to."""
+        self.unreadable = False
+        """Bytes of it could not be sent: what followers get of it is read into memory first, where the error
+        meets its partition and not the connection of all."""
 
     def pin(self) -> int:
         """Opens the file where needed and keeps it open until `release`. Raises StorageError."""

@@ -121,7 +121,7 @@ class PushReader:
         self, segment: Segment, position: int, length: int, first: int, last: int
     ) -> "bytes | Stretch":
         file = segment.log_end.file
-        if length > READ_BYTES:
+        if length > READ_BYTES and not file.unreadable:
             file.pin()
             return Stretch(file, position, length, first, last, False)
         try:

@@ -3,6 +3,7 @@
 The server owns the loop and the receive buffer; this holds the state between ticks, and sends.
 """
 
+import errno
 import os
 import socket
 from collections import deque
@@ -14,6 +15,12 @@ from tank_node.sessions.output import Output
 from tank_node.sessions.session import Session
 
 _MORE: Final = socket.MSG_MORE
+_OF_THE_SOCKET: Final = (BlockingIOError, InterruptedError, ConnectionError, TimeoutError)
+_OF_THE_NETWORK: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.ENOBUFS, errno.ENOMEM)
+
+
+class ChunkLost(Exception):
+    """Bytes that an answer's header promised can't be read: its connection can only be closed."""
 
 
 class Connection:
@@ -115,22 +122,23 @@ class Connection:
         return count
 
     def send_chunk(self, out: list[Output], budget: int) -> int:
-        """The same for an answer of a header and one chunk, of which about `budget` bytes go at once."""
+        """The same for an answer of a header and one chunk, of which about `budget` bytes go at once. Raises
+        ChunkLost, too."""
         header, stretch = out
         assert isinstance(header, bytes)
         assert isinstance(stretch, Stretch)
-        file, length = stretch.file, stretch.length
+        length = stretch.length
         count = sent = 0
         try:
             count = self.socket.send(header, _MORE)  # the header and its chunk shall share packets
             if count == len(header):
-                sent = os.sendfile(self.fd, file.fd, stretch.position, length if length < budget else budget)
+                sent = self._send_file(stretch, length if length < budget else budget)
                 if sent == length:
-                    file.release()
+                    stretch.file.release()
                     return count + sent
         except BlockingIOError:
             pass
-        except OSError:
+        except (OSError, ChunkLost):
             self.queue(out)  # pinned until the connection is closed
             raise
         if count < len(header):
@@ -142,7 +150,7 @@ class Connection:
 
     def drain(self, budget: int) -> int:
         """Sends what the socket takes, up to about `budget` bytes; returns how many went. Raises
-        OSError when it is broken."""
+        OSError when it is broken, and ChunkLost."""
         unsent = self.unsent
         sent = 0
         try:
@@ -150,10 +158,7 @@ class Connection:
                 item = unsent[0]
                 if isinstance(item, Stretch):
                     wanted = min(item.length, budget)
-                    count = os.sendfile(self.fd, item.file.fd, item.position, wanted)
-                    if not count:
-                        # The answer's header promised them: the connection can only be closed.
-                        raise OSError(f"{item.length} bytes of a chunk are not in its file")
+                    count = self._send_file(item, wanted)
                     item.skip(count)
                     if not item.length:
                         item.file.release()
@@ -172,6 +177,21 @@ class Connection:
                 sent += count
         except BlockingIOError:
             pass
+        return sent
+
+    def _send_file(self, stretch: Stretch, count: int) -> int:
+        """Sends at most so many bytes; returns how many went."""
+        file = stretch.file
+        try:
+            sent = os.sendfile(self.fd, file.fd, stretch.position, count)
+        except OSError as error:
+            if isinstance(error, _OF_THE_SOCKET) or error.errno in _OF_THE_NETWORK:
+                raise
+            file.unreadable = True
+            raise ChunkLost(f"cannot read {file.path}: {error.strerror}") from error
+        if not sent:
+            file.unreadable = True
+            raise ChunkLost(f"{file.path} is shorter than it was")
         return sent
 
     def release(self) -> None:

@@ -1,14 +1,20 @@
 """Long pushes: how much of a log they take, and that they are taken in one piece however they arrive."""
 
 import asyncio
-from collections.abc import Callable
+import errno
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
+import pytest
+
+from tank_node.log.errors import LogDamaged
 from tank_node.log.pushing import PIECE_RECORDS, READ_BYTES, PushReader
 from tank_node.log.record import RECORD_BYTES
 from tank_node.log.segment import Stretch
 from tank_node.server import TankServer
+from tank_node.sessions.output import Output
 from tank_protos.framing import FrameReader, frame
 from tank_protos.generated.tank import (
     ProduceBasePartition,
@@ -22,6 +28,7 @@ from tank_protos.stretch import Stretch as Pushed
 from tests.support.broker_cell import TOPIC, BrokerCell
 from tests.support.logs import Folder, append
 from tests.support.replicas import stretch_of
+from tests.support.waiting import run
 
 NOISE = Random(1).randbytes(16 * 1024)
 
@@ -115,3 +122,87 @@ async def _push_in_parts(folder: Path) -> None:
     writer.close()
     await server.stop(0.1)
     cell.close()
+
+
+# --- what can't be read when it is sent -------------------------------------------------------------
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Iterator[BrokerCell]:
+    """One broker, on a real disk, with messages for a long push."""
+    cell = BrokerCell(tmp_path, 1)
+    cell.create()
+    for _ in range(8):
+        append(cell.nodes[1].log(), NOISE)
+    yield cell
+    cell.close()
+
+
+def long_piece(cell: BrokerCell) -> bytes | Stretch:
+    piece = PushReader(cell.nodes[1].log()).read(1, 4 * READ_BYTES)
+    assert piece is not None
+    return piece.batches
+
+
+def fails(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    def sendfile(fd: int, file: int, position: int, count: int) -> int:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "sendfile", sendfile)
+
+
+@pytest.mark.parametrize("parts", [2, 3], ids=["at once", "queued"])
+@pytest.mark.parametrize("is_cut", [True, False], ids=["cut", "unreadable"])
+def test_what_cannot_be_read_is_counted_and_said_and_read_by_its_partition_from_then_on(
+    cell: BrokerCell,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    parts: int,
+    is_cut: bool,
+) -> None:
+    lost = long_piece(cell)
+    assert isinstance(lost, Stretch)
+    if is_cut:
+        os.truncate(lost.file.path, 0)
+    else:
+        fails(monkeypatch, errno.EIO)
+    out: list[Output] = [b"head", lost, b"tail"]
+    assert run(_send(cell, out[:parts])) == {"chunk_lost": 1}
+    (said,) = caplog.messages
+    assert lost.file.path in said
+    assert ("shorter" if is_cut else os.strerror(errno.EIO)) in said
+    assert not lost.file.pins
+    if is_cut:
+        with pytest.raises(LogDamaged):
+            long_piece(cell)
+    else:
+        assert isinstance(long_piece(cell), bytes), "an error meets its partition alone"
+
+
+@pytest.mark.parametrize("error", [errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ECONNRESET])
+def test_a_socket_that_breaks_is_no_fault_of_the_file(
+    cell: BrokerCell, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: int
+) -> None:
+    fails(monkeypatch, error)
+    assert run(_send(cell, [b"head", long_piece(cell)])) == {}
+    assert not caplog.messages
+    batches = long_piece(cell)
+    assert isinstance(batches, Stretch)
+    batches.file.release()
+
+
+async def _send(cell: BrokerCell, out: list[Output]) -> dict[str, int]:
+    """Sends this to a client; why its connection was closed, and how often."""
+    node = cell.nodes[1]
+    server = TankServer(node.broker, asyncio.get_running_loop(), ("127.0.0.1", 0), cell.limits, node.metrics)
+    reader, writer = await asyncio.open_connection(*await server.start())
+    await reader.read(1)  # the ping
+    (connection,) = server.connections.values()
+    connection.session.out += out
+    connection.session.has_chunks = True
+    connection.session.ready()
+    await reader.read()
+    closed = dict(node.metrics.closed)
+    writer.close()
+    await server.stop(0.1)
+    return closed
