@@ -51,6 +51,7 @@ def test_a_whole_state_of_a_lost_stream_is_not_mixed_with_that_of_the_next(node:
     node.connect()
     node.view(pb.Delta(index=20, topics=[topic(8, "gone since")]), more=True, whole=True)
     node.session.closed(node.line, "gone")
+    assert node.session._whole is None, "it may be as large as the view: nothing keeps it"
     node.connect()
     node.view(pb.Delta(index=30, topics=[topic(9, "t")]), whole=True)
     assert [each.name for each in node.session.view.topics()] == ["t"]

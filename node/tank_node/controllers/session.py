@@ -233,6 +233,7 @@ class ControllerSession(RequestingLink):
         later. again: at once to the same, which had taken this broker: the stream may have broken alone, and
         the controllers wait for a short while only before they fence it."""
         tried = self._leader or self._addresses[self._at]
+        self._parts = self._whole = None  # perhaps as large as the view; the next stream brings it anew
         if again:
             self._wanted_epoch = 0
             self._leader, self._retry_ms = tried, self._clock.monotonic_ms()
