@@ -173,12 +173,13 @@ class Leaders:
 
     def _is_said_for_long(self, said: dict[Route, tuple[float, float]], route: Route) -> bool:
         """Whether leaders say so of that partition again and again for `view_lag_ms`: then it is believed."""
-        now, lag_s = asyncio.get_running_loop().time(), self._pool.settings.view_lag_ms / 1000
+        settings = self._pool.settings
+        now, lag_s = asyncio.get_running_loop().time(), settings.view_lag_ms / 1000
         if len(said) >= self.MAX_TOPICS and route not in said:
             said.clear()
         since, last = said.get(route, (now, now))
-        if now - last > lag_s:
-            since = now  # that was another time
+        if now - last > max(lag_s, 2 * settings.backoff_max_ms / 1000):
+            since = now  # that was another time, and not the next try
         said[route] = since, now
         return now - since >= lag_s
 

@@ -221,6 +221,16 @@ def test_what_every_leader_lacks_of_a_producer_is_out_of_order() -> None:
     run(scenario())
 
 
+def test_a_client_that_tries_seldom_believes_what_every_leader_lacks_too() -> None:
+    async def scenario() -> None:
+        seldom = replace(QUICK, backoff_min_ms=60, backoff_max_ms=60, view_lag_ms=20)  # it waits for 30 to 60
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, seldom) as client:
+            with pytest.raises(UnknownProducer):
+                await client.produce_bundle(*ROUTE, encode([b"a"], timestamps=1), producer_id=8, sequence=5)
+
+    run(scenario())
+
+
 def test_what_a_leader_lacked_once_does_not_make_it_believed_another_time() -> None:
     async def scenario() -> None:
         async with two_brokers(leader=1) as brokers, Client(brokers[0].address, SHORT_LAG) as client:
