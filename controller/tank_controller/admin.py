@@ -9,14 +9,19 @@ import grpc
 from tank_controller import limits, overview
 from tank_controller.outcome import Outcome, Rejected
 from tank_controller.proposals import Proposals
-from tank_controller.raft.errors import ProposalRefusedError
+from tank_controller.raft.errors import ProposalRefusedError, UnansweredError
 from tank_controller.raft.membership import Change, ChangeKind
+from tank_controller.raft.messages import NodeId
 from tank_controller.rooms import Rooms
 from tank_controller.service import Context, House
 from tank_controller.view_parts import PART_BYTES
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminServicer
+
+REMOVE_TRIES = 20
+REMOVE_AGAIN_S = 0.1
+"""Those who stay answer the next heartbeat; where that takes two seconds the removal is refused."""
 
 Value = TypeVar("Value")
 
@@ -107,10 +112,12 @@ class AdminService(AdminServicer):
             return _refused(str(error))
         if target == rooms.member.raft.own:  # it would see that it is no member, and ask to be added again
             return _refused("this controller leads: hand leadership over first (TransferLeadership)")
-        done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        change = Change(ChangeKind.REMOVE, target)
-        rooms.member.driver.change(change, lambda result: _set(done, result))
-        result = await done
+        result: object = None
+        for _ in range(REMOVE_TRIES):
+            result = await _removed(rooms, target)
+            if not isinstance(result, UnansweredError):
+                break
+            await asyncio.sleep(REMOVE_AGAIN_S)
         return _refused(str(result)) if isinstance(result, Exception) else _DONE
 
     async def Overview(
@@ -171,6 +178,13 @@ _DONE = pb.ChangeAnswer(outcome=pb.ProposalOutcome())
 
 def _refused(message: str) -> pb.ChangeAnswer:
     return pb.ChangeAnswer(outcome=pb.ProposalOutcome(error=ErrorCode.INVALID_REQUEST, message=message))
+
+
+async def _removed(rooms: Rooms, target: NodeId) -> object:
+    """None, or the exception that says why it is a member still."""
+    done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    rooms.member.driver.change(Change(ChangeKind.REMOVE, target), lambda result: _set(done, result))
+    return await done
 
 
 async def _asked(proposals: Proposals) -> Rejected | None:

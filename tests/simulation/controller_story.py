@@ -10,9 +10,6 @@ from tests.simulation.world import MS, SECOND, World, must
 
 HEALS_WITHIN_US = 60 * SECOND
 """After the last fault everything serves again within so much virtual time."""
-NOTICED_WITHIN_US = 3 * SECOND
-"""A leader knows after so long that a voter is gone: its last answers may be slow, and then count until the
-quorum is looked at. One disk lost and another voter taken away within less: those are two losses at once."""
 
 
 class ControllerStory:
@@ -41,8 +38,6 @@ class ControllerStory:
         self.removes = len(self.cluster.nodes) > 2 and chance.random() < 0.3
         """People remove controllers, and put them up again with an empty disk."""
         self._removed: set[NodeId] = set()
-        self._emptied_us = -NOTICED_WITHIN_US
-        """When a voter's disk was emptied last."""
         self.disk_stays_full = chance.random() < 0.25 and not self.removes
 
     def run(self) -> None:
@@ -67,22 +62,16 @@ class ControllerStory:
         self.faults.watch()
         if self.world.chance(0.1):
             operators.transfer(self.cluster)
-        if self._may_remove() and self.world.chance(0.3):
+        if self.removes and self.faults.active and self.world.chance(0.3):
             self._removed |= operators.remove(self.cluster, self.world.between(1, 2))
             if self.world.chance(0.5):
                 self.world.after(self.world.between(1, 5 * MS), None, self.faults.cut_somewhere)
         operators.bring_back(self.cluster, self._removed)
         self.world.after(SECOND, None, self._watch)
 
-    def _may_remove(self) -> bool:
-        """Whether people take controllers away now."""
-        noticed = self.world.now - self._emptied_us >= NOTICED_WITHIN_US
-        return self.removes and self.faults.active and noticed
-
     def _empty(self, machine: Machine) -> bool:
         if not isinstance(machine, Controller) or not self.cluster.may_be_emptied(machine):
             return False
-        self._emptied_us = self.world.now
         machine.empty()
         return True
 

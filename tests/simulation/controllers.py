@@ -99,6 +99,8 @@ class Cluster:
         self.metadata_books = MetadataBooks(world)
         self.founded: set[str] = set()
         """Ids of clusters that anybody belonged to: there must never be a second one."""
+        self.removes_until = -1
+        """So long a removal may be under way: a disk that is lost then is a second loss at once."""
         self.nodes = {ordinal: Controller(self, ordinal) for ordinal in range(1, count + 1)}
 
     def running(self) -> list["Controller"]:
@@ -118,7 +120,7 @@ class Cluster:
 
     def may_be_emptied(self, node: "Controller") -> bool:
         """Only while all disks are those that the configuration names, and hold all that is committed."""
-        leader = self.leader()
+        leader = self.leader() if self.world.now > self.removes_until else None
         if leader is None or node.driver is None or len(self.nodes) < 3:
             return False
         voters = leader.raft.configuration.voters

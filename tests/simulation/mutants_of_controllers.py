@@ -87,7 +87,7 @@ MUTANTS = (
     Mutant(
         "serves stale reads: nobody has confirmed that it leads",
         RAFT + "reads.py",
-        "confirmed = reached_by_majority([_acked(raft, voter) for voter in raft.configuration.voters])",
+        "confirmed = reached_by_majority([acked(raft, voter) for voter in raft.configuration.voters])",
         "confirmed = raft.read_round",
         told="a_leader_is_read_that_leads_no_more",
     ),
@@ -127,10 +127,10 @@ MUTANTS = (
         told="two_are_removed_at_once",
     ),
     Mutant(
-        "a new leader counts on a voter that it has not heard when another is taken away",
-        RAFT + "election.py",
-        "active=node in raft.votes)",
-        "active=True)",
+        "a leader counts on what a voter has said before when another is taken away",
+        RAFT + "membership.py",
+        "acked(raft, voter) >= began",
+        "acked(raft, voter) >= 0",
         told="one_is_removed_while_the_disk_of_another_is_gone",
     ),
     Mutant(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tank_controller.outcome import Outcome
-from tank_controller.raft.errors import NotLeaderError, ProposalRefusedError
+from tank_controller.raft.errors import NotLeaderError, ProposalRefusedError, UnansweredError
 from tank_controller.raft.membership import Change, ChangeKind
 from tank_controller.raft.messages import NodeId
 from tank_protos.generated import control_pb2 as pb
@@ -17,6 +17,10 @@ PATIENCE_US = 700 * MS
 """Without an answer for so long, another controller is asked."""
 AGAIN_US = 60 * MS
 """Between an answer that nobody leads and the next attempt, at most."""
+
+REMOVE_TRIES = 20
+REMOVE_AGAIN_US = 100 * MS
+"""A removal is asked for again and again, as Admin does, until those who stay have answered."""
 
 CommandMaker = Callable[[World, "Operator"], pb.Command]
 
@@ -244,16 +248,21 @@ def remove(cluster: Cluster, count: int) -> set[NodeId]:
     others = [node for node in voters if node != leader.own]
     chosen = cluster.world.random.sample(others, min(count, len(others)))
 
-    def noted(result: object) -> None:
-        """Whatever it is."""
+    def change(node: NodeId, tries: int) -> None:
+        def noted(result: object) -> None:
+            if isinstance(result, UnansweredError) and tries > 1:
+                cluster.world.after(REMOVE_AGAIN_US, life, partial(change, node, tries - 1))
 
-    def change() -> None:
         assert driver is not None
+        driver.change(Change(ChangeKind.REMOVE, node), noted)
+
+    def change_all() -> None:
         for node in chosen:
-            driver.change(Change(ChangeKind.REMOVE, node), noted)
+            change(node, REMOVE_TRIES)
 
     cluster.world.fault("controller removed", "%s", [str(node) for node in chosen])
-    cluster.world.after(0, life, change)
+    cluster.world.after(0, life, change_all)
+    cluster.removes_until = cluster.world.now + REMOVE_TRIES * REMOVE_AGAIN_US
     return set(chosen)
 
 

@@ -103,6 +103,9 @@ def check_quorum(raft: RaftState) -> None:
     active = {raft.own} | {node for node, progress in raft.progress.items() if progress.active}
     for progress in raft.progress.values():
         progress.active = False
+    # Who asks again later than this has to hear anew who is there; a slow answer takes no longer.
+    raft.removals = {node: began for node, began in raft.removals.items() if began > raft.checked_round}
+    raft.checked_round = raft.read_round
     voters = raft.configuration.voters
     if sum(voter in active for voter in voters) < majority(len(voters)):
         raft.become_follower(raft.term, None)

@@ -57,3 +57,7 @@ class OverloadedError(ProposalRefusedError):
 
 class ChangeRefusedError(ProposalRefusedError):
     """A membership change that would not be safe now, or makes no sense."""
+
+
+class UnansweredError(ChangeRefusedError):
+    """Too few of the voters that stay have answered since a removal was asked for: ask again in a moment."""

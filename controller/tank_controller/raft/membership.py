@@ -7,10 +7,11 @@ itself. Two that follow each other differ by one voter, so any two of their majo
 from dataclasses import dataclass
 from enum import Enum
 
-from tank_controller.raft.errors import ChangeRefusedError, MalformedMessageError
+from tank_controller.raft.errors import ChangeRefusedError, MalformedMessageError, UnansweredError
 from tank_controller.raft.messages import Append, Configuration, Entry, EntryKind, NodeId, TimeoutNow
 from tank_controller.raft.progress import Flow, Progress
 from tank_controller.raft.quorum import majority
+from tank_controller.raft.reads import acked
 from tank_controller.raft.state import RaftState
 
 
@@ -54,11 +55,25 @@ def changed(raft: RaftState, change: Change) -> Configuration:
             progress.matched + raft.settings.promote_within_entries < log.last_index
         ):
             raise ChangeRefusedError(f"{change.node} has not caught up: ask again")
-    if new.voters != raft.configuration.voters:
         there = sum(_is_there(raft, voter) for voter in new.voters)
         if there < majority(len(new.voters)):
             raise ChangeRefusedError(f"only {there} of the new {len(new.voters)} voters answer")
+    elif new.voters != raft.configuration.voters:
+        _check_who_stays(raft, change.node, new.voters)
     return new
+
+
+def _check_who_stays(raft: RaftState, leaves: NodeId, voters: tuple[NodeId, ...]) -> None:
+    """One voter less may be one too few: what another one said before doesn't count, its disk may be gone
+    since. The next heartbeats ask all."""
+    began = raft.removals.get(leaves)
+    if began is None:
+        raft.read_round += 1
+        began = raft.removals[leaves] = raft.read_round
+    there = sum(acked(raft, voter) >= began for voter in voters)
+    if there < majority(len(voters)):
+        raise UnansweredError(f"only {there} of the {len(voters)} voters that stay have answered: ask again")
+    del raft.removals[leaves]
 
 
 def _is_there(raft: RaftState, node: NodeId) -> bool:

@@ -45,8 +45,7 @@ class Progress:
     ask_anyway: bool = False
     """An append is due, even an empty one: what was in flight may be lost."""
     active: bool = False
-    """Heard from since the last check of the quorum, or since it was asked for its vote: who is only believed
-    to be there is not counted on when voters are taken away."""
+    """Heard from since the last check of the quorum, or since it was asked for its vote."""
     told_commit: int = 0
     acked_round: int = 0
     """The last round of reads that it confirmed."""

@@ -68,7 +68,7 @@ def send_heartbeats(raft: RaftState) -> None:
 
 def confirm(raft: RaftState) -> None:
     """Answers the reads whose round a majority has answered, and begins the next one."""
-    confirmed = reached_by_majority([_acked(raft, voter) for voter in raft.configuration.voters])
+    confirmed = reached_by_majority([acked(raft, voter) for voter in raft.configuration.voters])
     done = False
     while raft.reads and 0 < raft.reads[0].round <= confirmed:
         read = raft.reads.popleft()
@@ -81,7 +81,8 @@ def confirm(raft: RaftState) -> None:
         begin_round(raft)
 
 
-def _acked(raft: RaftState, voter: NodeId) -> int:
+def acked(raft: RaftState, voter: NodeId) -> int:
+    """The last round that it is known to have answered."""
     if voter == raft.own:
         return raft.read_round
     progress = raft.progress.get(voter)

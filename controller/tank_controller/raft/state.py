@@ -96,6 +96,11 @@ class RaftState:
         self.reads: deque[PendingRead] = deque()
         """The leader's: those of the round under way first, then those of the next."""
         self.read_round = 0
+        """The last round of heartbeats that was begun: who answers it was there after it began."""
+        self.checked_round = 0
+        """That of the last check of the quorum."""
+        self.removals: dict[NodeId, int] = {}
+        """Voters that the leader was asked to take away lately: the round that began then."""
         self.asked: dict[int, PendingRead] = {}
         """A follower's, forwarded to the leader."""
         self.last_read_id = random(1 << 62)
@@ -137,6 +142,7 @@ class RaftState:
         self.votes = {}
         self.progress = {}
         self.transfer_target = None
+        self.removals = {}
         self.drop_reads()
         self.reset_timers()
 
