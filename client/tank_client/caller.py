@@ -45,7 +45,7 @@ class Caller:
             routes, least_ms = self.pool.routes, self.settings.backoff_min_ms
             if self.leaders.is_sought(route):
                 return soon_ms(failures + 1, least_ms, self.random)
-            if routes.knows(route) and routes.target(route) != at:
+            if routes.is_elsewhere(route, at):
                 return min(_HOP_MS * failures, least_ms)
         return self.wait_ms(failures + 1)
 
@@ -53,8 +53,7 @@ class Caller:
         """Whether that broker has named another one that leads: no news of a leader shortens the pause of
         what it was asked, for two brokers may name each other, and each word of theirs is news. Call
         `Leaders.failed` first."""
-        routes = self.pool.routes
-        return isinstance(error, Redirected) and routes.knows(route) and routes.target(route) != at
+        return isinstance(error, Redirected) and self.pool.routes.is_elsewhere(route, at)
 
     async def server(self) -> Features:
         """What the broker is that we talk to; retried like any call."""

@@ -199,7 +199,7 @@ class Leaders:
                 first = at  # it knows the leader: only its answer had no place for it
             else:
                 news = routes.learn(route, error.leader)
-        if routes.knows(route) and routes.target(route) != at:
+        if routes.is_elsewhere(route, at):
             if self._seeking.found(route) or news:
                 # Others in flight there may have been answered before, and wait. They are told later: whoever
                 # calls this is in the middle of something.
@@ -287,7 +287,7 @@ class Leaders:
         """Ends the connection when what is late there is about a partition that somebody else leads."""
         address, routes, late = transport.address, self._pool.routes, transport.late()
         for route in about if None in late else about & late:
-            if routes.knows(route) and routes.target(route) != address:
+            if routes.is_elsewhere(route, address):
                 transport.close(f"{address} does not answer, and {routes.target(route)} leads now")
                 return True
         return False

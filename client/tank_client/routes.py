@@ -69,6 +69,10 @@ class Routes:
         """Whether somebody is believed to lead it."""
         return route in self._leaders
 
+    def is_elsewhere(self, route: Route, address: Address) -> bool:
+        """Whether another broker than this one is believed to lead it."""
+        return self._leaders.get(route, address) != address
+
     def led_by(self, address: Address) -> list[Route]:
         """All that this broker is believed to lead."""
         return [route for route, leader in self._leaders.items() if leader == address]
