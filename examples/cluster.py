@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,12 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-MEMBERS: Final = 3
-"""Of controllers and of brokers: any one of each may die."""
+from tank_cli.cluster_folder import planned
+from tank_cli.cluster_processes import taken_address
+
 _PORTS: Final = range(15_000, 32_000, 200)
 """Where its ports may begin: below those that the system gives to connections."""
-_CONTROLLERS_FROM: Final = 100
-"""So far above the brokers' are the controllers'."""
 
 
 class ClusterError(Exception):
@@ -37,7 +35,7 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         try:
-            self._tank("up", "--data", str(self._data), "--base-port", str(_free_ports()))
+            self._tank("up", "--data", str(self._data), "--base-port", str(_free_ports(self._data)))
         except BaseException:
             self._stop()  # also where Ctrl-C came while they started
             raise
@@ -70,21 +68,11 @@ class Cluster:
             raise ClusterError(ended.stderr.strip()[-2000:])
 
 
-def _free_ports() -> int:
-    """Where the ports that `tank cluster up` takes are free."""
+def _free_ports(data: Path) -> int:
+    """Where the ports that `tank cluster up` takes are free, just now."""
     bases = list(_PORTS)
     random.shuffle(bases)
     for base in bases:
-        starts = (base, base + _CONTROLLERS_FROM)
-        if all(_is_free(start + number) for start in starts for number in range(2 * MEMBERS)):
+        if not any(taken_address(member) for member in planned(data, None, None, base).members):
             return base
-    raise ClusterError(f"no {4 * MEMBERS} ports are free between {_PORTS.start} and {_PORTS.stop}")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as listener:
-        try:
-            listener.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
+    raise ClusterError(f"no ports for six processes are free between {_PORTS.start} and {_PORTS.stop}")

@@ -29,12 +29,13 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from examples import flights as pipeline
-from examples.cluster import MEMBERS, Cluster, ClusterError
+from examples.cluster import Cluster, ClusterError
 from examples.display import Display, State, day_text, tables
 from examples.flights_data import FLIGHTS, NEVER_LEFT, WITHOUT_WEATHER, data_folder, read_flights
 from examples.flights_plot import draw, worst_routes
 from examples.load import Loader
 from examples.outage import Kill, Outage
+from tank_cli.cluster_folder import DEFAULT_MEMBERS
 from tank_client.sync import Client
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def run(console: Console, out: Path, seconds: float) -> None:
     for name in ("hours", "routes", "checkpoints"):
         shutil.rmtree(out / name, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
-    console.print(f"starting {MEMBERS} controllers and {MEMBERS} brokers ...")
+    console.print(f"starting {DEFAULT_MEMBERS} controllers and {DEFAULT_MEMBERS} brokers ...")
     with tempfile.TemporaryDirectory(prefix="tank-run-") as folder, Cluster(Path(folder)) as cluster:
         console.print(f"they run; the brokers are on {cluster.servers}")
         create_topics(cluster.servers)
