@@ -18,7 +18,7 @@ SHORT_FRAMES ?= 50000
 SANITIZED_FRAMES ?= 200000
 KILLS ?= 200
 SEEDS ?= 200
-CI_SEEDS ?= 100
+CI_SEEDS ?= 200
 MINUTES ?= 5
 
 .PHONY: help setup kernel kernel-auto run check chart unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants mutants-short chaos chaos-short long bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean

@@ -22,6 +22,7 @@ from tank_node.replication.follow import (
     Standing,
     Verdict,
     goes_on,
+    is_outdated,
     judge,
     kept_through,
     mark_of,
@@ -114,7 +115,7 @@ class Following(FollowerRole):
             return self._answer(verdict.error, verdict.agreed_at, verdict.agreed_epoch)
         if verdict.error:
             return self._answer(verdict.error)
-        error = self._store(order, stretch, placed, anew=verdict.anew)
+        error = self._store(order, stretch, placed, verdict)
         if error:
             return self._answer(error)
         self._line, self._request_id = line, request_id
@@ -137,6 +138,8 @@ class Following(FollowerRole):
             own_id in placed.in_sync or placed.leader_epoch < order.leader_epoch,
             log.last,
             log.epochs,
+            is_outdated(placed.lossy_epoch, log.epochs),
+            log.compacted_through,
         )
         return judge(order, standing)
 
@@ -146,15 +149,11 @@ class Following(FollowerRole):
             log_end, epoch = log.last, epoch_at(log.epochs, log.last)
         return PushedPartition(log.topic_id, log.partition, error, 0, 0, log_end, epoch)
 
-    def _store(self, order: Order, stretch: Stretch, placed: PartitionView, *, anew: bool) -> PushError:
+    def _store(self, order: Order, stretch: Stretch, placed: PartitionView, verdict: Verdict) -> PushError:
         """Makes the log what the leader has, up to the stretch's end; what of it failed."""
         partition = self.partition
         log = partition.log
-        if (
-            placed.leader_epoch < order.leader_epoch
-            and stretch.records
-            and order.start <= partition.high_water_mark
-        ):
+        if placed.leader_epoch < order.leader_epoch and order.start <= partition.high_water_mark:
             # The view may yet tell of a lossy election: what is committed here and missing there is lost
             # then, not compacted away.
             return PushError.NOT_READY
@@ -162,7 +161,7 @@ class Following(FollowerRole):
             order.start, order.previous_epoch, order.leader_epoch, stretch.records, stretch.batches
         )
         try:
-            if anew:
+            if verdict.anew:
                 logger.warning(
                     "%s/%d holds up to %d%s: dropped, to be copied from number %d on",
                     partition.topic_name,
@@ -174,10 +173,11 @@ class Following(FollowerRole):
                 self._whole_at = None
                 log.begin_anew(order.start, order.previous_epoch)
                 partition.note_state()
+            kept = kept_through(partition.high_water_mark, placed.lossy_epoch, log.epochs)
             try:
-                log.append_stretch(
-                    pushed, kept_through(partition.high_water_mark, placed.lossy_epoch, log.epochs)
-                )
+                log.append_stretch(pushed, kept)
+                if verdict.ends and not self._ends_with(last_of(pushed)):
+                    return PushError.DISAGREES
             finally:  # what a lossy election has cut, or a refill dropped, takes the mark down with it
                 partition.high_water_mark = min(partition.high_water_mark, log.high_water_mark)
             self._matched = last_of(pushed)
@@ -199,6 +199,22 @@ class Following(FollowerRole):
             partition.note_error(error)
             return PushError.STORAGE
         return PushError.NONE
+
+    def _ends_with(self, last: int) -> bool:
+        """After a lossy election: takes back what was committed here and is lost to the leader that it chose.
+        Or this replica would show it when it leads, and those in sync with it have it not. False: a batch lay
+        over that end."""
+        partition = self.partition
+        if last < partition.high_water_mark:
+            logger.warning(
+                "%s/%d: a lossy election lost what is behind number %d; up to %d was committed here",
+                partition.topic_name,
+                partition.number,
+                last,
+                partition.high_water_mark,
+            )
+            partition.log.truncate_to(last)
+        return partition.log.last >= last
 
     def _refilled(self) -> None:
         """Ends a refill that has done its work. It does so no later than it may be made a member: as one it

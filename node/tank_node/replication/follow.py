@@ -50,6 +50,10 @@ class Standing(NamedTuple):
     """Whether its view has it in the in-sync set, or is older than the leader and can't tell."""
     log_end: int
     history: History
+    is_outdated: bool = False
+    """Nothing that it has is newer than the last lossy election: what it takes for committed may be lost."""
+    compacted_through: int = 0
+    """Up to there compaction took batches because of later ones."""
 
 
 class Verdict(NamedTuple):
@@ -57,6 +61,8 @@ class Verdict(NamedTuple):
 
     error: PushError
     anew: bool = False
+    ends: bool = False
+    """The log has nothing committed behind the stretch, whatever its mark: that goes."""
     agreed_at: int = 0
     """When it disagrees: the last number, before the stretch, at which the logs may agree."""
     agreed_epoch: int = 0
@@ -64,6 +70,7 @@ class Verdict(NamedTuple):
 
 TAKE: Final = Verdict(PushError.NONE)
 _ANEW: Final = Verdict(PushError.NONE, anew=True)
+_ENDS: Final = Verdict(PushError.NONE, ends=True)
 
 
 def goes_on(order: Order, log_end: int, history: History) -> bool:
@@ -87,7 +94,10 @@ def judge(order: Order, standing: Standing) -> Verdict:
         return Verdict(PushError.STORAGE)
     if standing.condition is Condition.DAMAGED:
         return _refill(order, standing)
-    return _match(order, standing)
+    verdict = _match(order, standing)
+    if standing.is_outdated and not standing.in_sync and verdict == TAKE:
+        return _ENDS
+    return verdict
 
 
 def _refill(order: Order, standing: Standing) -> Verdict:
@@ -102,6 +112,10 @@ def _match(order: Order, standing: Standing) -> Verdict:
     """Raft's log matching, on epochs that hold for holes too."""
     before = order.start - 1
     is_gone = standing.log_end < order.log_start - 1
+    if standing.is_outdated and not standing.in_sync and before < standing.compacted_through:
+        # Compaction took batches here because of later ones that the leader may not have: copied anew, from
+        # the leader's start on.
+        return _ANEW if order.start == order.log_start else Verdict(PushError.DISAGREES)
     if order.start == order.log_start:
         # Nothing older is left to agree on. What lies below is gone at the leader, so it was committed, or
         # it was never there: whatever the follower has there goes too.
@@ -119,11 +133,15 @@ def mark_of(own: int, pushed: int, matched: int) -> int:
     return max(own, min(pushed, matched))
 
 
-def kept_through(mark: int, lossy_epoch: int, history: History) -> int:
-    """Up to which number nothing may be cut: the high-water mark. After a lossy election what was committed
-    before may be lost, until the log has batches of the epoch that began with it.
+def is_outdated(lossy_epoch: int, history: History) -> bool:
+    """Whether a lossy election came after everything that a log has. What was committed before it may be
+    lost, until the log has batches of the epoch that began with it.
 
     lossy_epoch: of the last lossy election; 0: there was none.
     """
-    newest = history[-1][0] if history else 0
-    return 0 if lossy_epoch > newest else mark
+    return lossy_epoch > (history[-1][0] if history else 0)
+
+
+def kept_through(mark: int, lossy_epoch: int, history: History) -> int:
+    """Up to which number nothing may be cut: the high-water mark, where that can be believed."""
+    return 0 if is_outdated(lossy_epoch, history) else mark

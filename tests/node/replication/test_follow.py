@@ -29,8 +29,10 @@ def standing(
     in_sync: bool = False,
     log_end: int = 30,
     history: History = HISTORY,
+    outdated: bool = False,
+    compacted_through: int = 0,
 ) -> Standing:
-    return Standing(leader_epoch, leads, condition, in_sync, log_end, history)
+    return Standing(leader_epoch, leads, condition, in_sync, log_end, history, outdated, compacted_through)
 
 
 def order(start: int, previous_epoch: int, *, leader_epoch: int = 5, log_start: int = 1) -> Order:
@@ -127,6 +129,23 @@ def test_only_a_lossy_election_lets_go_of_what_was_committed() -> None:
     assert kept_through(25, 3, HISTORY) == 25
     assert kept_through(25, 4, HISTORY) == 25, "it has batches of that epoch: they are committed anew"
     assert kept_through(25, 5, HISTORY) == 0
+
+
+def test_after_a_lossy_election_a_log_ends_where_its_leaders_does() -> None:
+    assert judge(order(26, 4), standing(outdated=True)).ends
+    assert judge(order(26, 4), standing()) == TAKE, "else a longer log is as good, until it differs"
+    assert judge(order(26, 4), standing(outdated=True, in_sync=True)) == TAKE, "it is counted on"
+    assert judge(order(32, 4), standing(outdated=True)).error is PushError.DISAGREES
+
+
+def test_what_was_compacted_for_the_sake_of_lost_batches_is_copied_anew() -> None:
+    compacted = standing(outdated=True, compacted_through=20)
+    verdict = judge(order(20, 3), compacted)
+    assert (verdict.error, verdict.agreed_at) == (PushError.DISAGREES, 0)
+    assert judge(order(1, 0), compacted).anew
+    assert judge(order(21, 3), compacted).ends, "what took their place is there too"
+    assert judge(order(20, 3), standing(compacted_through=20)) == TAKE
+    assert judge(order(20, 3), standing(outdated=True, compacted_through=20, in_sync=True)) == TAKE
 
 
 @st.composite

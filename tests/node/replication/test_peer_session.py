@@ -35,7 +35,7 @@ from tests.support.leader_line import (
     push_of,
     the_answer,
 )
-from tests.support.logs import Folder, append, append_sparse, read_all
+from tests.support.logs import Folder, append
 from tests.support.replicas import assert_copies
 
 
@@ -286,33 +286,6 @@ def test_a_difference_below_the_mark_stops_the_replica_and_is_reported(node: Ben
     log = node.broker.topics["a"].partitions[0].log
     assert (log.state, log.last) == (LogState.FAILED, 3)
     assert "up to the high-water mark 3" in log.reason
-
-
-def test_after_a_lossy_election_what_was_committed_may_go(node: BenchNode) -> None:
-    line, theirs = opened(node), leader_log()
-    line.send(push_of(1, all_of(theirs, mark=3)))
-    others = Folder()
-    append(others.log(), b"what is left", epoch=6)
-    place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
-    told = the_answer(line.send(push_of(2, all_of(others, epoch=6))))
-    assert (told.error, told.matched) == (PushError.NONE, 1)
-    partition = node.broker.topics["a"].partitions[0]
-    assert_copies(others.log(), partition.log)
-    assert partition.high_water_mark == 0
-
-
-def test_nothing_is_taken_over_what_is_committed_while_the_view_is_behind(node: BenchNode) -> None:
-    line, theirs = opened(node), leader_log()
-    line.send(push_of(1, all_of(theirs, mark=3)))
-    others = leader_log(1)
-    append_sparse(others.log(), [10], b"behind what was lost", epoch=6)
-    log = node.broker.topics["a"].partitions[0].log
-    told = the_answer(line.send(push_of(2, all_of(others, 2, epoch=6))))
-    assert (told.error, log.last) == (PushError.NOT_READY, 3), "2 and 3 may be lost, not compacted away"
-    place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
-    told = the_answer(line.send(push_of(3, all_of(others, 2, epoch=6))))
-    assert (told.error, told.matched) == (PushError.NONE, 10)
-    assert read_all(log) == {1: b"value-0", 10: b"behind what was lost"}
 
 
 def test_who_is_not_obeyed_takes_no_answer_from_who_is(node: BenchNode) -> None:

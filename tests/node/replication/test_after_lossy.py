@@ -1,0 +1,114 @@
+"""What a replica that comes back after a lossy election keeps: no more than the leader that it chose."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tank_node.cluster_view import BrokerView
+from tank_protos.error_codes import PushError
+from tank_protos.stretch import Stretch
+from tests.support.bench_node import BenchNode
+from tests.support.leader_line import (
+    KEY,
+    LEADER,
+    LEADER_EPOCH,
+    all_of,
+    leader_log,
+    opened,
+    place,
+    push_of,
+    the_answer,
+)
+from tests.support.logs import Folder, append, append_sparse, read_all
+from tests.support.replicas import assert_copies
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[BenchNode]:
+    with BenchNode(tmp_path / "data") as node:
+        view = node.controller.view
+        node.controller.peer_key = KEY
+        node.controller.broker_epoch = 30
+        view.index = 50
+        view.brokers[LEADER] = BrokerView(LEADER, LEADER_EPOCH, "127.0.0.1", 11012, "")
+        place(node, "a", 10)
+        yield node
+
+
+def empty_behind(end: int, *, previous_epoch: int = 5, mark: int = 0) -> tuple[int, Stretch]:
+    """What a leader in epoch 6 asks that has written nothing yet, and whose log ends there."""
+    return end + 1, Stretch(10, 6, previous_epoch, mark, 1, b"", b"")
+
+
+def test_after_a_lossy_election_what_was_committed_may_go(node: BenchNode) -> None:
+    line, theirs = opened(node), leader_log()
+    line.send(push_of(1, all_of(theirs, mark=3)))
+    others = Folder()
+    append(others.log(), b"what is left", epoch=6)
+    place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
+    told = the_answer(line.send(push_of(2, all_of(others, epoch=6))))
+    assert (told.error, told.matched) == (PushError.NONE, 1)
+    partition = node.broker.topics["a"].partitions[0]
+    assert_copies(others.log(), partition.log)
+    assert partition.high_water_mark == 0
+
+
+def test_nothing_is_taken_over_what_is_committed_while_the_view_is_behind(node: BenchNode) -> None:
+    line, theirs = opened(node), leader_log()
+    line.send(push_of(1, all_of(theirs, mark=3)))
+    others = leader_log(1)
+    append_sparse(others.log(), [10], b"behind what was lost", epoch=6)
+    log = node.broker.topics["a"].partitions[0].log
+    told = the_answer(line.send(push_of(2, all_of(others, 2, epoch=6))))
+    assert (told.error, log.last) == (PushError.NOT_READY, 3), "2 and 3 may be lost, not compacted away"
+    place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
+    told = the_answer(line.send(push_of(3, all_of(others, 2, epoch=6))))
+    assert (told.error, told.matched) == (PushError.NONE, 10)
+    assert read_all(log) == {1: b"value-0", 10: b"behind what was lost"}
+
+
+def test_it_ends_where_the_leader_does_though_nothing_is_written_there(node: BenchNode) -> None:
+    line = opened(node)
+    line.send(push_of(1, all_of(leader_log(), mark=3)))
+    partition = node.broker.topics["a"].partitions[0]
+    told = the_answer(line.send(push_of(2, empty_behind(1, mark=1))))
+    assert (told.error, partition.log.last) == (PushError.NOT_READY, 3), "the view may yet tell of the loss"
+    place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
+    told = the_answer(line.send(push_of(3, empty_behind(1, mark=1))))
+    assert (told.error, told.matched) == (PushError.NONE, 1)
+    assert (partition.log.last, partition.high_water_mark) == (1, 1)
+
+
+def test_what_was_never_committed_may_stay_until_it_differs(node: BenchNode) -> None:
+    line = opened(node)
+    line.send(push_of(1, all_of(leader_log(), mark=1)))
+    place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
+    told = the_answer(line.send(push_of(2, empty_behind(1, mark=1))))
+    log = node.broker.topics["a"].partitions[0].log
+    assert (told.error, told.matched, log.last) == (PushError.NONE, 1, 3)
+
+
+def test_a_batch_over_the_leaders_end_goes_and_is_asked_for(node: BenchNode) -> None:
+    line, theirs = opened(node), Folder()
+    append(theirs.log(), b"kept", epoch=5)
+    append_sparse(theirs.log(), [3, 5], b"from 3", b"to 5", epoch=5)
+    line.send(push_of(1, all_of(theirs, mark=5)))
+    place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
+    # The leader has lost that batch, and its log ends in a hole.
+    told = the_answer(line.send(push_of(2, empty_behind(4, mark=1))))
+    assert (told.error, told.log_end) == (PushError.DISAGREES, 1)
+
+
+def test_what_was_compacted_for_what_is_lost_is_copied_anew(node: BenchNode) -> None:
+    line = opened(node)
+    line.send(push_of(1, all_of(leader_log(), mark=3)))
+    log = node.broker.topics["a"].partitions[0].log
+    log.compacted_through = 2
+    place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
+    told = the_answer(line.send(push_of(2, empty_behind(1, mark=1))))
+    assert (told.error, told.log_end) == (PushError.DISAGREES, 0)
+    chosen = leader_log(1)
+    told = the_answer(line.send(push_of(3, all_of(chosen, 1, epoch=6, mark=1))))
+    assert (told.error, told.matched, log.last) == (PushError.NONE, 1, 1)
+    assert_copies(chosen.log(), log)
