@@ -268,13 +268,14 @@ def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--servers", required=True)
-    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, required=True, help="a new one, for what the clients did")
     parser.add_argument(
         "--rate", type=float, required=True, help="messages a second of each idempotent producer"
     )
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--old-clients", action="store_true")
     chosen = parser.parse_args()
+    chosen.folder.mkdir()
     load = Load(chosen.servers, chosen.folder, chosen.rate, chosen.seed)
     asyncio.run(run(load, chosen.old_clients))
 

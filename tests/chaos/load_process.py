@@ -2,13 +2,12 @@
 
 import json
 import subprocess
-import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.chaos.load import SETTLE_S
-from tests.chaos.members import StuckError, tied_to_us, until
+from tests.chaos.members import StuckError, until
 
 GETS_ON = 10
 """So many values each client stores or sees when it gets on."""
@@ -40,11 +39,14 @@ class Progress:
 class LoadProcess:
     """`tests.chaos.load`."""
 
-    def __init__(self, folder: Path, servers: str, rate: float, seed: int, old_clients: bool) -> None:
+    def __init__(
+        self, python: list[str], folder: Path, servers: str, rate: float, seed: int, old_clients: bool
+    ) -> None:
+        """`python`: what its command begins with, here or on another machine. `folder`: where it writes down
+        what it does; it makes that."""
         self.folder = folder
         self.progress = Progress()
-        folder.mkdir()
-        command = [*tied_to_us(), sys.executable, "-m", "tests.chaos.load", "--servers", servers]
+        command = [*python, "-m", "tests.chaos.load", "--servers", servers]
         command += ["--folder", str(folder), "--rate", str(rate), "--seed", str(seed)]
         command += ["--old-clients"] if old_clients else []
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

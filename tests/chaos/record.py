@@ -5,7 +5,8 @@ known.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -37,6 +38,10 @@ class Sent:
     fate: Fate = Fate.UNKNOWN
     number: int = 0
     """The sequence number that the answer told; 0: it told none."""
+    sent_ms: int = 0
+    """When it was about to leave, in milliseconds since 1970, by the writer's clock."""
+    told_ms: int = 0
+    """When its fate was told; 0: never."""
 
 
 @dataclass(slots=True)
@@ -58,16 +63,17 @@ class History:
 class Recorder:
     """Writes one client's lines. A line that was begun is whole: each is one write."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, now: Callable[[], float] = time.time) -> None:
         self._file = open(path, "a", buffering=1 << 16)  # noqa: SIM115  closed by close()
+        self._now = now
 
     def sent(self, writer: str, place: Place, order: int, once: bool, values: list[str]) -> None:
         """Before they leave; `order` is the first one's."""
-        self._write(["sent", writer, *place, order, once, values])
+        self._write(["sent", self._now_ms(), writer, *place, order, once, values])
 
     def told(self, fate: Fate, values: list[str], number: int = 0) -> None:
         """What became of them; `number` is the first one's."""
-        self._write(["told", fate.value, number, values])
+        self._write(["told", self._now_ms(), fate.value, number, values])
 
     def seen(self, consumer: str, place: Place, numbers: list[int], values: list[str]) -> None:
         """What a consumer handed out."""
@@ -79,6 +85,9 @@ class Recorder:
 
     def close(self) -> None:
         self._file.close()
+
+    def _now_ms(self) -> int:
+        return int(self._now() * 1000)
 
     def _write(self, line: list[object]) -> None:
         self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
@@ -96,14 +105,15 @@ def read(paths: Iterable[Path]) -> History:
 
 def _take(history: History, line: list[object]) -> None:
     match line:
-        case ["sent", str(writer), str(topic), int(partition), int(order), bool(once), list(values)]:
+        case ["sent", int(at_ms), str(writer), str(topic), int(partition), int(order), bool(once), [*values]]:
             for nth, value in enumerate(values):
                 assert value not in history.sent, f"{value} was sent twice"
-                history.sent[value] = Sent(writer, (topic, partition), order + nth, once)
-        case ["told", str(fate), int(number), list(values)]:
+                history.sent[value] = Sent(writer, (topic, partition), order + nth, once, sent_ms=at_ms)
+        case ["told", int(at_ms), str(fate), int(number), [*values]]:
             for nth, value in enumerate(values):
-                history.sent[value].fate = Fate(fate)
-                history.sent[value].number = number + nth if number else 0
+                sent = history.sent[value]
+                sent.fate, sent.told_ms = Fate(fate), at_ms
+                sent.number = number + nth if number else 0
         case ["seen", str(consumer), str(topic), int(partition), list(numbers), list(values)]:
             seen = history.seen.setdefault(consumer, {}).setdefault((topic, partition), [])
             seen.extend(zip(numbers, values, strict=True))

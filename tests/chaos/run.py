@@ -1,6 +1,7 @@
 """One run: a cluster from empty folders, its load, fault after fault, and the verdict."""
 
 import random
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from tests.chaos.copies import differing
 from tests.chaos.faults import Fault, Scene, possible
 from tests.chaos.load import TOPICS
 from tests.chaos.load_process import LoadProcess
-from tests.chaos.members import Members, StuckError, stop_together, until
+from tests.chaos.members import Members, StuckError, stop_together, tied_to_us, until
 from tests.chaos.record import Fate, History, read
 from tests.chaos.values import name_of
 
@@ -55,9 +56,8 @@ class Run:
             flush = "disk" if topic == "disk" else "replicated"
             client.admin.create_topic(topic, partitions, BROKERS, {"flush": flush})
         self.tell(f"{len(members.all)} processes are ready")
-        load = LoadProcess(
-            members.folder / "clients", members.servers, self.rate, self.seed, self.old_clients
-        )
+        python, folder = [*tied_to_us(), sys.executable], members.folder / "clients"
+        load = LoadProcess(python, folder, members.servers, self.rate, self.seed, self.old_clients)
         try:
             load.await_all_get_on(HEAL_S)
             self._strike(client, load)

@@ -34,6 +34,18 @@ def history(tmp_path: Path) -> History:
 GOOD: Messages = [(1, "a0"), (2, "a1"), (3, "b0"), (4, "a2"), (5, "a3"), (6, "b2")]
 
 
+def test_the_record_tells_when_a_value_left_and_when_its_fate_was_told(tmp_path: Path) -> None:
+    clock = iter([1.0, 1.25, 2.0])
+    recorder = Recorder(tmp_path / "lines.jsonl", now=lambda: next(clock))
+    recorder.sent("a", PLACE, 0, True, ["a0", "a1"])
+    recorder.told(Fate.STORED, ["a0"])
+    recorder.sent("a", PLACE, 2, True, ["a2"])
+    recorder.close()
+    sent = read([tmp_path / "lines.jsonl"]).sent
+    times = {value: (its.sent_ms, its.told_ms) for value, its in sent.items()}
+    assert times == {"a0": (1000, 1250), "a1": (1000, 0), "a2": (2000, 0)}
+
+
 def test_a_run_in_which_all_held(tmp_path: Path) -> None:
     right = history(tmp_path)
     assert right.stored() == 3
