@@ -105,14 +105,14 @@ def read(paths: Iterable[Path]) -> History:
 
 def _take(history: History, line: list[object]) -> None:
     match line:
-        case ["sent", int(at_ms), str(writer), str(topic), int(partition), int(order), bool(once), [*values]]:
+        case ["sent", int(ms), str(writer), str(topic), int(partition), int(order), bool(once), list(values)]:
             for nth, value in enumerate(values):
                 assert value not in history.sent, f"{value} was sent twice"
-                history.sent[value] = Sent(writer, (topic, partition), order + nth, once, sent_ms=at_ms)
-        case ["told", int(at_ms), str(fate), int(number), [*values]]:
+                history.sent[value] = Sent(writer, (topic, partition), order + nth, once, sent_ms=ms)
+        case ["told", int(ms), str(fate), int(number), list(values)]:
             for nth, value in enumerate(values):
                 sent = history.sent[value]
-                sent.fate, sent.told_ms = Fate(fate), at_ms
+                sent.fate, sent.told_ms = Fate(fate), ms
                 sent.number = number + nth if number else 0
         case ["seen", str(consumer), str(topic), int(partition), list(numbers), list(values)]:
             seen = history.seen.setdefault(consumer, {}).setdefault((topic, partition), [])
