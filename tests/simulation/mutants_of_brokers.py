@@ -344,4 +344,18 @@ MUTANTS = (
         ),
         told="a_running_leader_finds_damage",
     ),
+    Mutant(
+        "an old log stays longer than that of an unclean election's leader",
+        NODE + "replication/follow.py",
+        "    if standing.is_outdated and not standing.in_sync and verdict == TAKE:",
+        "    if False:",
+        told="an_old_log_comes_back_after_an_unclean_election",
+    ),
+    Mutant(
+        "what was compacted for the sake of lost batches stays",
+        NODE + "replication/follow.py",
+        "    if standing.is_outdated and not standing.in_sync and before < standing.compacted_through:",
+        "    if False:",
+        told="what_was_compacted_for_what_is_lost_comes_back",
+    ),
 )

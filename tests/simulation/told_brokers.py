@@ -13,7 +13,7 @@ from tank_node.log.errors import LogDamaged
 from tank_node.partition import Partition
 from tank_node.replication.role import Role
 from tests.simulation.brokers import FOLDER, BrokerMachine
-from tests.simulation.told import ToldStory, lose_power, telling
+from tests.simulation.told import LIMITS, ToldStory, lose_power, telling
 from tests.simulation.world import MS, SECOND, must
 
 IN_MEMORY = {"flush": "replicated", "min.insync.replicas": "2"}
@@ -163,6 +163,63 @@ def a_chosen_replica_is_damaged_again() -> None:
         story.rest()
 
 
+CHECKPOINTED_WITHIN_US = 4 * LIMITS.maintenance_ms * MS
+OF_ANYBODY = {"flush": "replicated", "unclean.leader.election": "true"}
+
+
+def an_old_log_comes_back_after_an_unclean_election() -> None:
+    """C, which has one message, is all that is left when A and B, which have committed four, are away. They
+    come back to a leader that has written nothing: they have what it has, and no older mark."""
+    with telling(OF_ANYBODY) as story:
+        a, b, c = story.cast
+        story.append(a)
+        story.until(lambda: story.at(c).high_water_mark == 1, "C's hearing of the first message")
+        c.end(False)
+        story.until(lambda: story.are_in_sync(a, b), "C's leaving")
+        story.append(a, 3)
+        story.until(lambda: story.at(b).high_water_mark == 4, "B's hearing of the others")
+        story.go_on(CHECKPOINTED_WITHIN_US)
+        for machine in (a, b):
+            machine.end(False)
+        c.start()
+        story.until(lambda: story.placed.leader == c.broker_id, "C's leading", 30 * SECOND)
+        for machine in (a, b):
+            machine.start()
+        story.until(lambda: len(story.placed.in_sync) == 3, "their coming together", 30 * SECOND)
+        marks = {machine.name: story.at(machine).high_water_mark for machine in story.cast}
+        must(set(marks.values()) == {1}, "all have one message, and their marks are %s", marks)
+        story.until(lambda: story.placed.leader == a.broker_id, "A's leading again", 60 * SECOND)
+        story.append(a, 2)
+        story.rest()
+
+
+def what_was_compacted_for_what_is_lost_comes_back() -> None:
+    """As before; but A and B have compacted what C has, because of later messages that are lost."""
+    settings = OF_ANYBODY | {"log.cleanup.policy": "compact", "log.segment.bytes": "100"}
+    with telling(settings) as story:
+        a, b, c = story.cast
+        for key in (b"key", b"another"):
+            story.append(a, keys=[key])
+            story.go_on(100 * MS)
+        must(story.at(c).high_water_mark == 2, "C has not heard of both messages")
+        c.end(False)
+        story.until(lambda: story.are_in_sync(a, b), "C's leaving")
+        for _ in range(4):
+            story.append(a, keys=[b"key"])
+            story.go_on(100 * MS)
+        logs = [story.at(machine).log for machine in (a, b)]
+        story.until(lambda: all(log.compacted_through for log in logs), "their compaction", 60 * SECOND)
+        for machine in (a, b):
+            machine.end(False)
+        c.start()
+        story.until(lambda: story.placed.leader == c.broker_id, "C's leading", 30 * SECOND)
+        for machine in (a, b):
+            machine.start()
+        story.until(lambda: len(story.placed.in_sync) == 3, "their coming together", 30 * SECOND)
+        story.until(lambda: story.placed.leader == a.broker_id, "A's leading again", 60 * SECOND)
+        story.rest()
+
+
 FIRST_BATCH, LAST_BATCH = 5, -1
 """A byte of the first file that there is."""
 
@@ -192,4 +249,6 @@ STORIES: tuple[Callable[[], None], ...] = (
     a_topic_is_made_again,
     a_position_is_overtaken,
     a_chosen_replica_is_damaged_again,
+    an_old_log_comes_back_after_an_unclean_election,
+    what_was_compacted_for_what_is_lost_comes_back,
 )

@@ -91,7 +91,7 @@ def _compare(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> tuple[int,
             # Committed, and gone here: this log goes on behind it.
         elif _is_same(mine, record):
             mine = next(own, None)
-        elif record.last >= mine.first or record.last > log.compacted_through:
+        elif record.last >= mine.first or record.last > log.may_be_compacted_through:
             return had, mine.first
         elif epoch_at(log.epochs, record.last) not in (0, record.leader_epoch):
             return had, record.first  # what compaction took here was not this

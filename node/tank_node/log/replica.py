@@ -41,6 +41,13 @@ class ReplicaLog(AppendableLog):
         in numbers that are given out and lost, or left out."""
         return next((segment.last for segment in reversed(self.segments) if segment.count), 0)
 
+    @property
+    def may_be_compacted_through(self) -> int:
+        """Up to there compaction may have taken batches because of later ones. Below `compacted_through` it
+        has; how much further it was before a crash, nothing says."""
+        sealed = self.segments[-1].base - 1 if self.settings.compact and self.segments else 0
+        return max(self.compacted_through, sealed)
+
     # ---- as a follower ----
 
     def append_stretch(self, stretch: pushed.Pushed, keep_through: int) -> None:

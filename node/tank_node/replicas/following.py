@@ -139,7 +139,7 @@ class Following(FollowerRole):
             log.last,
             log.epochs,
             is_outdated(placed.lossy_epoch, log.epochs),
-            log.compacted_through,
+            log.may_be_compacted_through,
         )
         return judge(order, standing)
 

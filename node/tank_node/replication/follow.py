@@ -53,7 +53,7 @@ class Standing(NamedTuple):
     is_outdated: bool = False
     """Nothing that it has is newer than the last lossy election: what it takes for committed may be lost."""
     compacted_through: int = 0
-    """Up to there compaction took batches because of later ones."""
+    """Up to there compaction may have taken batches because of later ones."""
 
 
 class Verdict(NamedTuple):
