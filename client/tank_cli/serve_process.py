@@ -9,7 +9,6 @@ from tank_controller.standalone import Standalone
 from tank_node.broker import Broker
 from tank_node.config import Address
 from tank_node.controller_link import ControllerLink
-from tank_node.controllers.session import ALONE_LEVEL
 from tank_node.process import NodeProcess
 from tank_node.server import TankServer
 
@@ -24,11 +23,14 @@ class ServeProcess(NodeProcess):
     UnknownEntryError, RegistrationError.
     """
 
+    def _recover(self) -> None:
+        """Its controller knows what there is: the logs are opened with the broker."""
+
     async def _open_controller(self) -> ControllerLink:
         meta = self.data_folder.meta
         folder = Path(self.data_folder.path)
         registration = self._registration()
-        registration.feature_level = ALONE_LEVEL
+        registration.replicates = False
         self._controller = controller = LocalController(
             folder, meta.cluster_id, meta.broker_id, registration, self.clock, self._post
         )
@@ -57,10 +59,11 @@ class ServeProcess(NodeProcess):
     async def _stop_controller(self) -> None:
         await self._controller.stop()
 
-    def _collector(self) -> "Collector":
+    def _collector(self) -> "Collector | None":
         from tank_cli.serve_collector import ServeCollector
 
-        return ServeCollector(super()._collector(), self._controller.collector())
+        own = super()._collector()
+        return None if own is None else ServeCollector(own, self._controller.collector())
 
     def _controller_problem(self) -> str | None:
         return self._controller.trouble

@@ -99,7 +99,7 @@ def leave(known: tuple[NodeConfig, list[str]], within_ms: int) -> None:
 
 def run(config: NodeConfig, controllers: list[str]) -> int:
     """The exit code."""
-    from tank_node.cluster_process import ClusterNodeProcess, RefusedError, find_cluster_id
+    from tank_node.cluster_process import ClusterNodeProcess, RefusedError
     from tank_node.log.errors import DataFolderError, StorageError
     from tank_node.monitoring.logs import set_up_logs
     from tank_node.network.loop import TickLoop
@@ -120,10 +120,7 @@ def run(config: NodeConfig, controllers: list[str]) -> int:
         node_name = os.environ.get("TANK_RACK_FROM_NODE", "")
         if node_name and not config.rack:
             config = replace(config, rack=zone_of_node(node_name))
-        cluster_id = ""
-        if not (config.data / "meta.json").exists():
-            cluster_id = await find_cluster_id(controllers)
-        await ClusterNodeProcess(config, controllers, cluster_id).run(announce)
+        await ClusterNodeProcess(config, controllers).run(announce)
 
     try:
         with asyncio.Runner(loop_factory=TickLoop) as runner:

@@ -30,6 +30,7 @@ LET_GO_S = 20.0
 """How long a broker that stops waits for others to take over what it leads."""
 
 _NO_LINE = "no controller has a line to this broker: metadata can't be changed"
+_STOPPED = "it was stopped before a controller had taken it"
 _log = logging.getLogger("tank")
 
 
@@ -40,9 +41,8 @@ class RefusedError(RuntimeError):
 class ClusterNodeProcess(NodeProcess):
     """`run` is its life. It raises what NodeProcess' does, and RefusedError, at its start or later."""
 
-    def __init__(self, config: NodeConfig, controllers: list[str], cluster_id: str) -> None:
-        """`cluster_id`: what `find_cluster_id` says, for a data folder that is new."""
-        super().__init__(config, cluster_id)
+    def __init__(self, config: NodeConfig, controllers: list[str]) -> None:
+        super().__init__(config)
         self._controllers = controllers
         self._session: ControllerSession | None = None
         self._channel: asyncio.Task[None] | None = None
@@ -57,9 +57,25 @@ class ClusterNodeProcess(NodeProcess):
         if self._failure:
             raise RefusedError(self._failure)
 
+    async def _find_cluster(self) -> str:
+        """RefusedError: it was stopped meanwhile."""
+        self._starting = "it is starting: it waits for a controller that belongs to a cluster"
+        found = asyncio.create_task(find_cluster_id(self._controllers))
+        stopped = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait((found, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not found.done():
+                raise RefusedError(_STOPPED)
+            return found.result()
+        finally:
+            found.cancel()
+            stopped.cancel()
+
+    def _recover(self) -> None:
+        self.data_folder.open_found()
+
     async def _open_controller(self) -> ControllerLink:
         meta = self.data_folder.meta
-        self.data_folder.open_found()
         registration = self._registration()
         registration.tail_sure = self.data_folder.claims().tail_sure
         registration.damaged = lambda: self.data_folder.claims().damaged
@@ -68,6 +84,7 @@ class ClusterNodeProcess(NodeProcess):
         )
         self._channel = asyncio.create_task(ControllerChannel(session).run())
         self._channel.add_done_callback(self._on_channel_end)
+        self._starting = "it is starting: no controller has taken it yet"
         began = told = time.monotonic()
         while not session.broker_epoch:
             if session.refused is not None:
@@ -75,7 +92,7 @@ class ClusterNodeProcess(NodeProcess):
             if self._failure:
                 raise RefusedError(self._failure)
             if self._stopping.is_set():
-                raise RefusedError("it was stopped before a controller had taken it")
+                raise RefusedError(_STOPPED)
             if time.monotonic() - told > 5:
                 told = time.monotonic()
                 _log.warning("no controller has taken this broker for %d s; asking on", int(told - began))
@@ -138,8 +155,8 @@ class ClusterNodeProcess(NodeProcess):
 
     def _controller_problem(self) -> str | None:
         session = self._session
-        if session is None or self._catches_up is None:
-            return "it is starting"
+        assert session is not None
+        assert self._catches_up is not None
         if not self._catches_up.is_over and not session.connected:
             return _NO_LINE
         own = session.view.brokers.get(session.view.broker_id)

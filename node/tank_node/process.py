@@ -76,17 +76,21 @@ class Started:
 class NodeProcess(ABC):
     """All rooms of a node. `run` is its life."""
 
-    def __init__(self, config: NodeConfig, cluster_id: str = "") -> None:
-        """`cluster_id`: what a new data folder belongs to; empty: to a cluster of its own."""
+    data_folder: DataFolder
+    """Taken by `run`."""
+
+    def __init__(self, config: NodeConfig) -> None:
         self.config = config
-        log_files = _log_files(_raise_file_limit())
+        self._log_files = log_files = _log_files(_raise_file_limit())
         self.limits = Limits(connections=config.max_connections, files_kept_free=log_files + OTHER_FILES)
         self.metrics = Metrics()
         self.clock = SystemClock()
         self._began = time.monotonic()
         self._incarnation = os.urandom(16)
         self._stopping = asyncio.Event()
-        self.data_folder = self._open_data_folder(log_files, cluster_id)
+        self._is_new = not os.path.exists(config.data / "meta.json")
+        self._starting = "it is starting"
+        """What it does before it serves; empty: it serves."""
 
     async def run(self, announce: Callable[[Started], None]) -> None:
         """Starts, says so, and stops in order at SIGTERM or SIGINT.
@@ -95,59 +99,67 @@ class NodeProcess(ABC):
         """
         self._loop = asyncio.get_running_loop()
         self._watch_signals()
+        http = HttpServer(self._collector, self._health)
         try:
+            await self._run(http, announce)
+        finally:
+            await http.stop()
+
+    async def _run(self, http: HttpServer, announce: Callable[[Started], None]) -> None:
+        config = self.config
+        http_address = None
+        if self._is_new:  # whoever probes it is answered while it waits; it has nothing to recover
+            http_address = await self._listen_http(http)
+        self.data_folder = self._open_data_folder(await self._find_cluster() if self._is_new else "")
+        try:
+            self._recover()
+            http_address = http_address or await self._listen_http(http)
             link = await self._open_controller()
         except BaseException:
             await self._abandon()
             raise
         flusher = Flusher(self.data_folder.disk, self._post)
-        broker = Broker(
-            self.data_folder,
-            link,
-            flusher,
-            self.clock,
-            self.limits,
-            self.metrics,
-            self.config.flush,
-        )
+        broker = Broker(self.data_folder, link, flusher, self.clock, self.limits, self.metrics, config.flush)
         self._broker = broker
-        listen = self.config.listen
+        listen = config.listen
         server = TankServer(broker, self._loop, (listen.host, listen.port), self.limits, self.metrics)
         self._replicate(broker, server)
         broker.open()
         # What ends it before here leaves the folder as a crash does: closing says that its logs are in order.
         try:
-            await self._serve(server, announce)
+            await self._serve(server, http_address, announce)
         finally:
             with bounded_stop():
                 await self._stop_controller()  # before the folder's lock goes with its logs
                 broker.close()
 
-    async def _serve(self, server: TankServer, announce: Callable[[Started], None]) -> None:
+    async def _serve(
+        self, server: TankServer, http: Address | None, announce: Callable[[Started], None]
+    ) -> None:
         config = self.config
-        http = HttpServer(self._collector, self._health)
         listen = await _listening("--listen", config.listen, server.start)
         try:
-            http_address = None
-            if config.http is not None:
-                wanted = config.http
-                http_address = await _listening(
-                    "--http", wanted, lambda: http.start(wanted.host, wanted.port)
-                )
             await self._ready(listen)
-            announce(self._started(listen, http_address))
+            self._starting = ""
+            announce(self._started(listen, http))
             await self._stopping.wait()
             await self._let_go()
             _log.info("stopping: no new requests, those under way have %d ms", config.stop_grace_ms)
         finally:
             await server.stop(config.stop_grace_ms / 1000)
-            await http.stop()
+
+    async def _listen_http(self, http: HttpServer) -> Address | None:
+        """Before it is registered: that may take long, and a process that waits is alive. Not before it has
+        recovered, which holds up the loop, and which a startup probe waits for."""
+        wanted = self.config.http
+        if wanted is None:
+            return None
+        return await _listening("--http", wanted, lambda: http.start(wanted.host, wanted.port))
 
     # --- starting ---
 
-    def _open_data_folder(self, log_files: int, cluster_id: str) -> DataFolder:
+    def _open_data_folder(self, cluster_id: str) -> DataFolder:
         config = self.config
-        self._is_new = not os.path.exists(config.data / "meta.json")
         broker_id = config.broker_id or (DEFAULT_BROKER_ID if self._is_new else None)
         return DataFolder.open(
             str(config.data),
@@ -155,7 +167,7 @@ class NodeProcess(ABC):
             self.clock,
             cluster_id=cluster_id or config.cluster_id,
             broker_id=broker_id,
-            open_files=log_files,
+            open_files=self._log_files,
         )
 
     def _advertised(self, port: int) -> Address:
@@ -177,6 +189,14 @@ class NodeProcess(ABC):
             rack=self.config.rack,
             flush_replicated=self.config.flush is FlushPolicy.REPLICATED,
         )
+
+    async def _find_cluster(self) -> str:
+        """What a new data folder belongs to; empty: to a cluster of its own."""
+        return ""
+
+    @abstractmethod
+    def _recover(self) -> None:
+        """Learns of its logs what it has to say when it registers."""
 
     @abstractmethod
     async def _open_controller(self) -> ControllerLink:
@@ -235,10 +255,11 @@ class NodeProcess(ABC):
 
     # --- running ---
 
-    def _collector(self) -> "Collector":
+    def _collector(self) -> "Collector | None":
+        """None: it is starting."""
         from tank_node.monitoring.metrics_collector import MetricsCollector
 
-        return MetricsCollector(self._broker, self.metrics)
+        return None if self._starting else MetricsCollector(self._broker, self.metrics)
 
     def _post(self, call: Callable[[], None]) -> None:
         """Runs a call on the loop, from any thread."""
@@ -255,6 +276,8 @@ class NodeProcess(ABC):
 
     def _health(self) -> Health:
         """For /readyz: the metadata can be changed, and which partitions can't be used."""
+        if self._starting:
+            return Health(False, [self._starting])
         problems = partition_problems(self._broker)
         trouble = self._controller_problem()
         if trouble is not None:

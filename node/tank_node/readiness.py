@@ -9,6 +9,10 @@ from collections.abc import Iterable, Iterator
 from tank_node.broker import Topic
 from tank_node.cluster_view import PartitionView
 
+ELECTION_MS = 10_000
+"""What nobody leads is waited for, too, but not for longer than elections take: all its replicas may be away,
+which no wait here ends."""
+
 
 class CatchingUp:
     """Of one process."""
@@ -17,6 +21,8 @@ class CatchingUp:
         """`wait_ms`: after so long it counts as caught up, whatever it lacks: that may need a person."""
         self._wait_ms = wait_ms
         self._until_ms = now_ms + wait_ms
+        self._led_until_ms = now_ms + min(ELECTION_MS, wait_ms)
+        """So long partitions may be without a leader and count."""
         self._is_over = False
 
     @property
@@ -28,7 +34,12 @@ class CatchingUp:
         """Why it is not ready for this; None: it has caught up, now or before."""
         if self._is_over:
             return None
-        behind = sum(1 for each in _followed(broker_id, topics) if broker_id not in each.in_sync)
+        leaderless = now_ms < self._led_until_ms
+        behind = sum(
+            1
+            for each in _held(broker_id, topics)
+            if (broker_id not in each.in_sync if each.leader else leaderless)
+        )
         if not behind or now_ms >= self._until_ms:
             self._is_over = True
             return None
@@ -36,10 +47,10 @@ class CatchingUp:
         return f"{behind} of its replicas are not in sync yet; it is ready in {left_s} s at the latest"
 
 
-def _followed(broker_id: int, topics: Iterable[Topic]) -> Iterator[PartitionView]:
-    """This broker's replicas that can be in sync: somebody leads, and they are not only just moving here."""
+def _held(broker_id: int, topics: Iterable[Topic]) -> Iterator[PartitionView]:
+    """This broker's replicas, but for those that are only just moving here."""
     for topic in topics:
         for number in topic.partitions:
             partition = topic.view.partitions[number]
-            if partition.leader and broker_id not in partition.adding:
+            if broker_id not in partition.adding:
                 yield partition

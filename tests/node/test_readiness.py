@@ -2,7 +2,7 @@
 
 from tank_node.broker import Topic
 from tank_node.cluster_view import PartitionView, TopicView
-from tank_node.readiness import CatchingUp
+from tank_node.readiness import ELECTION_MS, CatchingUp
 from tank_protos.topic_settings import TopicSettings
 
 ME = 2
@@ -40,9 +40,16 @@ def test_it_does_not_wait_for_ever() -> None:
     assert process.problem(ME, [topic(partition(0, 1))], 60_000) is None
 
 
-def test_what_cannot_be_in_sync_yet_is_not_waited_for() -> None:
-    nobody_leads = partition(0, leader=0)
-    moves_here = partition(1, 1, 3, adding=(ME,))
-    elsewhere = partition(2, 1, 3)
-    found = topic(nobody_leads, moves_here, elsewhere, here=(0, 1))
+def test_what_moves_here_or_lies_elsewhere_is_not_waited_for() -> None:
+    moves_here = partition(0, 1, 3, adding=(ME,))
+    elsewhere = partition(1, 1, 3)
+    found = topic(moves_here, elsewhere, here=(0,))
     assert CatchingUp(60_000, 0).problem(ME, [found], 0) is None
+
+
+def test_what_nobody_leads_is_waited_for_as_long_as_an_election_may_take() -> None:
+    process = CatchingUp(60_000, 0)
+    assert process.problem(ME, [topic(partition(0, ME, leader=0))], 0) is not None, "it may come back behind"
+    assert process.problem(ME, [topic(partition(0, 1))], 1) is not None, "and does"
+    assert process.problem(ME, [topic(partition(0, ME, leader=0))], ELECTION_MS - 1) is not None
+    assert process.problem(ME, [topic(partition(0, ME, leader=0))], ELECTION_MS) is None

@@ -20,11 +20,11 @@ it the oldest go: most likely somebody's who sends nothing. A burst may pass it 
 class HttpServer:
     """Serves one node's metrics and health.
 
-    collector: makes what Prometheus' library asks at every scrape. Called at the first one: a broker that
-    nobody scrapes doesn't carry that library.
+    collector: makes what Prometheus' library asks at every scrape; None: there is nothing to ask yet. Called
+    when it is scraped: a broker that nobody scrapes doesn't carry that library.
     """
 
-    def __init__(self, collector: "Callable[[], Collector]", health: Callable[[], Health]) -> None:
+    def __init__(self, collector: "Callable[[], Collector | None]", health: Callable[[], Health]) -> None:
         self._collector = collector
         self._registry: CollectorRegistry | None = None
         self._health = health
@@ -74,12 +74,15 @@ class HttpServer:
 
         from tank_node.monitoring.health_collector import HealthCollector
 
-        if self._registry is None:
-            self._registry = CollectorRegistry()
-            self._registry.register(self._collector())
-            self._registry.register(HealthCollector(self._health))
-            ProcessCollector(registry=self._registry)  # processor time, memory, descriptors
-        body = generate_latest(self._registry)
+        registry = self._registry
+        if registry is None:
+            registry = CollectorRegistry()
+            if (collector := self._collector()) is not None:
+                registry.register(collector)
+                self._registry = registry
+            registry.register(HealthCollector(self._health))
+            ProcessCollector(registry=registry)  # processor time, memory, descriptors
+        body = generate_latest(registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _healthz(self, request: web.Request) -> web.Response:
