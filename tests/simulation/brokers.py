@@ -20,6 +20,7 @@ from tank_node.log.log import LogState
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition
 from tank_node.replicas.replicator import Replicator
+from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.clocks import SimulatedClock
 from tests.simulation.controllers import Cluster, Controller
@@ -65,6 +66,8 @@ class BrokerMachine:
         self.proposes: Callable[[pb.ChangeInSync], None] = lambda change: None
         """Told of every in-sync set that it is about to propose."""
         self.limits = Limits()
+        self.levels = feature_levels.OWN
+        """The feature levels that the version which its next process runs knows."""
         self.forwarding = ForwardingPolicy.NEVER
         self._boot = 0
         """Starts of the machine."""
@@ -84,6 +87,9 @@ class BrokerMachine:
         self.world.say(self.name, "starts")
         self.life = Life(self.name, self._check, self.end)
         self.world.guarded(self.life, self._open)
+
+    def break_streams(self, share: float, late_us: int) -> None:
+        """It has none but the network's."""
 
     def end(self, power: bool) -> None:
         """The process is gone; with its machine's power, what was not synced, too."""
@@ -174,6 +180,7 @@ class BrokerMachine:
             port=PORT,
             rack=self.rack,
             damaged=lambda: folder.claims().damaged,
+            levels=self.levels,
         )
         controllers = [f"{node.name}:1" for node in self.cluster.nodes.values()]
         link = ControllerSession(

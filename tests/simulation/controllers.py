@@ -6,13 +6,14 @@ cluster to belong to, and the desk that brokers' streams come to.
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from tank_controller import raft_wire
 from tank_controller.broker_desk import BrokerDesk
 from tank_controller.duties import Duties
+from tank_controller.levels import Raising
 from tank_controller.member import Member
 from tank_controller.outcome import Outcome
 from tank_controller.proposals import Proposals
@@ -32,9 +33,12 @@ from tank_controller.raft.state import Role
 from tank_controller.raft_driver import RaftDriver
 from tank_controller.raft_replay import RaftStorageError, StorageDamagedError
 from tank_controller.sessions import BrokerSessions
+from tank_protos import feature_levels
+from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.booked import BookedMetadata, BookedStorage
 from tests.simulation.clocks import SimulatedClock
+from tests.simulation.controller_lines import ControllerLine
 from tests.simulation.disks import SimulatedDisk, SimulatedFiles, SimulatedThread
 from tests.simulation.metadata_books import MetadataBooks
 from tests.simulation.network import End, Network, Stream
@@ -66,26 +70,11 @@ class Join:
     """An empty controller with a disk of its own asks to be added."""
 
     node: NodeId
+    levels: Levels
 
 
 Told = Question | Answer | Founding | Join
 """What controllers say to each other outside of Raft."""
-
-
-class ControllerLine:
-    """A controller's end of a broker's stream: `tank_controller.broker_streams.Line`."""
-
-    def __init__(self, stream: Stream, end: End) -> None:
-        self._stream = stream
-        self._end = end
-
-    def send(self, message: pb.BrokerDown) -> None:
-        """In order."""
-        self._stream.send(self._end, message.SerializeToString())
-
-    def end(self) -> None:
-        """Closes it behind what was sent."""
-        self._stream.close(self._end)
 
 
 class Cluster:
@@ -147,6 +136,8 @@ class Controller:
         self.ordinal = ordinal
         self.name = f"c{ordinal}"
         self.disk = SimulatedDisk()
+        self.levels = feature_levels.OWN
+        """The feature levels that the version which its next process runs knows."""
         self.life: Life | None = None
         self.own = NodeId(ordinal, b"")
         self.driver: RaftDriver[Outcome] | None = None
@@ -181,7 +172,7 @@ class Controller:
             self.life.alive = False
             self.cluster.network.process_ended(self.life, power=power)
             if not power:
-                self._break_streams()
+                self.break_streams()
         self.life = self.driver = self.machine = self.member = self.desk = self.proposals = None
         self._storage = self._birth = None
         self.world.say(self.name, "loses power" if power else "is gone")
@@ -191,12 +182,13 @@ class Controller:
             self.disk.kill_process()
         self.disk.failing_syncs = 0
 
-    def _break_streams(self) -> None:
-        """Its system tells the others that its streams of messages have ended."""
+    def break_streams(self, share: float = 1.0, late_us: int = 0) -> None:
+        """The others hear that its streams of messages have ended, though it may live; perhaps late."""
         network = self.cluster.network
         for other in self.cluster.nodes.values():
-            if other is not self and other.life is not None and network.reaches(self.name, other.name):
-                delay = network.weather.delay(self.world)
+            reached = other.life is not None and network.reaches(self.name, other.name)
+            if other is not self and reached and self.world.chance(share):
+                delay = network.weather.delay(self.world) + self.world.between(0, late_us)
                 self.world.after(delay, other.life, partial(other.broken, self.own))
 
     def broken(self, sender: NodeId) -> None:
@@ -239,9 +231,10 @@ class Controller:
         must(len(self.cluster.founded) == 1, "clusters were founded twice")
         raft = Raft(
             self.own, stored.cluster_id, stored.hard, stored.snapshot, stored.entries,
-            self.world.random.randrange, self.cluster.settings, stored.base,
+            self.world.random.randrange,
+            replace(self.cluster.settings, max_level=self.levels.highest), stored.base,
         )  # fmt: skip
-        self.machine = BookedMetadata(self.name, self.cluster.metadata_books)
+        self.machine = BookedMetadata(self.name, self.cluster.metadata_books, self.levels.highest)
         thread = SimulatedThread(self.world, self.life, 4 * MS)
         self.driver = RaftDriver(raft, storage, self, self.machine, thread, self._fatal)
         self.cluster.raft_books.began(self)
@@ -259,6 +252,7 @@ class Controller:
             Duties,
             self.member.leader_address,
             SESSION_TIMEOUT_MS,
+            Raising(self.member.behind, self.levels.highest),
         )
         self.world.every(TICK_US, self.life, self._tick)
         self.world.every(4 * TICK_US, self.life, self._stay_in)
@@ -281,7 +275,7 @@ class Controller:
         assert self.member is not None
         if self.member.is_missing(self.own):
             self.member.join(self.own)
-            self._tell_all(Join(self.own))
+            self._tell_all(Join(self.own, self.levels))
 
     def _check(self) -> None:
         if self.driver is not None and self.driver.failed is None:
@@ -349,8 +343,9 @@ class Controller:
             case Founding() if self._birth is not None:
                 with contextlib.suppress(BirthRefusedError):
                     self._join(self._birth.accept(told))
-            case Join() if self.member is not None:
-                self.member.join(told.node)
+            case Join() if self.member is not None and self.machine is not None:
+                if not told.levels.refusal(self.machine.state.feature_level):
+                    self.member.join(told.node)
             case _:
                 pass
 

@@ -25,6 +25,8 @@ class Machine(Protocol):
 
     def end(self, power: bool) -> None: ...
 
+    def break_streams(self, share: float, late_us: int) -> None: ...
+
 
 @dataclass(slots=True)
 class Plan:
@@ -214,6 +216,7 @@ class Faults:
         for stream in list(self.network.streams.values()):
             if machine.name in (stream.near.machine, stream.far.machine) and self.world.chance(0.6):
                 stream.reset()
+        machine.break_streams(0.6, self.world.random.choice((0, 0, 3 * SECOND)))
 
     def _fail_sync(self, machine: Machine) -> None:
         if machine.life is not None:
