@@ -46,13 +46,13 @@ def _can_tie() -> bool:
     )
 
 
-def until(true: Callable[[], bool], what: str, patience_s: float) -> None:
+def until(true: Callable[[], bool], what: str, patience_s: float, every_s: float = 0.05) -> None:
     """StuckError when it doesn't come true."""
     deadline = time.monotonic() + patience_s
     while not true():
         if time.monotonic() > deadline:
             raise StuckError(f"{what}, for {patience_s:.0f} s")
-        time.sleep(0.05)
+        time.sleep(every_s)
 
 
 def stop_together(members: "list[Member]") -> None:

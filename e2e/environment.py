@@ -1,0 +1,54 @@
+"""What the suite is told by environment variables: which Kubernetes, and what can be done to its nodes."""
+
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BESIDE = ROOT.parent / "shared" / "k8s"
+"""Scripts that start a Kubernetes and build images for it, where they are."""
+
+
+class MissingError(Exception):
+    """Something that the suite can't do without; the message says what to set."""
+
+
+@dataclass(slots=True, frozen=True)
+class Environment:
+    """`e2e/README.md` has the table. Commands of nodes are templates: {node} is a node's name, {number} the
+    digits at the end of it. Empty: it can't be done here, and the tests that need it are skipped."""
+
+    image: str
+    """An image that the nodes have or can fetch; empty: one is built and loaded."""
+    image_load: str
+    """The command that brings an image's archive to all nodes."""
+    node_stop: str
+    node_start: str
+    in_node: str
+    """What a command in a node begins with."""
+
+    @classmethod
+    def read(cls, variables: Mapping[str, str] = os.environ) -> "Environment":
+        """MissingError."""
+        found = cls(
+            *(
+                variables.get(f"TANK_{name}", "")
+                for name in ("IMAGE", "IMAGE_LOAD", "NODE_STOP", "NODE_START", "IN_NODE")
+            )
+        )
+        if not variables.get("KUBECONFIG"):
+            raise MissingError("KUBECONFIG names no cluster; `make e2e` starts one")
+        if not found.image and not found.image_load:
+            raise MissingError(
+                "set TANK_IMAGE_LOAD to the command that brings an image's archive to the nodes "
+                "(kind load image-archive), or TANK_IMAGE to an image that they can fetch"
+            )
+        return found
+
+
+def of_node(template: str, node: str) -> list[str]:
+    """The command for this node."""
+    number = node[len(node.rstrip("0123456789")) :]
+    return [word.format(node=node, number=number) for word in shlex.split(template)]

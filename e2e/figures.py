@@ -1,0 +1,57 @@
+"""How long writes waited while something was done to the cluster. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tests.chaos.record import Fate, History
+
+Wait = tuple[int, int]
+"""When the values of one call left, and when they were acknowledged: milliseconds since 1970."""
+
+
+@dataclass(slots=True, frozen=True)
+class Step:
+    """Something that was done to the cluster under load."""
+
+    name: str
+    began_ms: int
+    ended_ms: int
+
+
+@dataclass(slots=True, frozen=True)
+class Figures:
+    """Of the writes of a step, in milliseconds."""
+
+    writes: int
+    median_ms: int
+    p99_ms: int
+    longest_ms: int
+    """The pause: somebody wrote all the time, and one waited so long."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.writes:,} writes, median {self.median_ms} ms, p99 {self.p99_ms} ms, "
+            f"longest {self.longest_ms} ms"
+        )
+
+
+def waits(history: History) -> list[Wait]:
+    """Of each call of an idempotent producer that was acknowledged, in the order of leaving."""
+    calls = {
+        (sent.sent_ms, sent.told_ms, sent.writer, sent.place)
+        for sent in history.sent.values()
+        if sent.once and sent.fate is Fate.STORED
+    }
+    return [(sent_ms, told_ms) for sent_ms, told_ms, *_ in sorted(calls)]
+
+
+def figures(all_waits: Iterable[Wait], step: Step) -> Figures | None:
+    """Of the writes that were under way in the step; None: there were none."""
+    took = sorted(
+        told_ms - sent_ms
+        for sent_ms, told_ms in all_waits
+        if told_ms >= step.began_ms and sent_ms <= step.ended_ms
+    )
+    if not took:
+        return None
+    return Figures(len(took), took[len(took) // 2], took[len(took) * 99 // 100], took[-1])

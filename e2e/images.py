@@ -1,0 +1,59 @@
+"""The image: built once from the sources as they are, and brought to the nodes."""
+
+import hashlib
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from e2e.environment import BESIDE, ROOT, MissingError
+
+NAME = "localhost/tank"
+ARCHIVES = ROOT / "out" / "e2e"
+SOURCES = ("pyproject.toml", "README.md", "protos", "node", "controller", "client", "spark", "examples")
+DEBIAN = "localhost/python:3.11-slim"
+"""The base that the scripts beside the repository make, where no registry is reached."""
+
+
+def built(name: str, dockerfile: str, *arguments: str) -> tuple[str, Path]:
+    """(name:tag, archive) of what this Dockerfile makes of the sources as they are; the tag follows from them
+    and from the build's arguments, and what was built before is not built again. MissingError."""
+    tag = digest([ROOT / dockerfile, *(ROOT / each for each in SOURCES)], arguments)
+    image, archive = f"{name}:{tag}", ARCHIVES / f"{name.replace('/', '_')}-{tag}.tar"
+    if archive.exists():
+        return image, archive
+    ARCHIVES.mkdir(parents=True, exist_ok=True)
+    fresh = archive.with_suffix(".new")
+    more = [word for each in arguments for word in ("--build-arg", each)]
+    if (BESIDE / "image-build").exists():
+        command = [str(BESIDE / "image-build"), str(ROOT), "-f", str(ROOT / dockerfile), "-t", image]
+        _run([*command, "-o", str(fresh), "--build-arg", f"BASE={DEBIAN}", *more])
+    elif shutil.which("docker"):
+        _run(["docker", "build", str(ROOT), "-f", str(ROOT / dockerfile), "-t", image, *more])
+        _run(["docker", "save", image, "-o", str(fresh)])
+    else:
+        raise MissingError("there is no Docker to build the image with; set TANK_IMAGE to one that is there")
+    fresh.rename(archive)
+    return image, archive
+
+
+def load(archive: Path, command: str) -> None:
+    """Brings it to all nodes by TANK_IMAGE_LOAD."""
+    _run([*shlex.split(command), str(archive)])
+
+
+def digest(places: Iterable[Path], more: Iterable[str]) -> str:
+    """Of all files there, but for what is made of others, and of these words."""
+    found = hashlib.sha256("\0".join(more).encode())
+    for place in places:
+        files = [place] if place.is_file() else sorted(place.rglob("*.*"))
+        for file in files:
+            if file.is_file() and "__pycache__" not in file.parts and file.suffix not in (".so", ".c"):
+                found.update(f"{file.relative_to(place.parent)}\0".encode() + file.read_bytes())
+    return found.hexdigest()[:12]
+
+
+def _run(command: list[str]) -> None:
+    print(f"$ {shlex.join(command)}", flush=True)
+    subprocess.run(command, check=True)

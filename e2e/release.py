@@ -1,0 +1,169 @@
+"""An installed release: scaled, rolled and looked at as its operator does it."""
+
+import contextlib
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from e2e.environment import ROOT
+from e2e.kubernetes import CommandError, Kubernetes
+from tests.chaos.members import until
+from tests.support.readiness import samples_of
+
+CHART = ROOT / "charts" / "tank"
+NAME = "tank"
+CONTROLLER_HTTP, BROKER_HTTP = 9091, 11012
+LOOK_EVERY_S = 0.25
+PATIENCE_S = 300.0
+
+
+def commands(notes: str) -> list[str]:
+    """Those that helm's notes print, as they stand."""
+    return [line.strip() for line in notes.splitlines() if line.startswith("  ") and "kubectl" in line]
+
+
+@dataclass(slots=True)
+class Release:
+    """The chart with its defaults, three controllers and three brokers."""
+
+    kubernetes: Kubernetes
+    image: str
+    notes: str = ""
+    """What helm printed when it was installed."""
+    ready_s: float = 0.0
+    """How long `helm install --wait` took."""
+
+    @property
+    def servers(self) -> str:
+        """For clients in the cluster."""
+        return f"{NAME}.{self.kubernetes.namespace}.svc:11011"
+
+    # --- as helm does it ---
+
+    def install(self, *values: str) -> None:
+        """From nothing, or around the volumes that are there, to ready. CommandError."""
+        began = time.monotonic()
+        self.kubernetes.helm("install", NAME, str(CHART), *self._image(self.image), *_set(values), *_WAIT)
+        self.ready_s = time.monotonic() - began
+        self.notes = self.kubernetes.helm("get", "notes", NAME)
+
+    def upgrade(self, *values: str, image: str = "") -> None:
+        """Changes these values or the image; returns when all is ready again. CommandError."""
+        changed = [*(self._image(image) if image else ()), *_set(values)]
+        self.kubernetes.helm("upgrade", NAME, str(CHART), "--reuse-values", *changed, *_WAIT)
+
+    def revision(self) -> int:
+        """The newest one's number."""
+        return int(json.loads(self.kubernetes.helm("history", NAME, "-o", "json"))[-1]["revision"])
+
+    def rollback(self, revision: int) -> None:
+        """CommandError."""
+        self.kubernetes.helm("rollback", NAME, str(revision), *_WAIT)
+
+    def uninstall(self) -> None:
+        """Returns when all pods are gone. CommandError."""
+        self.kubernetes.helm("uninstall", NAME, "--wait", "--timeout", "300s")
+        until(lambda: not self._pods(), "pods stay after helm uninstall", PATIENCE_S, LOOK_EVERY_S)
+
+    def _image(self, image: str) -> list[str]:
+        repository, _, tag = image.rpartition(":")
+        return _set([f"image.repository={repository}", f"image.tag={tag}"])
+
+    def _pods(self) -> list[Any]:
+        return list(self.kubernetes.get("pods", "-l", f"app.kubernetes.io/instance={NAME}"))
+
+    # --- as kubectl does it ---
+
+    def scale(self, number: int, component: str = "broker") -> None:
+        """Returns at once."""
+        self.kubernetes.kubectl("scale", f"statefulset/{NAME}-{component}", f"--replicas={number}")
+
+    def restart_brokers(self) -> None:
+        """Rolls them; returns when the last is ready."""
+        brokers = f"statefulset/{NAME}-broker"
+        self.kubernetes.kubectl("rollout", "restart", brokers)
+        self.kubernetes.kubectl("rollout", "status", brokers, "--timeout=600s")
+
+    def tank(self, *arguments: str) -> str:
+        """The command `tank`, in the pod of a controller that is ready."""
+        ready = [pod.name for pod in self.kubernetes.pods("controller") if pod.ready]
+        return self.kubernetes.kubectl("exec", ready[0], "--", "tank", *arguments)
+
+    def status(self) -> dict[str, Any]:
+        """`tank cluster status`."""
+        found: dict[str, Any] = json.loads(self.tank("cluster", "status", "-o", "json"))
+        return found
+
+    # --- how it is ---
+
+    def leader(self) -> str:
+        """The pod of the controller that leads. StuckError."""
+        found: list[str] = []
+
+        def look() -> bool:
+            pods = [pod.name for pod in self.kubernetes.pods("controller")]
+            found[:] = [pod for pod in pods if self._samples(pod).get("tank_controller_leads")]
+            return len(found) == 1
+
+        until(look, "no controller leads", PATIENCE_S, LOOK_EVERY_S)
+        return found[0]
+
+    def state(self) -> dict[str, int]:
+        """What the leading controller's metrics say of the cluster, without `tank_controller_`; empty while
+        nobody says it."""
+        for pod in self.kubernetes.pods("controller"):
+            samples = self._samples(pod.name)
+            if samples.get("tank_controller_leads"):
+                return {name: int(samples[f"tank_controller_{name}"]) for name in _SAID}
+        return {}
+
+    def is_whole(self, brokers: int) -> bool:
+        """So many brokers are members and there, and every replica is in sync."""
+        state = self.state()
+        return state.get("brokers") == brokers and not any(state[each] for each in _TROUBLE)
+
+    def await_whole(self, brokers: int = 3) -> None:
+        """And all pods ready. StuckError."""
+
+        def whole() -> bool:
+            pods = self.kubernetes.pods("broker")
+            return len(pods) == brokers and all(pod.ready for pod in pods) and self.is_whole(brokers)
+
+        until(whole, f"{brokers} brokers are not ready with all replicas in sync", PATIENCE_S, LOOK_EVERY_S)
+
+    def await_balanced(self, brokers: int) -> None:
+        """Whole, and replicas and leaders are spread evenly. StuckError."""
+
+        def balanced() -> bool:
+            with contextlib.suppress(CommandError):
+                return self.is_whole(brokers) and bool(self.status()["balanced"])
+            return False
+
+        until(balanced, f"{brokers} brokers are not balanced", PATIENCE_S, 1.0)
+
+    def memory_mib(self, component: str) -> dict[str, float]:
+        """Of each pod's process, by pod."""
+        found = {pod.name: self._samples(pod.name) for pod in self.kubernetes.pods(component)}
+        return {pod: samples["process_resident_memory_bytes"] / 2**20 for pod, samples in found.items()}
+
+    def _samples(self, pod: str) -> dict[str, float]:
+        port = CONTROLLER_HTTP if "-controller-" in pod else BROKER_HTTP
+        try:
+            return samples_of(self.kubernetes.http(pod, port))
+        except OSError:
+            return {}
+
+
+_TROUBLE = (
+    "brokers_fenced",
+    "partitions_under_replicated",
+    "partitions_leaderless",
+    "partitions_moving",
+)
+_SAID = ("brokers", "voters", *_TROUBLE)
+_WAIT = ("--wait", "--timeout", "600s")
+
+
+def _set(values: "tuple[str, ...] | list[str]") -> list[str]:
+    return [word for value in values for word in ("--set", value)]

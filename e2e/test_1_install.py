@@ -1,0 +1,26 @@
+"""From nothing to the first message."""
+
+import time
+
+from e2e.kubernetes import run
+from e2e.release import Release, commands
+
+BARS_MIB = {"controller": 110, "broker": 100}
+
+
+def test_the_commands_that_helm_prints_work_as_printed(release: Release) -> None:
+    print(f"\n  helm install --wait to ready: {release.ready_s:.1f} s")
+    began = time.monotonic()
+    said = [run("bash", "-c", command) for command in commands(release.notes) if " scale " not in command]
+    print(f"  the printed commands to the first message and the status: {time.monotonic() - began:.1f} s")
+    assert any(line == "hello" for line in "".join(said).splitlines()), said
+    release.tank("topic", "delete", "first", "--yes")
+
+
+def test_all_pods_are_ready_and_have_memory_to_spare(release: Release) -> None:
+    release.await_whole()
+    for component, bar in BARS_MIB.items():
+        found = release.memory_mib(component)
+        assert len(found) == 3
+        print(f"\n  idle {component}s: {max(found.values()):.0f} MiB at most (reach: {bar})", end="")
+    print()

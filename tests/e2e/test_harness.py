@@ -1,0 +1,67 @@
+"""The parts of the end-to-end suite that need no cluster."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from e2e.environment import ROOT, Environment, MissingError, of_node
+from e2e.images import digest
+from e2e.load import packed
+from e2e.release import commands
+
+
+def test_commands_of_nodes_are_filled_in() -> None:
+    assert of_node("/k8s/node-stop {number} --cut", "node12") == ["/k8s/node-stop", "12", "--cut"]
+    assert of_node("docker kill {node}", "kind-worker2") == ["docker", "kill", "kind-worker2"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "wanted"),
+    [({}, "KUBECONFIG"), ({"KUBECONFIG": "k"}, "TANK_IMAGE_LOAD")],
+)
+def test_what_is_missing_is_named(variables: dict[str, str], wanted: str) -> None:
+    with pytest.raises(MissingError, match=wanted):
+        Environment.read(variables)
+
+
+def test_the_environment_names_commands() -> None:
+    variables = {
+        "KUBECONFIG": "k",
+        "TANK_IMAGE_LOAD": "load",
+        "TANK_NODE_START": "start",
+        "TANK_IN_NODE": "in",
+    }
+    assert Environment.read(variables) == Environment("", "load", "", "start", "in")
+
+
+def test_commands_are_taken_from_the_notes_as_they_stand() -> None:
+    notes = (
+        "Tank\n  tank.default.svc:11011\n\nDo:\n  kubectl get pods\n  echo hi | kubectl exec -i x -- cat\n"
+    )
+    assert commands(notes) == ["kubectl get pods", "echo hi | kubectl exec -i x -- cat"]
+
+
+def test_the_image_has_another_tag_when_a_source_or_an_argument_changes(tmp_path: Path) -> None:
+    source = tmp_path / "a.py"
+    source.write_text("one")
+    first = digest([tmp_path], [])
+    assert digest([tmp_path], []) == first
+    (tmp_path / "built.so").write_text("made of others")
+    assert digest([tmp_path], []) == first
+    assert digest([tmp_path], ["REVISION=2"]) != first
+    source.write_text("two")
+    assert digest([tmp_path], []) != first
+
+
+@pytest.mark.parametrize("module", ["tests.chaos.load", "e2e.verdict"])
+def test_the_clients_have_all_that_they_import(tmp_path: Path, module: str) -> None:
+    archive = tmp_path / "clients.zip"
+    archive.write_bytes(packed())
+    rooms = [str(ROOT / room) for room in ("protos", "client", "controller")]
+    code = f"import sys; sys.path[:0] = {[str(archive), *rooms]}; import {module}; print({module}.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(str(archive))
