@@ -12,7 +12,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 
 PROTOC := $(BIN)/python -m grpc_tools.protoc -I tank_protos/generated=protos
-CODE := node controller protos client spark examples benchmarks tests
+CODE := node controller protos client spark examples benchmarks tests e2e
 FRAMES ?= 1000000
 SHORT_FRAMES ?= 50000
 SANITIZED_FRAMES ?= 200000
@@ -21,10 +21,10 @@ SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check chart unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants mutants-short chaos chaos-short long bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants mutants-short chaos chaos-short long bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(VENV)/bin/python:
 	@if [ -z "$(PYTHON)" ]; then echo "Tank Cluster needs Python 3.11 or newer on the PATH; or say which: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; fi
@@ -147,6 +147,9 @@ docs: $(VENV)/.ready-dev ## write the references of the command line and of the 
 chart: $(VENV)/.ready-dev ## the Helm chart: linted, rendered with many values, judged by the schemas of each Kubernetes
 	@helm=$$($(BIN)/python -m tests.chart.helm)
 	HELM=$$helm pytest -q -n 2 -m chart tests/chart
+
+e2e: $(VENV)/.ready-dev ## the chart on a real Kubernetes under load: KUBECONFIG's, or one that is started
+	@$(BIN)/python -m e2e
 
 wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
 	@$(BIN)/python -m tests.wheel

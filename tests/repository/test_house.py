@@ -151,8 +151,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_the_readme_names_only_targets_that_exist() -> None:
-    targets = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"^\s*(?:\$ )?make ([a-z-]+)", (ROOT / "README.md").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"^\s*(?:\$ )?make ([a-z0-9-]+)", (ROOT / "README.md").read_text(), re.MULTILINE))
     assert named <= targets, named - targets
 
 
