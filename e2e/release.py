@@ -3,6 +3,7 @@
 import contextlib
 import json
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,8 @@ class Release:
     """What helm printed when it was installed."""
     ready_s: float = 0.0
     """How long `helm install --wait` took."""
+    _led: str = ""
+    """The controller's pod that was last seen to lead."""
 
     @property
     def servers(self) -> str:
@@ -68,7 +71,8 @@ class Release:
 
     def _image(self, image: str) -> list[str]:
         repository, _, tag = image.rpartition(":")
-        return _set([f"image.repository={repository}", f"image.tag={tag}"])
+        # A tag of digits alone is no number.
+        return ["--set-string", f"image.repository={repository},image.tag={tag}"]
 
     def _pods(self) -> list[Any]:
         return list(self.kubernetes.get("pods", "-l", f"app.kubernetes.io/instance={NAME}"))
@@ -112,9 +116,11 @@ class Release:
     def state(self) -> dict[str, int]:
         """What the leading controller's metrics say of the cluster, without `tank_controller_`; empty while
         nobody says it."""
-        for pod in self.kubernetes.pods("controller"):
-            samples = self._samples(pod.name)
+        pods = [pod.name for pod in self.kubernetes.pods("controller")]
+        for pod in sorted(pods, key=lambda pod: pod != self._led):
+            samples = self._samples(pod)
             if samples.get("tank_controller_leads"):
+                self._led = pod
                 return {name: int(samples[f"tank_controller_{name}"]) for name in _SAID}
         return {}
 
@@ -165,5 +171,5 @@ _SAID = ("brokers", "voters", *_TROUBLE)
 _WAIT = ("--wait", "--timeout", "600s")
 
 
-def _set(values: "tuple[str, ...] | list[str]") -> list[str]:
+def _set(values: Iterable[str]) -> list[str]:
     return [word for value in values for word in ("--set", value)]

@@ -64,13 +64,12 @@ def test_three_to_two_is_refused_and_three_again_is_whole(release: Release, load
 
 
 def test_controllers_grow_and_shrink(release: Release, load: Load) -> None:
+    def vote(number: int) -> bool:
+        pods = release.kubernetes.pods("controller")
+        return len(pods) == number == release.state().get("voters") and all(pod.ready for pod in pods)
+
     for number in (5, 3):
         with load.step(f"to {number} controllers, until all vote"):
             release.scale(number, "controller")
-            until(
-                lambda number=number: release.state().get("voters") == number,  # type: ignore[misc]
-                f"{number} controllers don't vote",
-                PATIENCE_S,
-                LOOK_EVERY_S,
-            )
+            until(lambda n=number: vote(n), "they don't all vote", PATIENCE_S, LOOK_EVERY_S)  # type: ignore[misc]
     assert load.violations() == []

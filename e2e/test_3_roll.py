@@ -37,7 +37,7 @@ def test_a_changed_setting_rolls_brokers_alone_and_a_rollback_rolls_them_back(
 ) -> None:
     controllers, brokers, first = uids(release, "controller"), uids(release, "broker"), release.revision()
     with load.step("helm upgrade with another setting of the brokers"):
-        release.upgrade("broker.config.log_level=debug")
+        release.upgrade("broker.config.log_level=warning")
         release.await_whole()
     changed = uids(release, "broker")
     assert not set(brokers) & set(changed)

@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from e2e.kubernetes import Pod, run
 from e2e.load import Load
 from e2e.nodes import Nodes, drain
@@ -78,6 +80,8 @@ def test_drained_nodes_wait_for_the_disruption_budget(
     release: Release, load: Load, clients_node: str
 ) -> None:
     full = sorted({pod.node for pod in release.kubernetes.pods("broker")} - {clients_node})
+    if not full:
+        pytest.skip("NO NODE IS DRAINED HERE: all brokers are beside the clients")
     fewest = 3
     with load.step(f"kubectl drain of {' and '.join(full)} at once, until all is in sync elsewhere"):
         draining = drain(full, NAME)
