@@ -4,18 +4,22 @@ import asyncio
 import logging
 import os
 import re
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tank_controller import limits
 from tank_controller.api_access import TOKEN_VARIABLE, Token
-from tank_controller.kubernetes import KubernetesConfig
-from tank_controller.process import ControllerProcess, ListenError
-from tank_controller.rooms import ControllerConfig
-from tank_controller.scaling_controllers import PodAddresses
+
+if TYPE_CHECKING:
+    from tank_controller.kubernetes import KubernetesConfig
+    from tank_controller.rooms import ControllerConfig
+
+# What takes long to import waits until signals are heard: see `main`.
 
 EPILOG = """
 Every option can also be an environment variable: --session-timeout-ms: TANK_SESSION_TIMEOUT_MS.
@@ -157,6 +161,13 @@ def main(
 
     It serves gRPC without authentication: keep its address among the cluster's own.
     """
+    if os.getpid() == 1:
+        # A container's first process ignores signals without a handler, and is the parent of orphans.
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    from tank_controller.rooms import ControllerConfig
+    from tank_controller.scaling_controllers import PodAddresses
+
     kubernetes = _kubernetes(kubernetes_brokers, kubernetes_controllers, kubernetes_namespace)
     addresses: Mapping[int, str] = cluster
     if kubernetes is not None and kubernetes.controllers:
@@ -182,8 +193,10 @@ def main(
 
 def _kubernetes(
     brokers: str | None, controllers: str | None, namespace: str | None
-) -> KubernetesConfig | None:
+) -> "KubernetesConfig | None":
     """None: this is no pod whose sets are to be looked at."""
+    from tank_controller.kubernetes import KubernetesConfig
+
     if not brokers and not controllers:
         return None
     if not namespace:
@@ -200,10 +213,11 @@ def _http(said: str | None, listen: str) -> str:
     return f"127.0.0.1:{port + 1 if 0 < port < 65_535 else 0}"
 
 
-def run(config: ControllerConfig) -> int:
+def run(config: "ControllerConfig") -> int:
     """The exit code."""
     from tank_controller.cluster_state import SnapshotError
     from tank_controller.metadata import UnknownEntryError
+    from tank_controller.process import ControllerProcess, ListenError
     from tank_controller.raft_replay import RaftStorageError
 
     async def live() -> None:

@@ -34,6 +34,7 @@ class Duties:
     def __init__(self, scaling: Scaling | None = None) -> None:
         """`scaling`: knows how many brokers are wanted; none: nobody says."""
         self._scaling = scaling or Scaling()
+        self._scaling.begin_term()
         self._questions = EndQuestions()
         self._balance = Balance()
         self._since: dict[int, tuple[int, bool, int]] = {}

@@ -22,6 +22,9 @@ from tank_protos.generated import control_pb2 as pb
 GRANT_MS = 15_000
 """A process that may stop counts as stopped for so long, until the state shows it: else two that ask at a
 time would both be told that the other is there."""
+YOUNG_MS = 5_000
+"""So long after it began to lead, a controller takes it that the one before has let somebody stop: who may
+stop is stopped at once, and says so in the state."""
 TELL_AGAIN_MS = 15_000
 """What changes all the time, such as how much a broker still holds, is told so often."""
 TELL_SAME_MS = 300_000
@@ -106,8 +109,14 @@ class Scaling:
     """To be told, oldest first; at most MAX_NEWS."""
     _grants: dict[int, _Grant] = field(default_factory=dict)
     """By broker: processes that may stop, and haven't yet."""
+    _young_until_ms: int | None = None
+    """Until then an earlier leader's grants may not show; None: this one has only just begun to lead."""
     _told: dict[tuple[int, Pod | None], tuple[News, int]] = field(default_factory=dict)
     """By broker, on its pod and on the set: what was told last, and when."""
+
+    def begin_term(self) -> None:
+        """This controller leads from now on."""
+        self._young_until_ms = None
 
     def standings(self, state: ClusterState) -> dict[int, Standing]:
         """Of the brokers above the wanted number; all others stay."""
@@ -130,6 +139,7 @@ class Scaling:
 
     def commands(self, state: ClusterState, now_ms: int) -> list[pb.Command]:
         """What to propose now. Not to be called again before all that was applied or refused."""
+        self._grow_up(now_ms)
         if self.wanted is None:
             return []
         found = []
@@ -184,9 +194,16 @@ class Scaling:
         text = f"Every partition of broker {broker_id} has enough replicas in sync without it."
         return Verdict(True, Reason.MAY_STOP, text, replicas)
 
+    def _grow_up(self, now_ms: int) -> bool:
+        """Whether an earlier leader may have let somebody stop of whom this one doesn't know."""
+        if self._young_until_ms is None:
+            self._young_until_ms = now_ms + YOUNG_MS
+        return now_ms < self._young_until_ms
+
     def _needs(self, state: ClusterState, broker_id: int, now_ms: int) -> str:
         """Why the cluster needs the broker now and wouldn't if its other replicas were in sync; or empty."""
         away = {broker_id, *self._away(state, now_ms)}
+        unknown = self._grow_up(now_ms)
         for key in state.held_by(broker_id):
             topic, partition = state.find(key)
             if broker_id not in partition.in_sync or len(partition.replicas) <= topic.min_insync:
@@ -198,6 +215,11 @@ class Scaling:
                 return (
                     f"Without broker {broker_id}, {topic.name}/{partition_of(key)} would have {left} "
                     f"replicas in sync and needs {topic.min_insync}: waits for {_named(lacking)}."
+                )
+            if left - unknown < topic.min_insync:
+                return (
+                    "Another controller leads since a moment: it waits until it shows whether the one before "
+                    "it has let a broker stop."
                 )
         return ""
 

@@ -1,5 +1,9 @@
 """The command line of `tank-controller`."""
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,3 +131,25 @@ def test_what_cannot_be_used_is_said(tmp_path: Path, options: list[str], why: st
     ended = CliRunner().invoke(command.main, ["--cluster", CLUSTER, "--data", str(tmp_path), *options])
     assert ended.exit_code == 2
     assert why in ended.output
+
+
+def test_the_first_process_of_a_container_can_be_stopped_while_it_imports_and_leaves_no_children_behind(
+    ran: list[ControllerConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = [(number, signal.getsignal(number)) for number in (signal.SIGTERM, signal.SIGCHLD)]
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    arguments = ["--id", "2", "--cluster", CLUSTER, "--data", str(tmp_path)]
+    try:
+        assert CliRunner().invoke(command.main, arguments).exit_code == 0
+        told = signal.getsignal(signal.SIGTERM)
+        assert callable(told)
+        with pytest.raises(SystemExit, match="143"):
+            told(signal.SIGTERM, None)
+        assert signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
+    finally:
+        for number, handler in kept:
+            signal.signal(number, handler)
+    slow = "sorted({'grpc', 'aiohttp', 'tank_controller.process'} & set(sys.modules))"
+    code = f"import sys, tank_controller.__main__; print({slow})"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n", "these are imported before it hears a signal"

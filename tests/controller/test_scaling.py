@@ -15,6 +15,7 @@ def governed(brokers: int, *, partitions: int = 12, factor: int = 3) -> Governed
     found = Governed(cluster)
     found.scaling.wanted = brokers
     found.rest()
+    found.run(scaling.YOUNG_MS // 1000 + 1)
     found.scaling.news.clear()
     return found
 
@@ -137,6 +138,7 @@ def test_who_was_to_leave_still_waits_until_it_holds_nothing_when_nobody_says_ho
     verdict = leave(another, 5)
     assert (verdict.may_stop, verdict.reason) == (False, Reason.DRAINING)
     assert verdict.replicas > 0
+    another.run(scaling.YOUNG_MS // 1000 + 1)
     assert leave(another, 4).may_stop, "the others stay, as ever"
     world.rest()
     assert leave(another, 5).may_stop
@@ -247,6 +249,23 @@ def test_who_may_stop_and_does_not_counts_as_there_again_after_a_while() -> None
     assert leave(world, 3).may_stop, "it asks again: it is the one"
     world.now_ms += scaling.GRANT_MS
     assert leave(world, 2).may_stop
+
+
+def test_a_new_leader_waits_for_whom_the_one_before_it_may_have_let_stop() -> None:
+    world = governed(3)
+    assert leave(world, 3).may_stop
+    later = Governed(world.cluster)
+    later.scaling.wanted = 3
+    later.now_ms = world.now_ms
+    verdict = leave(later, 2)
+    assert not verdict.may_stop, "3 stops, and the state doesn't show it yet"
+    assert "Another controller leads since a moment" in verdict.text
+    later.run(scaling.YOUNG_MS // 1000)
+    assert leave(later, 2).may_stop, "3 hasn't stopped"
+    later.scaling.begin_term()
+    world.cluster.fence(3)
+    later.catch_up()
+    assert leave(later, 3).may_stop, "nobody waits for one that is fenced"
 
 
 def test_nobody_waits_for_what_the_others_could_never_be_enough_for() -> None:
