@@ -152,7 +152,7 @@ class Proposer:
             disk_uuid=self._broker_id.to_bytes(16, "big"),
             tail_sure=True,
             endpoints=[pb.Endpoint(name="tank", host="127.0.0.1", port=self._broker_id)],
-            feature_level=1,
+            replicates=True,
         )
         await self._call.write(pb.BrokerUp(register=pb.BrokerRegister(broker=broker)))
         await self._answer("registered")

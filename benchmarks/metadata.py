@@ -102,7 +102,7 @@ def register(broker_id: int, process: bytes = b"1") -> pb.Command:
             tail_sure=True,
             endpoints=[pb.Endpoint(name="tank", host=f"broker-{broker_id}", port=11011)],
             rack=f"rack-{broker_id % RACKS}",
-            feature_level=1,
+            replicates=True,
         )
     )
 

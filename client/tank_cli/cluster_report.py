@@ -181,6 +181,18 @@ def partitions_text(answer: pb.OverviewAnswer) -> str:
     return f"{count_text(answer.partitions)}: {', '.join(said)}"
 
 
+def level_text(answer: pb.OverviewAnswer) -> str:
+    """2, or who holds up the next one: 1; level 2 waits for broker 3 and controllers 1,2."""
+    named = [
+        f"{noun} {ids_text(ids)}" if len(ids) == 1 else f"{noun}s {ids_text(ids)}"
+        for noun, ids in (("broker", answer.brokers_behind), ("controller", answer.controllers_behind))
+        if ids
+    ]
+    if not named:
+        return str(answer.feature_level)
+    return f"{answer.feature_level}; level {answer.feature_level + 1} waits for {' and '.join(named)}"
+
+
 def brokers_text(answer: pb.OverviewAnswer) -> str:
     """3: 2 alive, 1 fenced, 1 draining."""
     brokers = [load.broker for load in answer.brokers]

@@ -94,6 +94,7 @@ def _facts(members: "list[Controller]", found: "pb.OverviewAnswer") -> list[tupl
         ("lossy elections", count_text(found.lossy_elections) if found.lossy_elections else "none"),
         ("moving", plural(found.moving, "partition") if found.moving else "none"),
         ("balance", "even" if found.balanced else "being looked at"),
+        ("feature level", report.level_text(found)),
     ]
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tank_controller.broker_desk import BrokerDesk
 from tank_controller.broker_streams import Stream
 from tank_controller.duties import Duties
+from tank_controller.levels import Raising
 from tank_controller.limits import SESSION_TIMEOUT_MS
 from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome
@@ -96,6 +97,7 @@ class LocalController:
             Duties,
             lambda: "",
             SESSION_TIMEOUT_MS,
+            Raising(),
         )
         return opened
 

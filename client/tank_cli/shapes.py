@@ -107,6 +107,8 @@ SHAPES: dict[str, tuple[Json, ...]] = {
             },
             "lossy_elections": 0,
             "balanced": True,
+            "feature_level": 1,
+            "next_level_waits_for": {"brokers": [3], "controllers": []},
             "waiting": [_PARTITION],
             "moving": [_PARTITION],
             "reports": [

@@ -70,6 +70,8 @@ class AdminService(AdminServicer):
         rooms = self._leading()
         if rooms is None:
             return pb.ChangeAnswer(not_leader=self._not_leader())
+        if request.HasField("raise_level"):
+            return _refused("the controllers raise the feature level by themselves, when all know the next")
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         command = request
         if (duties := rooms.desk.duties) is not None:
@@ -133,7 +135,11 @@ class AdminService(AdminServicer):
             await asyncio.sleep(0)  # brokers' heartbeats come in between
         duties = rooms.desk.duties
         even = duties is not None and duties.balanced
-        return overview.overview(state, displaced.found, rooms.desk.streams, balanced=even)
+        answer = overview.overview(state, displaced.found, rooms.desk.streams, balanced=even)
+        brokers, controllers = rooms.raising.waits_for(state, rooms.desk.streams)
+        answer.brokers_behind.extend(brokers)
+        answer.controllers_behind.extend(controllers)
+        return answer
 
     async def Partitions(
         self, request: pb.PartitionsRequest, context: Context | None = None

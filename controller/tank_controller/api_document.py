@@ -144,6 +144,12 @@ SCHEMAS: Mapping[str, dict[str, Json]] = {
         partitions=_COUNTS,
         lossy_elections=_INTEGER,
         balanced=_FLAG,
+        feature_level=_INTEGER,
+        next_level_waits_for=_object(
+            "Who holds up the next feature level; the leader knows of none when both are empty",
+            brokers=_IDS,
+            controllers=_IDS,
+        ),
         waiting=_list("Partition"),
         moving=_list("Partition"),
     ),

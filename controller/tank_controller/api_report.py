@@ -268,6 +268,11 @@ def status_json(
         },
         "lossy_elections": found.lossy_elections,
         "balanced": found.balanced,
+        "feature_level": found.feature_level,
+        "next_level_waits_for": {
+            "brokers": list(found.brokers_behind),
+            "controllers": list(found.controllers_behind),
+        },
         "waiting": [partition_json(row, fenced) for row in waiting],
         "moving": [partition_json(row, fenced) for row in moving],
     }

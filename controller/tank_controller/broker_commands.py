@@ -7,7 +7,7 @@ election can come between.
 
 from collections.abc import Callable
 
-from tank_controller import limits
+from tank_controller import levels, limits
 from tank_controller.cluster_state import ClusterState
 from tank_controller.elections import Elections
 from tank_controller.outcome import Outcome, Rejected
@@ -17,9 +17,6 @@ from tank_controller.state_parts import BrokerState, TopicState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
-REPLICATION_LEVEL = 1
-"""The feature level from which on brokers are fenced at their registration."""
-
 
 def check_register_broker(state: ClusterState, command: pb.Command) -> None:
     """Raises Rejected."""
@@ -28,13 +25,14 @@ def check_register_broker(state: ClusterState, command: pb.Command) -> None:
         raise Rejected(ErrorCode.INVALID_REQUEST, f"a broker id is between 1 and {limits.MAX_BROKER_ID}")
     if len(register.incarnation) != 16:
         raise Rejected(ErrorCode.INVALID_REQUEST, "an incarnation has 16 bytes")
-    if register.feature_level < state.feature_level:
+    levels.check_registration(state, register)
+    if state.replicates and not register.replicates:
         message = (
-            f"the cluster uses feature level {state.feature_level}, and this broker knows "
-            f"{register.feature_level}: start a version at least as new as the other brokers'"
+            "the brokers of this cluster replicate, and this one is alone, as `tank serve` is: start it as a "
+            "`tank-node`"
         )
         raise Rejected(ErrorCode.INVALID_REQUEST, message)
-    if register.feature_level < REPLICATION_LEVEL:
+    if not register.replicates:
         return
     if len(register.disk_uuid) != 16:
         raise Rejected(ErrorCode.INVALID_REQUEST, "a disk's UUID has 16 bytes")
@@ -54,8 +52,7 @@ def register_broker(state: ClusterState, command: pb.Command, outcome: Outcome) 
     """A process says that it is the broker now. The same one again: its addresses and rack may be others."""
     register = command.register_broker
     before = state.brokers.get(register.broker_id)
-    replicated = register.feature_level >= REPLICATION_LEVEL
-    if replicated:
+    if register.replicates:
         _take_addresses(state, register, outcome)
     if before is not None and before.incarnation == register.incarnation:
         _keep(state, before, register, outcome)
@@ -67,19 +64,19 @@ def register_broker(state: ClusterState, command: pb.Command, outcome: Outcome) 
         endpoints=_endpoints(register),
         rack=register.rack,
         disk_uuid=register.disk_uuid,
-        fenced_index=state.index if replicated else 0,
+        fenced_index=state.index if register.replicates else 0,
         draining=before is not None and before.draining,
         scaled_down=before is not None and before.scaled_down,
-        feature_level=register.feature_level,
+        replicates=register.replicates,
         flush_replicated=register.flush_replicated,
     )
     state.brokers[broker.broker_id] = broker
     _remember_its_default(state, before)
     _tell(state, broker, outcome)
-    _raise_feature_level(state)
+    _note_replication(state)
     if before is None:
         return
-    if replicated:
+    if register.replicates:
         _leave_in_sync_sets(state, before, register, outcome)
     else:
         _end_epochs_led_by(state, broker.broker_id, outcome)
@@ -246,7 +243,7 @@ def remove_broker(state: ClusterState, command: pb.Command, outcome: Outcome) ->
         _remember_its_default(state, removed)
         state.spread.touch((broker_id,))
         outcome.delta.removed_brokers.append(broker_id)
-        _raise_feature_level(state)
+        _note_replication(state)
 
 
 # --- for all commands ---
@@ -274,9 +271,9 @@ def _tell(state: ClusterState, broker: BrokerState, outcome: Outcome) -> None:
     outcome.delta.brokers.append(broker_message(broker))
 
 
-def _raise_feature_level(state: ClusterState) -> None:
-    common = min((broker.feature_level for broker in state.brokers.values()), default=0)
-    state.feature_level = max(state.feature_level, common)
+def _note_replication(state: ClusterState) -> None:
+    all_do = bool(state.brokers) and all(broker.replicates for broker in state.brokers.values())
+    state.replicates = state.replicates or all_do
 
 
 def _endpoints(register: pb.RegisterBroker) -> tuple[tuple[str, str, int], ...]:

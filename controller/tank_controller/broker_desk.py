@@ -9,12 +9,12 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from tank_controller import limits, queries
+from tank_controller import levels, limits, queries
 from tank_controller.broker_streams import MAX_WAITING_PROPOSALS, DeltaHistory, Line, Stream
 from tank_controller.leading import Ask, Care, Leading, Liveness
 from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome, Rejected
-from tank_controller.proposals import Proposals
+from tank_controller.proposals import Proposals, rejected
 from tank_controller.waiting_streams import WaitingStreams
 from tank_controller.whole_views import WholeViews
 from tank_protos.error_codes import ErrorCode
@@ -59,6 +59,7 @@ class BrokerDesk:
         new_duties: Callable[[], Care],
         leader_address: Callable[[], str],
         session_timeout_ms: int,
+        raising: levels.Raising,
     ) -> None:
         """`leader_address`: host:port of whoever leads, empty when nobody knows."""
         self.streams: dict[int, Stream] = {}
@@ -73,6 +74,7 @@ class BrokerDesk:
         self._new_duties = new_duties
         self._leader_address = leader_address
         self._session_timeout_ms = session_timeout_ms
+        self._raising = raising
         self._history = DeltaHistory(metadata.state.index)
         self._views = WholeViews(metadata, self._follow)
         self._leading: Leading | None = None
@@ -105,6 +107,8 @@ class BrokerDesk:
         if not self._judged or leading.is_busy():
             return
         self._found_cluster(leading)
+        if (higher := self._raising.command(self._metadata.state, self.streams)) is not None:
+            self._propose_own(leading, higher)
         for command in leading.sessions.tick(self._metadata.state, now_ms):
             self._propose_own(leading, command)
         if leading.is_busy():
@@ -234,12 +238,16 @@ class BrokerDesk:
             )
             self._refuse(stream, Rejected(ErrorCode.INVALID_REQUEST, message))
             return
+        if why := levels.said(wanted).refusal(self._metadata.state.feature_level):
+            self._refuse(stream, Rejected(ErrorCode.INVALID_REQUEST, why))
+            return
         if stream.broker_id:
             return  # once is enough
         before = self.streams.get(wanted.broker_id)
         if before is not None:
             before.end()  # what waits unread in it was sent before: the broker sends it again
         stream.broker_id, stream.incarnation = wanted.broker_id, wanted.incarnation
+        stream.max_level = levels.said(wanted).highest
         self.streams[wanted.broker_id] = stream
         if epoch := self._epoch_of(stream):  # it lives, though the entry that says so is yet to be committed
             leading.sessions.connected(stream.broker_id, epoch, self._clock.monotonic_ms())
@@ -252,7 +260,7 @@ class BrokerDesk:
         if not stream.open:
             return
         leading = self._leading
-        if leading is None or (outcome.rejection is not None and _is_unsure(outcome.rejection)):
+        if leading is None or (outcome.rejection is not None and outcome.rejection.is_unsure):
             self._send_away(stream)
             return
         if outcome.rejection is not None:
@@ -301,20 +309,20 @@ class BrokerDesk:
     def _propose(self, stream: Stream, proposal: pb.BrokerProposal) -> None:
         kind = proposal.command.WhichOneof("command")
         if kind not in FROM_BROKERS:
-            self._answer(stream, proposal, _no(ErrorCode.INVALID_REQUEST, "no command for a broker"))
+            self._answer(stream, proposal, rejected(ErrorCode.INVALID_REQUEST, "no command for a broker"))
         elif proposal.validate_only:
             self._answer(stream, proposal, self._proposals.judge(proposal.command))
         elif stream.waiting >= MAX_WAITING_PROPOSALS:
-            self._answer(stream, proposal, _no(ErrorCode.OVERLOADED, "too much waits: ask again"))
+            self._answer(stream, proposal, rejected(ErrorCode.OVERLOADED, "too much waits: ask again"))
         elif kind == "commit_positions" and self._is_fenced(stream.broker_id):
             # Silent for so long, it has told its client, which may have committed later ones elsewhere.
-            self._answer(stream, proposal, _no(ErrorCode.TIMED_OUT, "the line was silent: ask again"))
+            self._answer(stream, proposal, rejected(ErrorCode.TIMED_OUT, "the line was silent: ask again"))
         else:
             stream.waiting += 1
 
             def done(outcome: Outcome) -> None:
                 stream.waiting -= 1
-                if outcome.rejection is not None and _is_unsure(outcome.rejection):
+                if outcome.rejection is not None and outcome.rejection.is_unsure:
                     self._send_away(stream)  # no outcome is no answer: it asks the next leader again
                 else:
                     self._answer(stream, proposal, outcome)
@@ -341,7 +349,7 @@ class BrokerDesk:
             if problem is None:
                 for part in queries.answers(self._metadata.state, query):
                     stream.send(pb.BrokerDown(answer=part))
-            elif _is_unsure(problem):
+            elif problem.is_unsure:
                 self._send_away(stream)
             else:  # of this question alone
                 refusal = pb.QueryAnswer(
@@ -384,15 +392,6 @@ class BrokerDesk:
         self._send_all_away()
 
 
-def _no(error: ErrorCode, message: str) -> Outcome:
-    return Outcome(pb.Delta(), rejection=Rejected(error, message))
-
-
 _PASSING = (ErrorCode.OVERLOADED, ErrorCode.STORAGE, ErrorCode.IN_USE)
 """Reasons that a registration fails for now: the broker tries again. All others are for good. IN_USE: whoever
 had its address before is fenced soon, if it is gone."""
-
-
-def _is_unsure(rejection: Rejected) -> bool:
-    """It may have come to be, or another controller has to be asked."""
-    return rejection.error in (ErrorCode.NO_LEADER, ErrorCode.TIMED_OUT)

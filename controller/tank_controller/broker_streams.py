@@ -27,7 +27,10 @@ class Line(Protocol):
 class Stream:
     """A broker's stream. `line` is its identity for the shell."""
 
-    __slots__ = ("asked_to_stop", "broker_id", "epoch", "follows", "incarnation", "line", "open", "waiting")
+    __slots__ = (
+        "asked_to_stop", "broker_id", "epoch", "follows", "incarnation", "line", "max_level", "open",
+        "waiting",
+    )  # fmt: skip
 
     def __init__(self, line: Line) -> None:
         self.line = line
@@ -37,6 +40,8 @@ class Stream:
         self.epoch = 0
         """0: the registration is not committed yet."""
         self.incarnation = b""
+        self.max_level = 0
+        """The newest feature level that the process knows."""
         self.follows = False
         """It is sent every delta from now on."""
         self.waiting = 0

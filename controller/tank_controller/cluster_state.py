@@ -25,6 +25,7 @@ from tank_controller.state_parts import (
 )
 from tank_controller.topics_image import TopicsImage
 from tank_controller.view_image import ViewImage
+from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
 
 Piece = TypeVar("Piece")
@@ -77,8 +78,10 @@ class ClusterState:
     """The last entry that is in here."""
     peer_key: bytes = b""
     """What brokers know each other by; empty until the first leader has proposed one."""
-    feature_level: int = 0
-    """What all registered brokers know; only grows."""
+    replicates: bool = False
+    """All registered brokers do, or once did."""
+    feature_level: int = feature_levels.FIRST
+    """The one in force; only grows."""
     brokers: dict[int, BrokerState] = field(default_factory=dict)
     topics: dict[int, TopicState] = field(default_factory=dict)
     producers: dict[str, ProducerState] = field(default_factory=dict)
@@ -272,6 +275,7 @@ class ClusterState:
         state = ClusterState(
             stored.index,
             stored.peer_key,
+            stored.replicates,
             stored.feature_level,
             stored.brokers,
             stored.topics,
@@ -295,6 +299,7 @@ class ClusterState:
         return Stored(
             self.index,
             self.peer_key,
+            self.replicates,
             self.feature_level,
             self.brokers,
             self.topics,

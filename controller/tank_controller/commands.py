@@ -12,6 +12,7 @@ from collections.abc import Callable
 from tank_controller import (
     broker_commands,
     groups,
+    levels,
     partition_commands,
     producers,
     reassignment,
@@ -70,6 +71,7 @@ _Change = Callable[[ClusterState, pb.Command, Outcome], None]
 
 _COMMANDS: dict[str | None, tuple[_Check, _Change]] = {
     "found_cluster": (_check_found_cluster, _found_cluster),
+    "raise_level": (levels.check_raise_level, levels.raise_level),
     "register_broker": (broker_commands.check_register_broker, broker_commands.register_broker),
     "fence_broker": (broker_commands.check_fence_broker, broker_commands.fence_broker),
     "unfence_broker": (broker_commands.check_unfence_broker, broker_commands.unfence_broker),

@@ -121,6 +121,14 @@ class Member:
         """Who could lead after this leader, the best first: voters that are there, who has most before."""
         return self.driver.heirs()
 
+    def behind(self, level: int) -> list[int]:
+        """Controllers, by ordinal, whose process has not said to this leader that it knows a feature level;
+        learners, too. The leader knows for itself."""
+        raft = self.raft
+        others = (node for node in raft.configuration.members if node != raft.own)
+        known = {node for node, each in raft.progress.items() if each.max_level >= level}
+        return sorted(node.ordinal for node in others if node not in known)
+
     def describe(self, problem: str) -> pb.ControllersDescription:
         """For people."""
         raft = self.raft

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator
 
 from tank_controller import commands, limits
-from tank_controller.cluster_state import ClusterState
+from tank_controller.cluster_state import ClusterState, SnapshotError
 from tank_controller.outcome import Outcome
 from tank_controller.view_parts import WHOLE_PART_BYTES
+from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
 
 
@@ -16,8 +17,10 @@ class UnknownEntryError(Exception):
 class Metadata:
     """The cluster's state on one controller. Changed by the driver alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_level: int = feature_levels.OWN.highest) -> None:
+        """`max_level`: the newest feature level that this process knows."""
         self.state = ClusterState()
+        self._max_level = max_level
         self.on_delta: Callable[[pb.Delta], None] = _nobody
         """Told of every entry that changed something, after the state has it."""
         self.on_restored: Callable[[], None] = _nobody_either
@@ -25,7 +28,14 @@ class Metadata:
 
     def apply(self, index: int, data: bytes) -> Outcome:
         """One committed command. UnknownEntryError."""
-        outcome = commands.apply(self.state, index, read_command(index, data))
+        command = read_command(index, data)
+        if command.raise_level.level > self._max_level:
+            raise UnknownEntryError(
+                f"entry {index} of the metadata raises the feature level to {command.raise_level.level}, and "
+                f"this version knows up to level {self._max_level}: start a version at least as new as the "
+                "other controllers'"
+            )
+        outcome = commands.apply(self.state, index, command)
         if changes_something(outcome.delta):
             self.on_delta(outcome.delta)
         return outcome
@@ -40,7 +50,13 @@ class Metadata:
 
     def restore(self, data: bytes) -> None:
         """What `snapshot` gave, joined, here or on another controller. SnapshotError."""
-        self.state = ClusterState.load(data)
+        state = ClusterState.load(data)
+        if state.feature_level > self._max_level:
+            raise SnapshotError(
+                f"the metadata's snapshot is of feature level {state.feature_level}, and this version knows "
+                f"up to level {self._max_level}: start a version at least as new as the one that wrote it"
+            )
+        self.state = state
         self.on_restored()
 
 

@@ -16,6 +16,7 @@ from tank_controller.outcome import Outcome
 from tank_controller.raft.state import Role
 from tank_controller.raft_driver import RaftDriver
 from tank_controller.raft_figures import LATENCY_BOUNDS_S, RaftFigures
+from tank_protos.feature_levels import OWN
 
 
 class ControllerCollector(Collector):
@@ -52,6 +53,7 @@ class ControllerCollector(Collector):
         yield _gauge("waiting_proposals", "Changes that wait for a majority", driver.proposals_waiting)
         yield _gauge("storage_full", "1 while its disk has no room", driver.full is not None)
         yield _gauge("storage_hangs", "1 while its disk doesn't come to the end of a write", driver.hangs)
+        yield _gauge("feature_level_known", "The newest feature level that its version knows", OWN.highest)
 
 
 def _figures(figures: RaftFigures) -> Iterator[Metric]:
@@ -85,6 +87,7 @@ def _brokers(state: ClusterState) -> Iterator[Metric]:
     yield _gauge("brokers_draining", "Brokers that are to hold nothing any more", draining)
     stopping = sum(broker.shutting_down for broker in brokers)
     yield _gauge("brokers_shutting_down", "Brokers that hand over what they lead", stopping)
+    yield _gauge("feature_level", "The feature level in force", state.feature_level)
 
 
 def _partitions(state: ClusterState) -> Iterator[Metric]:

@@ -14,6 +14,11 @@ class Rejected(ValueError):
         self.error = error
         self.message = message
 
+    @property
+    def is_unsure(self) -> bool:
+        """It may have come to be, or another controller has to be asked."""
+        return self.error in (ErrorCode.NO_LEADER, ErrorCode.TIMED_OUT)
+
 
 @dataclass(slots=True)
 class Outcome:

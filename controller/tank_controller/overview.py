@@ -65,6 +65,7 @@ def overview(
         ],
         widest=max((topic.replication_factor for topic in state.topics.values()), default=0),
         balanced=balanced,
+        feature_level=state.feature_level,
     )
 
 

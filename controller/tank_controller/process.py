@@ -40,6 +40,7 @@ from tank_controller.rooms import ControllerConfig, Rooms, WallClock
 from tank_controller.scaling_controllers import MAX_CONTROLLERS, PodAddresses, leave_group, set_aside
 from tank_controller.service import BrokersService, ControllersService
 from tank_controller.ticks import TICK_MS, keep_ticking
+from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import (
     add_AdminServicer_to_server,
@@ -304,7 +305,9 @@ class ControllerProcess:
                 self.rooms.removed = ""
 
     async def _ask_to_be_added(self, member: Member, own: NodeId) -> None:
-        request = pb.JoinRequest(node=_node(own), cluster_id=member.raft.cluster_id)
+        request = pb.JoinRequest(
+            node=_node(own), cluster_id=member.raft.cluster_id, min_level=OWN.lowest, max_level=OWN.highest
+        )
         member.join(own)  # where it leads itself, and another disk of its ordinal still counts
         for why in await self._peers.ask_to_be_added(request):
             self._say_refused(own, why)

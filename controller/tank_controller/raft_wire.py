@@ -75,8 +75,8 @@ def _put(wire: pb.RaftMessage, body: Body) -> None:
             )
         case Heartbeat(commit, number):
             wire.heartbeat.CopyFrom(pb.RaftHeartbeat(commit=commit, round=number))
-        case HeartbeatAnswer(number):
-            wire.heartbeat_answer.CopyFrom(pb.RaftHeartbeatAnswer(round=number))
+        case HeartbeatAnswer(number, max_level):
+            wire.heartbeat_answer.CopyFrom(pb.RaftHeartbeatAnswer(round=number, max_level=max_level))
         case SnapshotChunk(meta, offset, data):
             wire.snapshot_chunk.CopyFrom(
                 pb.RaftSnapshotChunk(
@@ -116,7 +116,7 @@ def _body(wire: pb.RaftMessage) -> Body:
         case "heartbeat":
             return Heartbeat(wire.heartbeat.commit, wire.heartbeat.round)
         case "heartbeat_answer":
-            return HeartbeatAnswer(wire.heartbeat_answer.round)
+            return HeartbeatAnswer(wire.heartbeat_answer.round, wire.heartbeat_answer.max_level)
         case "snapshot_chunk":
             chunk = wire.snapshot_chunk
             configuration = Configuration.decode(chunk.configuration)

@@ -11,6 +11,7 @@ from tank_controller.api_access import NO_TOKEN, Token
 from tank_controller.broker_desk import BrokerDesk
 from tank_controller.duties import Duties
 from tank_controller.kubernetes import KubernetesConfig
+from tank_controller.levels import Raising
 from tank_controller.member import Member
 from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome
@@ -25,6 +26,7 @@ from tank_controller.raft_storage import RaftStorage
 from tank_controller.scaling import Scaling
 from tank_controller.sessions import BrokerSessions
 from tank_controller.ticks import ELECTION_TICKS
+from tank_protos import feature_levels
 
 
 @dataclass(slots=True, frozen=True)
@@ -75,7 +77,7 @@ class Rooms:
         own = NodeId(config.ordinal, storage.disk)
         raft = Raft(
             own, stored.cluster_id, stored.hard, stored.snapshot, stored.entries, random.randrange,
-            Settings(election_ticks=ELECTION_TICKS), stored.base,
+            Settings(election_ticks=ELECTION_TICKS, max_level=feature_levels.OWN.highest), stored.base,
         )  # fmt: skip
         self.metadata = Metadata()
         driver: RaftDriver[Outcome] = RaftDriver(
@@ -85,6 +87,7 @@ class Rooms:
         self.proposals = Proposals(driver, self.metadata)
         driver.start()
         self.scaling = Scaling()
+        self.raising = Raising(self.member.behind)
         self.desk = BrokerDesk(
             stored.cluster_id,
             self.proposals,
@@ -95,6 +98,7 @@ class Rooms:
             lambda: Duties(self.scaling),
             self.member.leader_address,
             config.session_timeout_ms,
+            self.raising,
         )
         self.removed = ""
         """Why it is no member any more."""
@@ -120,6 +124,7 @@ class Rooms:
             "term": raft.term,
             "commit_index": raft.log.commit,
             "applied_index": self.member.driver.applied,
+            "feature_level": state.feature_level,
             "brokers_connected": len(self.desk.streams),
             "brokers": len(state.brokers),
             "topics": len(state.topics),

@@ -12,6 +12,7 @@ import grpc.aio
 from tank_controller import raft_wire
 from tank_controller.kubernetes import Kubernetes
 from tank_controller.leaving import may_leave
+from tank_controller.levels import said
 from tank_controller.raft.birth import Birth, Question
 from tank_controller.raft.errors import MessageRefusedError
 from tank_controller.raft.messages import NodeId
@@ -88,6 +89,8 @@ class ControllersService(ControllersServicer):
         if request.cluster_id != rooms.member.raft.cluster_id:
             message = f"this is cluster {rooms.member.raft.cluster_id}"
             return pb.JoinAnswer(kind=pb.JoinAnswer.REFUSED, message=message)
+        if why := said(request).refusal(rooms.metadata.state.feature_level):
+            return pb.JoinAnswer(kind=pb.JoinAnswer.REFUSED, message=why)
         return rooms.member.join(NodeId(request.node.ordinal, request.node.disk))
 
 

@@ -5,7 +5,6 @@ from itertools import chain, islice
 
 from tank_controller import limits
 from tank_controller.state_messages import (
-    SNAPSHOT_FORMAT,
     Stored,
     broker_message,
     describe_topic,
@@ -13,7 +12,11 @@ from tank_controller.state_messages import (
     producer_message,
 )
 from tank_controller.topics_image import TopicsImage
+from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
+
+_WITH_LEVEL = 4
+"""The first format that says which feature level is in force; before it there is only the first."""
 
 
 class SnapshotImage:
@@ -21,6 +24,7 @@ class SnapshotImage:
 
     def __init__(self, stored: Stored) -> None:
         self._index = stored.index
+        self._replicates = stored.replicates
         self._feature_level = stored.feature_level
         self._peer_key = stored.peer_key
         self._lossy_elections = stored.lossy_elections
@@ -38,11 +42,14 @@ class SnapshotImage:
         The same state gives the same bytes, joined: everything is written in one order, and messages back to
         back are one message. So large topics and groups come in parts that begin at the same places.
         """
-        head = pb.Snapshot(format=SNAPSHOT_FORMAT, index=self._index, brokers=self._brokers)
+        level = self._feature_level
+        form = feature_levels.formats(level).snapshot
+        head = pb.Snapshot(format=form, index=self._index, brokers=self._brokers)
         tail = pb.Snapshot(
-            feature_level=self._feature_level,
+            replicates=self._replicates,
             peer_key=self._peer_key,
             lossy_elections=self._lossy_elections,
+            feature_level=level if form >= _WITH_LEVEL else 0,
         )
         parts = chain(
             [(len(self._brokers), _bytes(head))],

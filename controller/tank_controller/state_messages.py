@@ -14,12 +14,13 @@ from tank_controller.state_parts import (
     ProducerState,
     TopicState,
 )
-from tank_protos import varint
+from tank_protos import feature_levels, varint
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import SettingError
 
-SNAPSHOT_FORMAT = 3
-"""1: of before there was replication; the same but for what came later. 3: a topic may come in parts."""
+NEWEST_FORMAT = feature_levels.formats(feature_levels.OWN.highest).snapshot
+"""Of a snapshot; all from 1 on are read. 1: of before there was replication; the same but for what came
+later. 3: a topic may come in parts. 4: it says which feature level is in force."""
 
 _LENGTH_DELIMITED = 2
 """Protobuf's wire type of messages and bytes."""
@@ -38,7 +39,8 @@ class Stored:
 
     index: int
     peer_key: bytes = b""
-    feature_level: int = 0
+    replicates: bool = False
+    feature_level: int = feature_levels.FIRST
     brokers: dict[int, BrokerState] = field(default_factory=dict)
     topics: dict[int, TopicState] = field(default_factory=dict)
     producers: dict[str, ProducerState] = field(default_factory=dict)
@@ -84,9 +86,9 @@ def _parts(data: bytes) -> Iterator[pb.Snapshot]:
 
 
 def _check_format(number: int) -> None:
-    if not 1 <= number <= SNAPSHOT_FORMAT:
+    if not 1 <= number <= NEWEST_FORMAT:
         raise SnapshotError(
-            f"the metadata's snapshot has format {number}, and this version reads up to {SNAPSHOT_FORMAT}: "
+            f"the metadata's snapshot has format {number}, and this version reads up to {NEWEST_FORMAT}: "
             "start the newer version that wrote it"
         )
 
@@ -94,6 +96,7 @@ def _check_format(number: int) -> None:
 def _take(stored: Stored, part: pb.Snapshot, ids: "_Ids") -> None:
     stored.index = part.index or stored.index
     stored.peer_key = part.peer_key or stored.peer_key
+    stored.replicates = part.replicates or stored.replicates
     stored.feature_level = part.feature_level or stored.feature_level
     stored.lossy_elections = part.lossy_elections or stored.lossy_elections
     for broker in part.brokers:
@@ -144,7 +147,7 @@ def broker_message(broker: BrokerState) -> pb.Broker:
         draining=broker.draining,
         scaled_down=broker.scaled_down,
         shutting_down=broker.shutting_down,
-        feature_level=broker.feature_level,
+        replicates=broker.replicates,
         flush_replicated=broker.flush_replicated,
     )
 
@@ -238,7 +241,7 @@ def _broker_state(broker: pb.Broker) -> BrokerState:
         draining=broker.draining,
         scaled_down=broker.scaled_down,
         shutting_down=broker.shutting_down,
-        feature_level=broker.feature_level,
+        replicates=broker.replicates,
         flush_replicated=broker.flush_replicated,
     )
 

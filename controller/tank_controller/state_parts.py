@@ -29,7 +29,8 @@ class BrokerState:
     """It drains because fewer brokers are wanted: `scaling` takes that back, or removes it when it has gone.
     Invariant: then it is draining."""
     shutting_down: bool = False
-    feature_level: int = 0
+    replicates: bool = False
+    """It may be one of several; a process that is alone, or of before there was replication, may not."""
     flush_replicated: bool = False
     """How this process flushes topics that don't say. Others follow it: every broker's unsure tail is judged
     by it."""

@@ -151,7 +151,7 @@ def _check_brokers(state: ClusterState, partitions: int, replication_factor: int
     if replication_factor > min(brokers, limits.MAX_REPLICATION_FACTOR):
         message = f"replication factor {replication_factor} needs as many brokers, and there are {brokers}"
         raise Rejected(ErrorCode.INVALID_REPLICATION_FACTOR, message)
-    if state.feature_level == 0:
+    if not state.replicates:
         return  # logs of then know no such limit
     held = sum(len(keys) for keys in state.derived.held.values())
     if held + partitions * replication_factor > brokers * limits.MAX_REPLICAS_PER_BROKER:

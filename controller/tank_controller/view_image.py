@@ -17,6 +17,7 @@ class ViewImage:
     def __init__(self, stored: Stored) -> None:
         self.topics = TopicsImage(stored.topics, stored.index)
         self._index = stored.index
+        self._feature_level = stored.feature_level
         self._brokers = [broker_message(broker) for broker in stored.brokers.values()]
         self._ended = [producer.ended for producer in stored.producers.values() if producer.ended]
         self._part = pb.ViewUpdate()
@@ -42,7 +43,8 @@ class ViewImage:
         yield self._part
 
     def _begin_part(self) -> None:
-        self._part = pb.ViewUpdate(delta=pb.Delta(index=self._index), whole=True)
+        delta = pb.Delta(index=self._index, feature_level=self._feature_level)
+        self._part = pb.ViewUpdate(delta=delta, whole=True)
 
     def _fill(self) -> Iterator[tuple[int, int]]:
         """Writes into the part: how many partitions, and, at the end of each item, its bytes."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from tank_protos import topic_settings
+from tank_protos import feature_levels, topic_settings
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import SettingError, TopicSettings
 
@@ -103,6 +103,8 @@ class ClusterView:
     broker_id: int
     index: int = 0
     """The last log entry that is in here."""
+    feature_level: int = feature_levels.FIRST
+    """The one in force; it only rises."""
     brokers: dict[int, BrokerView] = field(default_factory=dict)
     _by_name: dict[str, TopicView] = field(default_factory=dict)
     _by_id: dict[int, TopicView] = field(default_factory=dict)
@@ -143,6 +145,7 @@ class ClusterView:
                 changes.append(self._change(topic_view, changed.partitions))
         self._ended_producers.update(delta.ended_producers)
         self._ended_producers.difference_update(delta.forgotten_producers)
+        self.feature_level = max(self.feature_level, delta.feature_level)
         self.index = delta.index
         return changes
 
@@ -160,6 +163,7 @@ class ClusterView:
             if before != topic:
                 changes.append(change)
         self._ended_producers = whole.ended_producers
+        self.feature_level = max(self.feature_level, whole.feature_level)
         self.index = whole.index
         return changes
 
@@ -203,11 +207,11 @@ class WholeState:
     the view has them are its own, so that the stroke need not compare what is in them.
     """
 
-    __slots__ = ("_view", "brokers", "ended_producers", "index", "topics")
+    __slots__ = ("_view", "brokers", "ended_producers", "feature_level", "index", "topics")
 
     def __init__(self, view: ClusterView) -> None:
         """view: what it is to replace."""
-        self.index = 0
+        self.index = self.feature_level = 0
         self.brokers: dict[int, BrokerView] = {}
         self.topics: list[TopicView] = []
         self.ended_producers: set[int] = set()
@@ -216,6 +220,7 @@ class WholeState:
     def add(self, part: pb.Delta) -> None:
         """Takes in what a message has of it. A topic is never in two. An empty part says nothing."""
         self.index = max(self.index, part.index)
+        self.feature_level = max(self.feature_level, part.feature_level)
         for broker in part.brokers:
             self.brokers[broker.broker_id] = _broker(broker)
         for topic in part.topics:

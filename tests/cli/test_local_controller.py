@@ -21,7 +21,7 @@ from tank_node.controller_link import (
     TopicAlteration,
     TopicOutcome,
 )
-from tank_node.controllers.session import ALONE_LEVEL, Registration
+from tank_node.controllers.session import Registration
 from tank_protos.error_codes import ErrorCode
 from tests.support.manual_clock import ManualClock
 
@@ -36,7 +36,7 @@ class Controller:
         loop = asyncio.get_running_loop()
         self.clock = ManualClock()
         self.registration = Registration(b"i" * 16, b"d" * 16, False, "127.0.0.1", 11011)
-        self.registration.feature_level = ALONE_LEVEL
+        self.registration.replicates = False
         self.controller = LocalController(
             folder, "c", broker_id, self.registration, self.clock, loop.call_soon_threadsafe
         )

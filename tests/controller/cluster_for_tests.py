@@ -7,7 +7,9 @@ from tank_controller.cluster_state import ClusterState, PartitionState
 from tank_controller.outcome import Outcome
 from tank_controller.partition_keys import key_of
 from tank_node.cluster_view import ClusterView, TopicView, WholeState
+from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import create
 
@@ -159,7 +161,8 @@ class Cluster:
         damaged: Iterable[tuple[int, int]] = (),
         flush_replicated: bool = False,
         host: str = "",
-        level: int = 1,
+        replicates: bool = True,
+        levels: Levels = feature_levels.OWN,
         again: bool = False,
     ) -> pb.Command:
         """Of a process that starts; `again`: of the one that runs."""
@@ -173,8 +176,10 @@ class Cluster:
             endpoints=[pb.Endpoint(name="tank", host=host or f"b{broker_id}", port=11011)],
             rack=self._racks.get(broker_id, ""),
             damaged=[pb.PartitionRef(topic_id=topic_id, partition=number) for topic_id, number in damaged],
-            feature_level=level,
+            replicates=replicates,
             flush_replicated=flush_replicated,
+            min_level=levels.lowest,
+            max_level=levels.highest,
         )
         return pb.Command(register_broker=register)
 

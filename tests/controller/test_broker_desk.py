@@ -10,6 +10,7 @@ from tank_controller.broker_desk import STALLED_MS, BrokerDesk
 from tank_controller.broker_streams import Stream
 from tank_controller.cluster_state import ClusterState
 from tank_controller.duties import Duties
+from tank_controller.levels import Raising
 from tank_controller.limits import SESSION_TIMEOUT_MS
 from tank_controller.outcome import Rejected
 from tank_controller.proposals import Proposals
@@ -64,6 +65,7 @@ class Office:
             Duties,
             lambda: "leader:1",
             SESSION_TIMEOUT_MS,
+            Raising(max_level=1),
         )
 
     @property
@@ -97,7 +99,7 @@ class Office:
             disk_uuid=bytes([broker_id]) * 16,
             tail_sure=True,
             endpoints=[pb.Endpoint(name="tank", host="h", port=broker_id)],
-            feature_level=1,
+            replicates=True,
         )
         up = pb.BrokerRegister(broker=register, view_index=view_index, cluster_id=more.get("cluster_id", ""))
         self.desk.received(broker.stream, pb.BrokerUp(register=up))
@@ -363,7 +365,7 @@ def test_a_broker_at_an_address_that_another_has_comes_back_when_that_one_is_fen
     before = office.broker(1)
     endpoints = [pb.Endpoint(name="tank", host="h", port=1)]
     register = pb.RegisterBroker(
-        broker_id=2, incarnation=b"j" * 16, disk_uuid=b"e" * 16, endpoints=endpoints, feature_level=1
+        broker_id=2, incarnation=b"j" * 16, disk_uuid=b"e" * 16, endpoints=endpoints, replicates=True
     )
 
     def come() -> Broker:

@@ -123,7 +123,7 @@ def register(
             damaged=[
                 pb.PartitionRef(topic_id=t, partition=n) for at in damaged for t, n, _ in known[at : at + 1]
             ],
-            feature_level=1,
+            replicates=True,
             flush_replicated=memory,
         )
     )

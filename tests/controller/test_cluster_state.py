@@ -155,7 +155,7 @@ def test_a_snapshot_of_before_replication_is_read_and_nothing_in_it_is_fenced() 
     assert state.topics[3].partitions[0].in_sync == (2, 1), "in the order of replicas, as since then"
     assert state.topics[3].partitions[0].leader_epoch == 4
     assert not any(broker.fenced for broker in state.brokers.values())
-    assert (state.feature_level, state.peer_key) == (0, b"")
+    assert (state.replicates, state.peer_key, state.feature_level) == (False, b"", 1)
     assert ClusterState.load(state.snapshot()) == state
 
 

@@ -189,7 +189,7 @@ def test_a_failed_replica_that_is_not_one_is_refused() -> None:
     ]
 
 
-# --- addresses and levels ---
+# --- addresses, and brokers that are alone ---
 
 
 def test_an_address_is_reused_only_when_the_broker_that_had_it_is_fenced() -> None:
@@ -204,27 +204,22 @@ def test_an_address_is_reused_only_when_the_broker_that_had_it_is_fenced() -> No
     assert cluster.view.brokers[1].host == "b7"
 
 
-def test_a_broker_of_a_smaller_feature_level_is_refused_once_all_others_know_more() -> None:
+def test_a_broker_that_is_alone_is_refused_where_brokers_replicate() -> None:
     cluster = Cluster(1)
-    assert cluster.state.feature_level == 1
-    assert cluster.error(cluster.registration(2, level=0)) is ErrorCode.INVALID_REQUEST
-    cluster.up(2, level=2)
-    assert cluster.state.feature_level == 1, "what all know"
-    cluster.up(1, level=2)
-    assert cluster.state.feature_level == 2
-    assert cluster.error(cluster.registration(1, level=1)) is ErrorCode.INVALID_REQUEST
+    assert cluster.state.replicates
+    assert cluster.error(cluster.registration(2, replicates=False)) is ErrorCode.INVALID_REQUEST
 
 
 def test_a_broker_of_before_replication_is_as_it_was_and_becomes_one_of_today() -> None:
     cluster = Cluster()
-    cluster.register(1, level=0)
+    cluster.register(1, replicates=False)
     assert not cluster.state.brokers[1].fenced
     t = cluster.topic(factor=1)
-    cluster.register(1, level=0)
+    cluster.register(1, replicates=False)
     assert (cluster.partition(t).leader, cluster.partition(t).leader_epoch) == (1, 2)
     cluster.up(1)
     assert (cluster.partition(t).leader, cluster.partition(t).leader_epoch) == (1, 4)
-    assert cluster.state.feature_level == 1
+    assert cluster.state.replicates
 
 
 def test_the_number_of_brokers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from tank_node.controllers.session import (
 )
 from tank_node.limits import DAMAGED_NAMED
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tests.support.session_node import Node, topic
 
@@ -35,7 +36,8 @@ def test_it_says_who_it_is_and_what_its_disk_lacks(node: Node) -> None:
     assert (broker.broker_id, broker.incarnation, broker.tail_sure) == (1, b"i" * 16, True)
     assert [(d.topic_id, d.partition) for d in broker.damaged] == [(5, 0)]
     assert (broker.endpoints[0].host, broker.endpoints[0].port) == ("here", 11011)
-    assert broker.feature_level == 1
+    assert broker.replicates
+    assert (broker.min_level, broker.max_level) == (OWN.lowest, OWN.highest)
 
 
 def test_it_has_no_epoch_before_its_view_has_reached_the_registration(node: Node) -> None:

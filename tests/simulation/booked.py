@@ -27,8 +27,8 @@ class BookedStorage(RaftStorage):
 class BookedMetadata(Metadata):
     """The replicated state machine; the books hear of every entry that it takes."""
 
-    def __init__(self, name: str, books: MetadataBooks) -> None:
-        super().__init__()
+    def __init__(self, name: str, books: MetadataBooks, max_level: int) -> None:
+        super().__init__(max_level)
         self._name = name
         self._books = books
 

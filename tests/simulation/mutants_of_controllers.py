@@ -141,6 +141,41 @@ MUTANTS = (
         told="the_disk_of_the_leader_is_full",
     ),
     Mutant(
+        "raises the feature level without asking brokers that are away",
+        CONTROLLER + "levels.py",
+        "if stream is None or stream.epoch != broker.epoch or stream.max_level < level:",
+        "if stream is not None and stream.max_level < level:",
+        told="an_old_broker_comes_back_while_the_level_is_raised",
+    ),
+    Mutant(
+        "raises the feature level without asking the other controllers",
+        CONTROLLER + "levels.py",
+        "if level > self.max_level or self.controllers_behind(level):",
+        "if level > self.max_level:",
+        told="a_roll_is_taken_back_before_its_end",
+    ),
+    Mutant(
+        "takes a broker that doesn't know the feature level in force",
+        CONTROLLER + "levels.py",
+        "        raise Rejected(ErrorCode.INVALID_REQUEST, why)\n",
+        "        pass\n",
+        told="a_broker_goes_back_after_the_roll",
+        also=(
+            (
+                CONTROLLER + "broker_desk.py",
+                "if why := levels.said(wanted).refusal(self._metadata.state.feature_level):",
+                'if why := "":',
+            ),
+        ),
+    ),
+    Mutant(
+        "forgets the feature level in force over a snapshot",
+        CONTROLLER + "snapshot_image.py",
+        "feature_level=level if form >= _WITH_LEVEL else 0,",
+        "feature_level=0,",
+        told="a_cluster_rolls_to_a_newer_version",
+    ),
+    Mutant(
         "acknowledges before fsync: nothing is fsynced at all",
         CONTROLLER + "files.py",
         "        file.sync()\n",

@@ -3,10 +3,17 @@
 import sys
 from collections.abc import Callable
 
-from tests.simulation import told_basics, told_brokers, told_controllers, told_peers, told_replication
+from tests.simulation import (
+    told_basics,
+    told_brokers,
+    told_controllers,
+    told_levels,
+    told_peers,
+    told_replication,
+)
 from tests.simulation.world import Violation, one_line
 
-_ROOMS = (told_basics, told_replication, told_brokers, told_peers, told_controllers)
+_ROOMS = (told_basics, told_replication, told_brokers, told_peers, told_controllers, told_levels)
 STORIES: dict[str, Callable[[], None]] = {story.__name__: story for room in _ROOMS for story in room.STORIES}
 
 

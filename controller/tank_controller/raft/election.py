@@ -118,6 +118,8 @@ def on_broken(raft: RaftState, sender: NodeId) -> None:
     this node's answer when they ask whether they would win; and this one asks, unless the leader is heard
     again. A leader that lives, and that others hear, stays: they refuse.
     """
+    if sender in raft.progress:
+        raft.progress[sender].max_level = 0  # the next process may be another version
     if raft.role is Role.FOLLOWER and raft.leader == sender:
         raft.leader = None
         others = sorted(voter for voter in raft.configuration.voters if voter != sender)

@@ -180,6 +180,8 @@ class HeartbeatAnswer:
     """`round` is that of the heartbeat it answers."""
 
     round: int
+    max_level: int = 0
+    """As the answerer's settings have it; 0: of before there were levels."""
 
 
 @dataclass(slots=True, frozen=True)

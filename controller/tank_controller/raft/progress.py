@@ -49,6 +49,8 @@ class Progress:
     told_commit: int = 0
     acked_round: int = 0
     """The last round of reads that it confirmed."""
+    max_level: int = 0
+    """The newest feature level that it knows, by the last heartbeat that it answered."""
     transfer: Transfer | None = None
     in_flight: deque[tuple[int, int]] = field(default_factory=deque)
     """(last index, bytes) of each unanswered append while replicating."""

@@ -88,6 +88,7 @@ def on_heartbeat_answer(raft: RaftState, message: Message, answer: HeartbeatAnsw
     progress = raft.progress[message.sender]
     progress.active = True
     progress.acked_round = max(progress.acked_round, answer.round)
+    progress.max_level = answer.max_level
     progress.paused = False
     if progress.matched < raft.log.last_index:
         progress.ask_anyway = True
@@ -154,4 +155,4 @@ def _check(term: int, append: Append) -> None:
 def on_heartbeat(raft: RaftState, message: Message, heartbeat: Heartbeat) -> None:
     """The leader lives. It says as committed only what this node has acknowledged."""
     raft.log.commit_to(min(heartbeat.commit, raft.log.last_index))
-    raft.send(message.sender, HeartbeatAnswer(heartbeat.round))
+    raft.send(message.sender, HeartbeatAnswer(heartbeat.round, raft.settings.max_level))

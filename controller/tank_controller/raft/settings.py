@@ -39,6 +39,9 @@ class Settings:
     pending_reads: int = 4096
     max_snapshot_bytes: int = 1024 * 1024 * 1024
     """A million partitions take some tens of megabytes."""
+    max_level: int = 0
+    """The newest feature level that this process knows, told to each leader. It is the state machine's
+    business: Raft's own messages and files know no levels."""
     trailing_entries: int = 10_000
     """Kept behind a snapshot, so that a follower that is a little late needs no snapshot."""
 

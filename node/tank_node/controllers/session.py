@@ -17,12 +17,10 @@ from tank_node.controller_link import ReplicaEnd
 from tank_node.controllers.pending import PENDING_MS, Pending, PendingRequests
 from tank_node.controllers.requests import Answered, Proposed, RequestingLink
 from tank_node.limits import DAMAGED_NAMED
+from tank_protos import feature_levels
+from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb
 
-FEATURE_LEVEL = 1
-"""Replication: registered fenced, and unfenced when the view has the registration."""
-ALONE_LEVEL = 0
-"""Of a broker with its controller in one process: never fenced, because nobody could take over."""
 HEARTBEATS = 6
 """In one session timeout: some may be late."""
 FIRST_TIMEOUT_MS = 3000
@@ -64,7 +62,11 @@ class Registration:
     """What topics that don't say have here."""
     damaged: Callable[[], Sequence[tuple[int, int]]] = tuple
     """(topic id, partition) of the replicas that are damaged now."""
-    feature_level: int = FEATURE_LEVEL
+    replicates: bool = True
+    """It is registered fenced, and unfenced when the view has the registration. Not so a broker with its
+    controller in one process: nobody could take over."""
+    levels: Levels = feature_levels.OWN
+    """The feature levels that it knows."""
     endpoints: list[pb.Endpoint] = field(default_factory=list)
     """Further ones, such as that for metrics."""
 
@@ -83,8 +85,10 @@ class Registration:
             rack=self.rack,
             damaged=[pb.PartitionRef(topic_id=topic, partition=number) for topic, number in named],
             all_damaged=all_damaged,
-            feature_level=self.feature_level,
+            replicates=self.replicates,
             flush_replicated=self.flush_replicated,
+            min_level=self.levels.lowest,
+            max_level=self.levels.highest,
         )
 
 

@@ -25,7 +25,7 @@ DISPLACED: PartitionTrouble
 LOSSY: PartitionTrouble
 
 class Command(_message.Message):
-    __slots__ = ("now_ms", "register_broker", "create_topic", "alter_topic", "delete_topic", "init_producer", "commit_positions", "fence_broker", "unfence_broker", "set_broker", "remove_broker", "change_in_sync", "report_failed", "elect_leader", "elect_lossy", "reassign", "finish_reassign", "cancel_reassign", "found_cluster")
+    __slots__ = ("now_ms", "register_broker", "create_topic", "alter_topic", "delete_topic", "init_producer", "commit_positions", "fence_broker", "unfence_broker", "set_broker", "remove_broker", "change_in_sync", "report_failed", "elect_leader", "elect_lossy", "reassign", "finish_reassign", "cancel_reassign", "found_cluster", "raise_level")
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     REGISTER_BROKER_FIELD_NUMBER: _ClassVar[int]
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +45,7 @@ class Command(_message.Message):
     FINISH_REASSIGN_FIELD_NUMBER: _ClassVar[int]
     CANCEL_REASSIGN_FIELD_NUMBER: _ClassVar[int]
     FOUND_CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    RAISE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     now_ms: int
     register_broker: RegisterBroker
     create_topic: CreateTopic
@@ -64,10 +65,11 @@ class Command(_message.Message):
     finish_reassign: FinishReassign
     cancel_reassign: CancelReassign
     found_cluster: FoundCluster
-    def __init__(self, now_ms: _Optional[int] = ..., register_broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducer, _Mapping]] = ..., commit_positions: _Optional[_Union[CommitPositions, _Mapping]] = ..., fence_broker: _Optional[_Union[FenceBroker, _Mapping]] = ..., unfence_broker: _Optional[_Union[UnfenceBroker, _Mapping]] = ..., set_broker: _Optional[_Union[SetBroker, _Mapping]] = ..., remove_broker: _Optional[_Union[RemoveBroker, _Mapping]] = ..., change_in_sync: _Optional[_Union[ChangeInSync, _Mapping]] = ..., report_failed: _Optional[_Union[ReportFailed, _Mapping]] = ..., elect_leader: _Optional[_Union[ElectLeader, _Mapping]] = ..., elect_lossy: _Optional[_Union[ElectLossy, _Mapping]] = ..., reassign: _Optional[_Union[Reassign, _Mapping]] = ..., finish_reassign: _Optional[_Union[FinishReassign, _Mapping]] = ..., cancel_reassign: _Optional[_Union[CancelReassign, _Mapping]] = ..., found_cluster: _Optional[_Union[FoundCluster, _Mapping]] = ...) -> None: ...
+    raise_level: RaiseLevel
+    def __init__(self, now_ms: _Optional[int] = ..., register_broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducer, _Mapping]] = ..., commit_positions: _Optional[_Union[CommitPositions, _Mapping]] = ..., fence_broker: _Optional[_Union[FenceBroker, _Mapping]] = ..., unfence_broker: _Optional[_Union[UnfenceBroker, _Mapping]] = ..., set_broker: _Optional[_Union[SetBroker, _Mapping]] = ..., remove_broker: _Optional[_Union[RemoveBroker, _Mapping]] = ..., change_in_sync: _Optional[_Union[ChangeInSync, _Mapping]] = ..., report_failed: _Optional[_Union[ReportFailed, _Mapping]] = ..., elect_leader: _Optional[_Union[ElectLeader, _Mapping]] = ..., elect_lossy: _Optional[_Union[ElectLossy, _Mapping]] = ..., reassign: _Optional[_Union[Reassign, _Mapping]] = ..., finish_reassign: _Optional[_Union[FinishReassign, _Mapping]] = ..., cancel_reassign: _Optional[_Union[CancelReassign, _Mapping]] = ..., found_cluster: _Optional[_Union[FoundCluster, _Mapping]] = ..., raise_level: _Optional[_Union[RaiseLevel, _Mapping]] = ...) -> None: ...
 
 class RegisterBroker(_message.Message):
-    __slots__ = ("broker_id", "incarnation", "disk_uuid", "tail_sure", "endpoints", "rack", "damaged", "feature_level", "flush_replicated", "all_damaged")
+    __slots__ = ("broker_id", "incarnation", "disk_uuid", "tail_sure", "endpoints", "rack", "damaged", "replicates", "flush_replicated", "all_damaged", "min_level", "max_level")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     DISK_UUID_FIELD_NUMBER: _ClassVar[int]
@@ -75,9 +77,11 @@ class RegisterBroker(_message.Message):
     ENDPOINTS_FIELD_NUMBER: _ClassVar[int]
     RACK_FIELD_NUMBER: _ClassVar[int]
     DAMAGED_FIELD_NUMBER: _ClassVar[int]
-    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    REPLICATES_FIELD_NUMBER: _ClassVar[int]
     FLUSH_REPLICATED_FIELD_NUMBER: _ClassVar[int]
     ALL_DAMAGED_FIELD_NUMBER: _ClassVar[int]
+    MIN_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    MAX_LEVEL_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation: bytes
     disk_uuid: bytes
@@ -85,10 +89,12 @@ class RegisterBroker(_message.Message):
     endpoints: _containers.RepeatedCompositeFieldContainer[Endpoint]
     rack: str
     damaged: _containers.RepeatedCompositeFieldContainer[PartitionRef]
-    feature_level: int
+    replicates: bool
     flush_replicated: bool
     all_damaged: bool
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., disk_uuid: _Optional[bytes] = ..., tail_sure: bool = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., damaged: _Optional[_Iterable[_Union[PartitionRef, _Mapping]]] = ..., feature_level: _Optional[int] = ..., flush_replicated: bool = ..., all_damaged: bool = ...) -> None: ...
+    min_level: int
+    max_level: int
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., disk_uuid: _Optional[bytes] = ..., tail_sure: bool = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., damaged: _Optional[_Iterable[_Union[PartitionRef, _Mapping]]] = ..., replicates: bool = ..., flush_replicated: bool = ..., all_damaged: bool = ..., min_level: _Optional[int] = ..., max_level: _Optional[int] = ...) -> None: ...
 
 class FenceBroker(_message.Message):
     __slots__ = ("broker_id", "epoch")
@@ -250,6 +256,14 @@ class FoundCluster(_message.Message):
     peer_key: bytes
     def __init__(self, peer_key: _Optional[bytes] = ...) -> None: ...
 
+class RaiseLevel(_message.Message):
+    __slots__ = ("level", "seen_index")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    SEEN_INDEX_FIELD_NUMBER: _ClassVar[int]
+    level: int
+    seen_index: int
+    def __init__(self, level: _Optional[int] = ..., seen_index: _Optional[int] = ...) -> None: ...
+
 class CreateTopic(_message.Message):
     __slots__ = ("name", "partitions", "replication_factor", "settings")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -307,7 +321,7 @@ class Endpoint(_message.Message):
     def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("broker_id", "incarnation", "epoch", "endpoints", "rack", "disk_uuid", "fenced_index", "draining", "shutting_down", "feature_level", "flush_replicated", "scaled_down")
+    __slots__ = ("broker_id", "incarnation", "epoch", "endpoints", "rack", "disk_uuid", "fenced_index", "draining", "shutting_down", "replicates", "flush_replicated", "scaled_down")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -317,7 +331,7 @@ class Broker(_message.Message):
     FENCED_INDEX_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     SHUTTING_DOWN_FIELD_NUMBER: _ClassVar[int]
-    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    REPLICATES_FIELD_NUMBER: _ClassVar[int]
     FLUSH_REPLICATED_FIELD_NUMBER: _ClassVar[int]
     SCALED_DOWN_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
@@ -329,10 +343,10 @@ class Broker(_message.Message):
     fenced_index: int
     draining: bool
     shutting_down: bool
-    feature_level: int
+    replicates: bool
     flush_replicated: bool
     scaled_down: bool
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., disk_uuid: _Optional[bytes] = ..., fenced_index: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., feature_level: _Optional[int] = ..., flush_replicated: bool = ..., scaled_down: bool = ...) -> None: ...
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., disk_uuid: _Optional[bytes] = ..., fenced_index: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., replicates: bool = ..., flush_replicated: bool = ..., scaled_down: bool = ...) -> None: ...
 
 class Setting(_message.Message):
     __slots__ = ("key", "value")
@@ -431,29 +445,31 @@ class Group(_message.Message):
     def __init__(self, name: _Optional[str] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("format", "index", "brokers", "topics", "producers", "groups", "feature_level", "peer_key", "lossy_elections")
+    __slots__ = ("format", "index", "brokers", "topics", "producers", "groups", "replicates", "peer_key", "lossy_elections", "feature_level")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     PRODUCERS_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
-    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    REPLICATES_FIELD_NUMBER: _ClassVar[int]
     PEER_KEY_FIELD_NUMBER: _ClassVar[int]
     LOSSY_ELECTIONS_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     format: int
     index: int
     brokers: _containers.RepeatedCompositeFieldContainer[Broker]
     topics: _containers.RepeatedCompositeFieldContainer[Topic]
     producers: _containers.RepeatedCompositeFieldContainer[Producer]
     groups: _containers.RepeatedCompositeFieldContainer[Group]
-    feature_level: int
+    replicates: bool
     peer_key: bytes
     lossy_elections: int
-    def __init__(self, format: _Optional[int] = ..., index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., feature_level: _Optional[int] = ..., peer_key: _Optional[bytes] = ..., lossy_elections: _Optional[int] = ...) -> None: ...
+    feature_level: int
+    def __init__(self, format: _Optional[int] = ..., index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., replicates: bool = ..., peer_key: _Optional[bytes] = ..., lossy_elections: _Optional[int] = ..., feature_level: _Optional[int] = ...) -> None: ...
 
 class Delta(_message.Message):
-    __slots__ = ("index", "brokers", "topics", "deleted_topics", "ended_producers", "forgotten_producers", "removed_brokers", "changed")
+    __slots__ = ("index", "brokers", "topics", "deleted_topics", "ended_producers", "forgotten_producers", "removed_brokers", "changed", "feature_level")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
@@ -462,6 +478,7 @@ class Delta(_message.Message):
     FORGOTTEN_PRODUCERS_FIELD_NUMBER: _ClassVar[int]
     REMOVED_BROKERS_FIELD_NUMBER: _ClassVar[int]
     CHANGED_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     index: int
     brokers: _containers.RepeatedCompositeFieldContainer[Broker]
     topics: _containers.RepeatedCompositeFieldContainer[Topic]
@@ -470,7 +487,8 @@ class Delta(_message.Message):
     forgotten_producers: _containers.RepeatedScalarFieldContainer[int]
     removed_brokers: _containers.RepeatedScalarFieldContainer[int]
     changed: _containers.RepeatedCompositeFieldContainer[ChangedPartitions]
-    def __init__(self, index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topics: _Optional[_Iterable[int]] = ..., ended_producers: _Optional[_Iterable[int]] = ..., forgotten_producers: _Optional[_Iterable[int]] = ..., removed_brokers: _Optional[_Iterable[int]] = ..., changed: _Optional[_Iterable[_Union[ChangedPartitions, _Mapping]]] = ...) -> None: ...
+    feature_level: int
+    def __init__(self, index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., deleted_topics: _Optional[_Iterable[int]] = ..., ended_producers: _Optional[_Iterable[int]] = ..., forgotten_producers: _Optional[_Iterable[int]] = ..., removed_brokers: _Optional[_Iterable[int]] = ..., changed: _Optional[_Iterable[_Union[ChangedPartitions, _Mapping]]] = ..., feature_level: _Optional[int] = ...) -> None: ...
 
 class RaftNode(_message.Message):
     __slots__ = ("ordinal", "disk")
@@ -545,10 +563,12 @@ class RaftHeartbeat(_message.Message):
     def __init__(self, commit: _Optional[int] = ..., round: _Optional[int] = ...) -> None: ...
 
 class RaftHeartbeatAnswer(_message.Message):
-    __slots__ = ("round",)
+    __slots__ = ("round", "max_level")
     ROUND_FIELD_NUMBER: _ClassVar[int]
+    MAX_LEVEL_FIELD_NUMBER: _ClassVar[int]
     round: int
-    def __init__(self, round: _Optional[int] = ...) -> None: ...
+    max_level: int
+    def __init__(self, round: _Optional[int] = ..., max_level: _Optional[int] = ...) -> None: ...
 
 class RaftSnapshotChunk(_message.Message):
     __slots__ = ("index", "term", "configuration", "size", "checksum", "offset", "data")
@@ -661,12 +681,16 @@ class IdentifyAnswer(_message.Message):
     def __init__(self, answerer: _Optional[_Union[RaftNode, _Mapping]] = ..., nonce: _Optional[int] = ..., cluster_id: _Optional[str] = ..., asker_is_member: bool = ..., configuration_index: _Optional[int] = ..., leader: _Optional[str] = ..., founding: _Optional[bytes] = ...) -> None: ...
 
 class JoinRequest(_message.Message):
-    __slots__ = ("node", "cluster_id")
+    __slots__ = ("node", "cluster_id", "min_level", "max_level")
     NODE_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    MIN_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    MAX_LEVEL_FIELD_NUMBER: _ClassVar[int]
     node: RaftNode
     cluster_id: str
-    def __init__(self, node: _Optional[_Union[RaftNode, _Mapping]] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    min_level: int
+    max_level: int
+    def __init__(self, node: _Optional[_Union[RaftNode, _Mapping]] = ..., cluster_id: _Optional[str] = ..., min_level: _Optional[int] = ..., max_level: _Optional[int] = ...) -> None: ...
 
 class JoinAnswer(_message.Message):
     __slots__ = ("kind", "message", "not_leader")
@@ -985,7 +1009,7 @@ class BrokerLoad(_message.Message):
     def __init__(self, broker: _Optional[_Union[Broker, _Mapping]] = ..., connected: bool = ..., replicas: _Optional[int] = ..., leads: _Optional[int] = ..., arriving: _Optional[int] = ...) -> None: ...
 
 class OverviewAnswer(_message.Message):
-    __slots__ = ("not_leader", "index", "topics", "partitions", "under_replicated", "below_min_insync", "leaderless", "moving", "displaced", "lossy_elections", "brokers", "widest", "balanced")
+    __slots__ = ("not_leader", "index", "topics", "partitions", "under_replicated", "below_min_insync", "leaderless", "moving", "displaced", "lossy_elections", "brokers", "widest", "balanced", "feature_level", "brokers_behind", "controllers_behind")
     NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
@@ -999,6 +1023,9 @@ class OverviewAnswer(_message.Message):
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     WIDEST_FIELD_NUMBER: _ClassVar[int]
     BALANCED_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    BROKERS_BEHIND_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLERS_BEHIND_FIELD_NUMBER: _ClassVar[int]
     not_leader: NotLeader
     index: int
     topics: int
@@ -1012,7 +1039,10 @@ class OverviewAnswer(_message.Message):
     brokers: _containers.RepeatedCompositeFieldContainer[BrokerLoad]
     widest: int
     balanced: bool
-    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., index: _Optional[int] = ..., topics: _Optional[int] = ..., partitions: _Optional[int] = ..., under_replicated: _Optional[int] = ..., below_min_insync: _Optional[int] = ..., leaderless: _Optional[int] = ..., moving: _Optional[int] = ..., displaced: _Optional[int] = ..., lossy_elections: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerLoad, _Mapping]]] = ..., widest: _Optional[int] = ..., balanced: bool = ...) -> None: ...
+    feature_level: int
+    brokers_behind: _containers.RepeatedScalarFieldContainer[int]
+    controllers_behind: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., index: _Optional[int] = ..., topics: _Optional[int] = ..., partitions: _Optional[int] = ..., under_replicated: _Optional[int] = ..., below_min_insync: _Optional[int] = ..., leaderless: _Optional[int] = ..., moving: _Optional[int] = ..., displaced: _Optional[int] = ..., lossy_elections: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerLoad, _Mapping]]] = ..., widest: _Optional[int] = ..., balanced: bool = ..., feature_level: _Optional[int] = ..., brokers_behind: _Optional[_Iterable[int]] = ..., controllers_behind: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PartitionsRequest(_message.Message):
     __slots__ = ("topics", "only", "limit", "after_topic", "after_partition")
