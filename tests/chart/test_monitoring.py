@@ -62,9 +62,8 @@ def test_alerts_and_panels_are_about_metrics_that_there_are() -> None:
 
 
 def plain(expression: str) -> str:
-    """Without what chooses the release, and without what makes a series that is away a zero."""
-    chosen = re.sub(r'namespace="data",pod=~"[^"]*",?', "", expression).replace("{}", "")
-    return chosen.replace("(max(tank_controller_leads) or vector(0))", "max(tank_controller_leads)")
+    """Without what chooses the release."""
+    return re.sub(r'namespace="data",pod=~"[^"]*",?', "", expression).replace("{}", "")
 
 
 def test_every_alarm_of_the_operators_page_is_an_alert() -> None:
