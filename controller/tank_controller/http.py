@@ -1,6 +1,7 @@
 """The controller's HTTP port: /metrics for Prometheus, /healthz and /readyz for probes and people, and the
 API."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,22 +28,41 @@ class HttpServer:
         self._house = house
         self._api = api
         self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
 
-    async def start(self, address: str) -> None:
-        """Listens on host:port. OSError."""
+    async def start(self, address: str) -> int:
+        """Listens on host:port; the port that the system chose for port 0. OSError."""
         app = web.Application(client_max_size=limits.MAX_API_BODY_BYTES)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         if self._api is not None:
             self._api.add_to(app)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False,
+            keepalive_timeout=limits.HTTP_KEEPALIVE_S, shutdown_timeout=1.0,
+        )  # fmt: skip
         await self._runner.setup()
+        server = self._runner.server
+        assert server is not None
+
+        def adopt() -> asyncio.Protocol:
+            connections = server.connections
+            for oldest in connections[: max(len(connections) + 1 - limits.MAX_HTTP_CONNECTIONS, 0)]:
+                oldest.force_close()
+            return server()
+
         host, _, port = address.rpartition(":")
-        await web.TCPSite(self._runner, host.strip("[]"), int(port)).start()
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(adopt, host.strip("[]"), int(port))
+        chosen: int = self._listener.sockets[0].getsockname()[1]
+        return chosen
 
     async def stop(self) -> None:
         """Ends it; requests under way get a second."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None

@@ -81,6 +81,12 @@ CASE_IN_VAIN_MS = 10_000
 WAIT_FOR_ENDS_MS = 1_000
 """For the ends of replicas that needn't say it before a lossy election; those that must are waited for."""
 
+MAX_HTTP_CONNECTIONS = 64
+"""To a controller's HTTP port: more than probes, scrapers and MAX_API_REQUESTS need, so few that they don't
+take the descriptors of Raft's log and of the brokers' streams. Above it the oldest go: most likely
+somebody's who sends nothing. A burst may pass it by the listener's backlog."""
+HTTP_KEEPALIVE_S = 15.0
+"""How long such a connection may be idle."""
 MAX_API_BODY_BYTES = 64 * 1024
 """Of a request to the HTTP API: a topic with every setting there is has a few KiB."""
 MAX_API_REQUESTS = 32
