@@ -253,7 +253,8 @@ def status_json(
     return {
         "cluster_id": next((each.said.cluster_id for each in members if each.said is not None), None),
         "leader": next((each.ordinal for each in members if each.state == "leads"), None),
-        "healthy": not found.under_replicated and all(each.said is not None for each in members),
+        "healthy": not (found.under_replicated or fenced)
+        and all(each.said is not None and not each.said.problem for each in members),
         "controllers": [each.json() for each in members],
         "brokers": [broker_json(load) for load in found.brokers],
         "topics": found.topics,

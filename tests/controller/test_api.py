@@ -48,6 +48,19 @@ def test_what_waits_and_what_moves_is_in_the_status(world: World) -> None:
     world.run(story)
 
 
+def test_what_healthy_takes(world: World) -> None:
+    async def story(ask: Ask) -> None:
+        assert (await ask(Name.STATUS)).body["healthy"] is True
+        world.controllers.problem = "its disk is full"
+        assert (await ask(Name.STATUS)).body["healthy"] is False
+        world.controllers.problem = ""
+        world.cluster.fence(3)
+        found = (await ask(Name.STATUS)).body
+        assert (found["healthy"], found["partitions"]["under_replicated"]) == (False, 0), "it holds nothing"
+
+    world.run(story)
+
+
 async def pages(ask: Ask, name: Name, key: str, limit: int, **said: object) -> list[Any]:
     """All pages of a list."""
     found: list[Any] = []
