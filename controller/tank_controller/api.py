@@ -79,6 +79,9 @@ class Api:
             async with asyncio.timeout(limits.API_ANSWER_S):
                 return await self._answer(operation, request)
         except TimeoutError:
+            if not operation.changes:
+                message = f"It took more than {limits.API_ANSWER_S:.0f} seconds: ask for less, as one topic."
+                raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "too_slow", message) from None
             message = f"it is not done after {limits.API_ANSWER_S:.0f} seconds: look whether it came to be"
             raise refused(ErrorCode.TIMED_OUT, message) from None
         finally:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from typing import TypeVar
 
 from tank_controller import api_checks
 from tank_controller.api_errors import ApiError, invalid
@@ -10,6 +11,8 @@ from tank_controller.api_reads import Asked, Reads
 from tank_controller.api_report import Json, Row
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
+
+Found = TypeVar("Found")
 
 
 class Changes:
@@ -66,7 +69,7 @@ class Changes:
         if draining and (problem := api_checks.drain_problem(found, broker_id)):
             raise ApiError(HTTPStatus.CONFLICT, "too_few_brokers", problem)
         await self._command(pb.Command(set_broker=pb.SetBroker(broker_id=broker_id, draining=draining)))
-        load = api_checks.load_of(await self._leader.overview(), broker_id)
+        load = api_checks.load_of(await _afterwards(self._leader.overview()), broker_id)
         return {"broker": broker_id, "draining": draining, "replicas": load.replicas, "leads": load.leads}
 
     async def remove_broker(self, asked: Asked) -> Json:
@@ -79,7 +82,7 @@ class Changes:
     async def balance(self, asked: Asked) -> Json:
         """Begun."""
         await self._leader.change(lambda admin: admin.Balance(pb.BalanceRequest()))
-        found = await self._leader.overview()
+        found = await _afterwards(self._leader.overview())
         loads: list[Json] = [
             {"broker_id": load.broker.broker_id, "replicas": load.replicas, "leads": load.leads}
             for load in found.brokers
@@ -98,7 +101,7 @@ class Changes:
             settings=_settings(body.settings("settings")),
         )
         await self._command(pb.Command(create_topic=create))
-        return await self._reads.topic_json(create.name)
+        return await _afterwards(self._reads.topic_json(create.name))
 
     async def alter_topic(self, asked: Asked) -> Json:
         """Settings and partitions; what isn't named stays."""
@@ -113,7 +116,7 @@ class Changes:
             unset=[key for key, value in settings.items() if value is None],
         )
         await self._command(pb.Command(alter_topic=alter))
-        return await self._reads.topic_json(name)
+        return await _afterwards(self._reads.topic_json(name))
 
     async def delete_topic(self, asked: Asked) -> Json:
         """With all that it holds."""
@@ -134,7 +137,7 @@ class Changes:
         kind = pb.ElectLeader.UNCLEAN if unclean else pb.ElectLeader.PREFERRED
         elect = pb.ElectLeader(kind=kind, partitions=[_ref(row)])
         await self._on_partition(pb.Command(elect_leader=elect), row, unclean=unclean)
-        after = await self._reads.row(asked.path)
+        after = await _afterwards(self._reads.row(asked.path))
         return {
             **_place(after),
             "leader": after.partition.leader or None,
@@ -150,7 +153,7 @@ class Changes:
             replicas=asked.body.integers("to"),
         )
         await self._on_partition(pb.Command(reassign=pb.Reassign(partitions=[placed])), row)
-        return _moved(await self._reads.row(asked.path))
+        return _moved(await _afterwards(self._reads.row(asked.path)))
 
     async def cancel_move(self, asked: Asked) -> Json:
         """The added replicas go."""
@@ -159,7 +162,7 @@ class Changes:
             raise ApiError(HTTPStatus.CONFLICT, "not_moving", problem)
         cancel = pb.CancelReassign(partitions=[_ref(row)])
         await self._on_partition(pb.Command(cancel_reassign=cancel), row)
-        return _moved(await self._reads.row(asked.path))
+        return _moved(await _afterwards(self._reads.row(asked.path)))
 
     async def _on_partition(self, command: pb.Command, row: Row, *, unclean: bool = False) -> None:
         outcome = await self._command(command)
@@ -174,7 +177,24 @@ class Changes:
 
     async def _command(self, command: pb.Command) -> pb.ProposalOutcome:
         command.now_ms = self._now_ms()
-        return await self._leader.change(lambda admin: admin.Change(command))
+        try:
+            return await self._leader.change(lambda admin: admin.Change(command))
+        except ApiError as error:
+            if error.code != ErrorCode.INVALID_REPLICATION_FACTOR.name.lower():
+                raise
+            # The number is right, and so many brokers are not there, or not yet.
+            raise ApiError(HTTPStatus.CONFLICT, "too_few_brokers", error.message) from None
+
+
+async def _afterwards(read: Awaitable[Found]) -> Found:
+    """What is there behind a change that was made. An answer "ask again" would have it made twice."""
+    try:
+        return await read
+    except ApiError as error:
+        if error.status is not HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
+        message = f"It was done, and how it is now is not known: {error.message}"
+        raise ApiError(HTTPStatus.GATEWAY_TIMEOUT, "timed_out", message) from None
 
 
 def _ref(row: Row) -> pb.PartitionRef:

@@ -15,7 +15,7 @@ _ABOUT = (
 
 _INTEGER: Json = {"type": "integer", "minimum": 0}
 _TEXT: Json = {"type": "string"}
-_FLAG: Json = {"type": "boolean"}
+_FLAG: dict[str, Json] = {"type": "boolean"}
 _IDS: Json = {"type": "array", "items": {"type": "integer"}}
 _OR_NONE: Json = {"type": ["integer", "null"]}
 _NEXT: Json = {
@@ -137,7 +137,11 @@ SCHEMAS: Mapping[str, dict[str, Json]] = {
         "The cluster at a glance",
         cluster_id={"type": ["string", "null"]},
         leader=_OR_NONE,
-        healthy=_FLAG,
+        healthy={
+            **_FLAG,
+            "description": "every controller answers and is well, no broker is fenced, and every replica "
+            "is in sync; the brokers' disks are not looked at",
+        },
         controllers=_list("Controller"),
         brokers=_list("Broker"),
         topics=_INTEGER,
@@ -181,7 +185,7 @@ def _described(operation: Operation) -> dict[str, Json]:
         "security": [{"token": []}] if operation.changes else [{}, {"token": []}],
         "responses": {
             str(operation.status.value): _answer(operation.about, operation.answer),
-            "4XX": _answer("It was not done; asked again as it is, it would not be", "Error"),
+            "4XX": _answer("It was not done: the request is to be another, or the cluster first", "Error"),
             "5XX": _answer("It was not done now, or nobody knows: look, or ask again", "Error"),
         },
     }

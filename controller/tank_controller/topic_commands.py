@@ -23,7 +23,7 @@ def check_create_topic(state: ClusterState, command: pb.Command) -> None:
     if create.name in state.topic_ids:
         raise Rejected(ErrorCode.TOPIC_EXISTS, f"topic {create.name} exists already")
     if len(state.topics) >= limits.MAX_TOPICS:
-        raise Rejected(ErrorCode.OVERLOADED, f"there are {limits.MAX_TOPICS} topics: delete some first")
+        raise Rejected(ErrorCode.LIMIT_REACHED, f"there are {limits.MAX_TOPICS} topics: delete some first")
     _check_partitions(state, create.partitions, 0)
     replication_factor = create.replication_factor or _default_replication_factor(state)
     _check_brokers(state, create.partitions, replication_factor)
@@ -116,7 +116,7 @@ def _check_partitions(state: ClusterState, wanted: int, present: int) -> None:
         raise Rejected(ErrorCode.INVALID_PARTITIONS, message)
     if state.partition_count + wanted - present > limits.MAX_PARTITIONS:
         message = f"all topics together have at most {limits.MAX_PARTITIONS} partitions: delete some first"
-        raise Rejected(ErrorCode.OVERLOADED, message)
+        raise Rejected(ErrorCode.LIMIT_REACHED, message)
 
 
 def _check_settings(pairs: dict[str, str], replication_factor: int) -> None:
@@ -159,7 +159,7 @@ def _check_brokers(state: ClusterState, partitions: int, replication_factor: int
             f"{brokers} brokers hold at most {limits.MAX_REPLICAS_PER_BROKER} replicas each: delete topics, "
             "or add brokers"
         )
-        raise Rejected(ErrorCode.OVERLOADED, message)
+        raise Rejected(ErrorCode.LIMIT_REACHED, message)
 
 
 def _add_partitions(state: ClusterState, topic: TopicState, count: int) -> None:

@@ -85,6 +85,7 @@ class ErrorCode(IntEnum):
     UNKNOWN_BROKER = 0x22
     IN_USE = 0x23
     INELIGIBLE_REPLICA = 0x24
+    LIMIT_REACHED = 0x25
     OTHER_LEADER = 0xFC
     NO_LEADER = 0xFD
     READ_ONLY = 0xFE

@@ -1,5 +1,8 @@
 """The HTTP API's changes: what is answered, and what becomes of the cluster."""
 
+import pytest
+
+from tank_controller import limits
 from tank_controller.api_operations import PREFIX, Name
 from tests.controller.api_world import Ask, World
 from tests.controller.api_world import api_world as api_world
@@ -26,11 +29,55 @@ def test_a_topic_is_made_changed_and_deleted(world: World) -> None:
         assert (await ask(Name.DELETE_TOPIC, topic="t")).body == {"deleted": "t"}
         assert (await ask(Name.DELETE_TOPIC, topic="t")).status == 404
         refused = await ask(Name.CREATE_TOPIC, {"topic": "t", "replication_factor": 4})
-        assert (refused.status, refused.code) == (400, "invalid_replication_factor")
+        assert (refused.status, refused.code) == (409, "too_few_brokers")
         assert (await ask(Name.CREATE_TOPIC, {"topic": "a b"})).code == "invalid_name"
 
     world.run(story)
     assert world.cluster.state.topics == {}
+
+
+def test_where_a_limit_is_reached_nobody_is_told_to_ask_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MAX_PARTITIONS", 2)
+
+    async def story(ask: Ask) -> None:
+        assert (await ask(Name.CREATE_TOPIC, {"topic": "t"})).status == 201
+        for name, said in ((Name.CREATE_TOPIC, {}), (Name.ALTER_TOPIC, {"topic": "t"})):
+            body = {"partitions": 3} if said else {"topic": "u", "partitions": 2}
+            full = await ask(name, body, **said)
+            assert (full.status, full.code) == (409, "limit_reached")
+            assert "delete some first" in full.body["error"]["message"]
+            assert "Retry-After" not in full.headers
+
+    world.run(story)
+
+
+def test_a_change_that_was_made_is_never_one_to_be_made_again(world: World) -> None:
+    """Leadership is lost between the change and the look at what became of it."""
+    world.cluster.topic("orders", 1, 3)
+    here: dict[str, object] = {"topic": "orders", "partition": 0}
+    to = [*reversed(world.cluster.partition(next(iter(world.cluster.state.topics))).replicas)]
+    made: list[tuple[Name, dict[str, object] | None, dict[str, object]]] = [
+        (Name.CREATE_TOPIC, {"topic": "t"}, {}),
+        (Name.ALTER_TOPIC, {"partitions": 2}, {"topic": "t"}),
+        (Name.UNDO_DRAIN, None, {"broker_id": 1}),
+        (Name.BALANCE, None, {}),
+        (Name.ELECT_LEADER, None, here),
+        (Name.MOVE_PARTITION, {"to": to}, here),
+    ]
+
+    async def story(ask: Ask) -> None:
+        for name, body, said in made:
+            world.controllers.leads_until_changed = True
+            answer = await ask(name, body, **said)
+            assert (answer.status, answer.code) == (504, "timed_out"), name
+            assert "It was done" in answer.body["error"]["message"]
+            assert "Retry-After" not in answer.headers
+            world.controllers.leads = [False, True]
+
+    world.run(story)
+    assert len(world.controllers.commands) == len(made), "each was made, and once"
 
 
 def test_a_broker_is_drained_and_removed(world: World) -> None:

@@ -112,6 +112,23 @@ def test_so_many_requests_are_under_way_at_a_time(world: World, monkeypatch: pyt
     world.run(story)
 
 
+def test_what_takes_too_long_is_told_apart_by_what_it_would_have_done(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "API_ANSWER_S", 0.1)
+    monkeypatch.setattr(limits, "API_LEADER_S", 20)
+    world.controllers.leads = [False, False]
+
+    async def story(ask: Ask) -> None:
+        read = await ask(Name.LIST_PARTITIONS, only="under_replicated")
+        assert (read.status, read.code) == (503, "too_slow")
+        assert "ask for less, as one topic" in read.body["error"]["message"]
+        change = await ask(Name.CREATE_TOPIC, {"topic": "t"})
+        assert (change.status, change.code) == (504, "timed_out")
+
+    world.run(story)
+
+
 async def never() -> AsyncIterator[bytes]:
     """A body that begins, and doesn't go on."""
     yield b"{"

@@ -150,11 +150,11 @@ def test_positions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_topics_and_partitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_TOPICS", 1)
     state = applied(register(), create("t", 3))
-    assert error_of(state, create("u")) is ErrorCode.OVERLOADED
+    assert error_of(state, create("u")) is ErrorCode.LIMIT_REACHED
     monkeypatch.setattr(limits, "MAX_PARTITIONS", 3)
-    assert error_of(state, alter(2, 4)) is ErrorCode.OVERLOADED
+    assert error_of(state, alter(2, 4)) is ErrorCode.LIMIT_REACHED
     monkeypatch.setattr(limits, "MAX_TOPICS", 2)
-    assert error_of(state, create("u")) is ErrorCode.OVERLOADED
+    assert error_of(state, create("u")) is ErrorCode.LIMIT_REACHED
 
 
 def test_what_brokers_know_each_other_by_is_made_once() -> None:

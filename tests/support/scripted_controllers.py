@@ -34,6 +34,8 @@ class ScriptedControllers:
         """What they say that is wrong with them."""
         self.unsure = False
         """Changes are made, and their answers are lost."""
+        self.leads_until_changed = False
+        """The next change is the last one: nobody leads from then on."""
         self.ports: list[int] = []
         self._servers: list[grpc.Server] = []
 
@@ -55,6 +57,13 @@ class ScriptedControllers:
     @property
     def addresses(self) -> list[str]:
         return [f"127.0.0.1:{port}" for port in self.ports]
+
+    def changed(self, what: str) -> None:
+        """One of them did it."""
+        self.commands.append(what)
+        if self.leads_until_changed:
+            self.leads_until_changed = False
+            self.leads = [False, False]
 
     def stop(self, number: int) -> None:
         """This one answers no more."""
@@ -116,7 +125,7 @@ class _Admin(AdminServicer):
     def Change(self, request: pb.Command, context: Any) -> pb.ChangeAnswer:
         if (elsewhere := self._not_leader) is not None:
             return pb.ChangeAnswer(not_leader=elsewhere)
-        self._world.commands.append(request.WhichOneof("command") or "")
+        self._world.changed(request.WhichOneof("command") or "")
         answer = pb.ChangeAnswer(outcome=self._world.cluster.apply(request).as_message())
         if self._world.unsure:
             context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke")
@@ -147,7 +156,7 @@ class _Admin(AdminServicer):
     def Balance(self, request: pb.BalanceRequest, context: Any) -> pb.ChangeAnswer:
         if (elsewhere := self._not_leader) is not None:
             return pb.ChangeAnswer(not_leader=elsewhere)
-        self._world.commands.append("balance")
+        self._world.changed("balance")
         return pb.ChangeAnswer(outcome=pb.ProposalOutcome())
 
 
