@@ -139,11 +139,14 @@ class Release:
         until(whole, f"{brokers} brokers are not ready with all replicas in sync", PATIENCE_S, LOOK_EVERY_S)
 
     def await_balanced(self, brokers: int) -> None:
-        """Whole, and replicas and leaders are spread evenly. StuckError."""
+        """Whole, and replicas and leaders are spread evenly over all of them. StuckError."""
 
         def balanced() -> bool:
+            if not self.is_whole(brokers):
+                return False
             with contextlib.suppress(CommandError):
-                return self.is_whole(brokers) and bool(self.status()["balanced"])
+                found = self.status()
+                return found["balanced"] and all(broker["leads"] for broker in found["brokers"])
             return False
 
         until(balanced, f"{brokers} brokers are not balanced", PATIENCE_S, 1.0)
