@@ -8,7 +8,7 @@ from tank_controller.limits import BROKEN_STREAM_GRACE_MS
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import create
-from tests.controller.test_broker_desk import Office
+from tests.controller.office import Office
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def test_brokers_are_shown_with_what_they_hold() -> None:
     assert [load.broker.draining for load in answer.brokers] == [False, True, False]
     assert sum(load.replicas for load in answer.brokers) == 3 * 2 + 2 * 3
     assert sum(load.leads for load in answer.brokers) == 5
-    assert answer.widest == 3
+    assert (answer.widest, answer.feature_level) == (3, 1)
     assert counts(answer) == (0, 0, 0)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tank_controller.raft.messages import Configuration, Entry, EntryKind, NodeId
 from tank_controller.waiting_streams import WAIT_TICKS
-from tests.controller.test_broker_desk import Office
+from tests.controller.office import Office
 
 
 @pytest.fixture

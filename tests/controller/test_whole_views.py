@@ -9,7 +9,7 @@ from tank_controller.state_messages import topic_message
 from tank_node.controllers.session import ControllerSession, Registration
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import create
-from tests.controller.test_broker_desk import TICK_MS, Broker, Office
+from tests.controller.office import TICK_MS, Broker, Office
 
 PARTITIONS = 12
 

@@ -49,6 +49,7 @@ BODIES: list[Body] = [
     Heartbeat(1 << 40, 9),
     Heartbeat(0, 0),
     HeartbeatAnswer(0),
+    HeartbeatAnswer(7, 2),
     SnapshotChunk(META, 50, b"chunk"),
     SnapshotAnswer(9, 2, 55),
     TimeoutNow(),
