@@ -9,7 +9,8 @@ again with the same `--out`, they go on where they were:
 - `routes`: flights and delays per route and day, to Parquet.
 
 Event time is the time of departure, in UTC. A watermark of 7 days lets late flights in; when it has passed an
-hour's end, the hour's row is written, once. Needs `tank-cluster[spark]` in its Python, and Java 17 or newer.
+hour's end, the hour's row is written, once. With `--until 2014-01-03` it ends when all before that day is
+closed, and says what it wrote. Needs `tank-cluster[spark]` in its Python, and Java 17 or newer.
 """
 
 import argparse
@@ -146,22 +147,36 @@ def hours_written(spark: SparkSession, servers: str, result_topic: str) -> DataF
     )
 
 
-def watch(queries: list[StreamingQuery]) -> None:
-    """Prints a line for each batch until a query ends. Raises what ended it."""
+def watch(queries: list[StreamingQuery], until: str | None = None) -> None:
+    """Prints a line for each batch until all queries have closed what is before the day `until` (2014-01-03).
+    Raises what ended one before."""
     printed: dict[str, int] = {}
+    closed = dict.fromkeys((query.id for query in queries), "")
     while all(query.isActive for query in queries):
         for query in queries:
             progress = query.lastProgress
             if progress is not None and printed.get(query.id) != progress["batchId"]:
                 printed[query.id] = progress["batchId"]
-                watermark = progress["eventTime"].get("watermark", "1970")
-                closed = "nothing" if watermark.startswith("1970") else f"what was before {watermark}"
+                closed[query.id] = progress["eventTime"].get("watermark", "1970")
+                before = closed[query.id]
+                what = "nothing" if before.startswith("1970") else f"what was before {before}"
                 print(f"{query.name}: batch {progress['batchId']}, {progress['numInputRows']:,} messages, "
-                      f"{closed} is closed", flush=True)  # fmt: skip
+                      f"{what} is closed", flush=True)  # fmt: skip
+        if until is not None and min(closed.values()) >= until:
+            return
         time.sleep(1)
     for query in queries:
         if query.exception() is not None:
             query.awaitTermination()
+
+
+def report(spark: SparkSession, servers: str, result_topic: str, out: Path) -> None:
+    """Reads back what both queries have written since they first began, and prints how much it is."""
+    every = [F.count("*"), F.coalesce(F.sum("flights"), F.lit(0))]
+    (hours, in_hours) = hours_written(spark, servers, result_topic).agg(*every).first()
+    (rows, on_routes) = spark.read.parquet(str(out / "routes")).agg(*every).first()
+    print(f"{in_hours:,} flights in {hours:,} hours in topic {result_topic!r}", flush=True)
+    print(f"{on_routes:,} flights in {rows:,} rows in {out / 'routes'}", flush=True)
 
 
 def main() -> None:
@@ -173,6 +188,7 @@ def main() -> None:
     )
     parser.add_argument("--weather", required=True, help="CSV file with the weather")
     parser.add_argument("--out", default="out", type=Path, help="folder for Parquet files and checkpoints")
+    parser.add_argument("--until", metavar="DAY", help="end when what is before it is closed: 2014-01-03")
     given = parser.parse_args()
 
     spark = (
@@ -184,7 +200,9 @@ def main() -> None:
     weather = read_weather(spark, given.weather)
     queries = start(spark, given.servers, given.topic, given.result_topic, weather, given.out)
     try:
-        watch(queries)
+        watch(queries, given.until)
+        if given.until is not None:
+            report(spark, given.servers, given.result_topic, given.out)
     except KeyboardInterrupt:
         print("stopping")
     finally:

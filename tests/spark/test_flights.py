@@ -30,7 +30,11 @@ def year() -> pd.DataFrame:
 
 
 def test_every_flight_is_in_one_closed_hour(
-    spark: SparkSession, new_topic: NewTopic, year: pd.DataFrame, tmp_path: Path
+    spark: SparkSession,
+    new_topic: NewTopic,
+    year: pd.DataFrame,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     topic, result = new_topic(partitions=2), new_topic()
     sent = 0
@@ -51,8 +55,7 @@ def test_every_flight_is_in_one_closed_hour(
         closed_before_the_end = result.ends()[1]
         for partition in range(2):
             topic.add([value], timestamps=time_ms, partition=partition)
-        for query in queries:
-            query.processAllAvailable()
+        pipeline.watch(queries, until="2013-02-01")
         operators = [
             part for query in queries for done in query.recentProgress for part in done["stateOperators"]
         ]
@@ -62,6 +65,12 @@ def test_every_flight_is_in_one_closed_hour(
     assert operators
     assert all(part["numRowsDroppedByWatermark"] == 0 for part in operators)
     assert 0 < closed_before_the_end < result.ends()[1]
+
+    capsys.readouterr()
+    pipeline.report(spark, result.servers, result.name, tmp_path)
+    in_hours, on_routes = capsys.readouterr().out.splitlines()
+    assert in_hours.startswith(f"{sent:,} flights in {result.ends()[1]:,} hours in topic")
+    assert on_routes.startswith(f"{sent:,} flights in ")
 
     hours = pipeline.hours_written(spark, result.servers, result.name).toPandas()
     routes = spark.read.parquet(str(tmp_path / "routes")).toPandas()
