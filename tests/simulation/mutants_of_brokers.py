@@ -354,8 +354,15 @@ MUTANTS = (
     Mutant(
         "what was compacted for the sake of lost batches stays",
         NODE + "replication/follow.py",
-        "    if standing.is_outdated and not standing.in_sync and before < standing.compacted_through:",
-        "    if False:",
+        "    return order.start <= standing.compacted_through or order.log_start < standing.log_start",
+        "    return order.log_start < standing.log_start",
         told="what_was_compacted_for_what_is_lost_comes_back",
+    ),
+    Mutant(
+        "what retention took while others had more stays away",
+        NODE + "replication/follow.py",
+        "    return order.start <= standing.compacted_through or order.log_start < standing.log_start",
+        "    return order.start <= standing.compacted_through",
+        told="what_retention_took_before_a_loss_comes_back",
     ),
 )

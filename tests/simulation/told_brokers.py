@@ -220,6 +220,33 @@ def what_was_compacted_for_what_is_lost_comes_back() -> None:
         story.rest()
 
 
+def what_retention_took_before_a_loss_comes_back() -> None:
+    """As before; but A and B have let go of all that C has, because they had so much more."""
+    settings = OF_ANYBODY | {"retention.segments.count": "2", "log.segment.bytes": "100"}
+    with telling(settings) as story:
+        a, b, c = story.cast
+        story.append(a, 2)
+        story.until(lambda: story.at(c).high_water_mark == 2, "C's hearing of the first messages")
+        c.end(False)
+        story.until(lambda: story.are_in_sync(a, b), "C's leaving")
+        for _ in range(6):
+            story.append(a, 2)
+            story.go_on(100 * MS)
+        logs = [story.at(machine).log for machine in (a, b)]
+        story.until(lambda: all(log.first_available > 2 for log in logs), "their retention", 60 * SECOND)
+        for machine in (a, b):
+            machine.end(False)
+        c.start()
+        story.until(lambda: story.placed.leader == c.broker_id, "C's leading", 30 * SECOND)
+        for machine in (a, b):
+            machine.start()
+        story.until(lambda: len(story.placed.in_sync) == 3, "their coming together", 30 * SECOND)
+        story.until(lambda: story.placed.leader == a.broker_id, "A's leading again", 60 * SECOND)
+        firsts = {machine.name: story.at(machine).log.first_available for machine in story.cast}
+        must(set(firsts.values()) == {1}, "what C had kept is gone: %s", firsts)
+        story.rest()
+
+
 FIRST_BATCH, LAST_BATCH = 5, -1
 """A byte of the first file that there is."""
 
@@ -251,4 +278,5 @@ STORIES: tuple[Callable[[], None], ...] = (
     a_chosen_replica_is_damaged_again,
     an_old_log_comes_back_after_an_unclean_election,
     what_was_compacted_for_what_is_lost_comes_back,
+    what_retention_took_before_a_loss_comes_back,
 )

@@ -81,6 +81,7 @@ def _compare(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> tuple[int,
     has none there."""
     own = _own_records(log, pushed.start)
     mine = next(own, None)
+    compacted_through = log.may_be_compacted_through()
     had = 0
     for record in _each(pushed.records):
         while mine is not None and _was_compacted_away(mine, record, keep_through, is_first=not had):
@@ -91,7 +92,7 @@ def _compare(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> tuple[int,
             # Committed, and gone here: this log goes on behind it.
         elif _is_same(mine, record):
             mine = next(own, None)
-        elif record.last >= mine.first or record.last > log.may_be_compacted_through:
+        elif record.last >= mine.first or record.last > compacted_through:
             return had, mine.first
         elif epoch_at(log.epochs, record.last) not in (0, record.leader_epoch):
             return had, record.first  # what compaction took here was not this

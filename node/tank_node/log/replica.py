@@ -41,12 +41,15 @@ class ReplicaLog(AppendableLog):
         in numbers that are given out and lost, or left out."""
         return next((segment.last for segment in reversed(self.segments) if segment.count), 0)
 
-    @property
     def may_be_compacted_through(self) -> int:
-        """Up to there compaction may have taken batches because of later ones. Below `compacted_through` it
-        has; how much further it was before a crash, nothing says."""
-        sealed = self.segments[-1].base - 1 if self.settings.compact and self.segments else 0
-        return max(self.compacted_through, sealed)
+        """Up to there compaction may have taken batches because of later ones, here or where they were copied
+        from. The records know: the checkpoint may be older than a crash, and a copy has none."""
+        through = self.compacted_through
+        for at, segment in enumerate(self.segments):
+            is_last = at + 1 == len(self.segments)
+            if segment.is_rewritten or not (segment.count or is_last):
+                through = max(through, segment.last if is_last else self.segments[at + 1].base - 1)
+        return through
 
     # ---- as a follower ----
 
@@ -65,11 +68,13 @@ class ReplicaLog(AppendableLog):
 
     def begin_anew(self, number: int, previous_epoch: int) -> None:
         """Drops everything, also what is damaged: the next batch comes at or behind `number`, which is the
-        leader's log start; `previous_epoch` is of the number before. Raises StorageError."""
+        leader's log start; `previous_epoch` is of the number before. Unless it ends below that, it counts as
+        damaged until it is copied (`refilled_through`). Raises StorageError."""
         if self.state not in (LogState.ACTIVE, LogState.DAMAGED):
             self._refuse()
         self._cancel_compaction()
-        if self.state is LogState.DAMAGED:
+        if self.state is LogState.DAMAGED or number <= self.written:
+            # Also a whole one: a start in the middle would judge the copy by what the old one promised.
             self.refilling = True
             self.before_refill(self)
         refill.begin_anew(self, number, previous_epoch)

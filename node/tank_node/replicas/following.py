@@ -131,6 +131,7 @@ class Following(FollowerRole):
         is_obeyed = order.leader_epoch == partition.leader_epoch and not leads
         if is_obeyed and is_good and goes_on(order, log.last, log.epochs):
             return TAKE
+        outdated = is_outdated(placed.lossy_epoch, log.epochs)
         standing = Standing(
             partition.leader_epoch,
             leads,
@@ -138,8 +139,9 @@ class Following(FollowerRole):
             own_id in placed.in_sync or placed.leader_epoch < order.leader_epoch,
             log.last,
             log.epochs,
-            is_outdated(placed.lossy_epoch, log.epochs),
-            log.may_be_compacted_through,
+            outdated,
+            log.may_be_compacted_through() if outdated else 0,
+            log.first_available,
         )
         return judge(order, standing)
 
@@ -207,7 +209,7 @@ class Following(FollowerRole):
         partition = self.partition
         if last < partition.high_water_mark:
             logger.warning(
-                "%s/%d: a lossy election lost what is behind number %d; up to %d was committed here",
+                "%s/%d is cut to number %d after a lossy election: up to %d was committed here",
                 partition.topic_name,
                 partition.number,
                 last,

@@ -53,7 +53,9 @@ class Standing(NamedTuple):
     is_outdated: bool = False
     """Nothing that it has is newer than the last lossy election: what it takes for committed may be lost."""
     compacted_through: int = 0
-    """Up to there compaction may have taken batches because of later ones."""
+    """Of an outdated one: up to there compaction may have taken batches because of later ones."""
+    log_start: int = 1
+    """What lies below retention took."""
 
 
 class Verdict(NamedTuple):
@@ -112,9 +114,7 @@ def _match(order: Order, standing: Standing) -> Verdict:
     """Raft's log matching, on epochs that hold for holes too."""
     before = order.start - 1
     is_gone = standing.log_end < order.log_start - 1
-    if standing.is_outdated and not standing.in_sync and before < standing.compacted_through:
-        # Compaction took batches here because of later ones that the leader may not have: copied anew, from
-        # the leader's start on.
+    if standing.is_outdated and not standing.in_sync and _lacks(order, standing):
         return _ANEW if order.start == order.log_start else Verdict(PushError.DISAGREES)
     if order.start == order.log_start:
         # Nothing older is left to agree on. What lies below is gone at the leader, so it was committed, or
@@ -125,6 +125,12 @@ def _match(order: Order, standing: Standing) -> Verdict:
         return TAKE
     at, epoch = last_common(standing.history, standing.log_end, before, order.previous_epoch)
     return Verdict(PushError.DISAGREES, agreed_at=at, agreed_epoch=epoch)
+
+
+def _lacks(order: Order, standing: Standing) -> bool:
+    """Whether the leader that a lossy election chose may have what compaction or retention took here because
+    of later batches, which are lost. Then all is copied anew, from its start on."""
+    return order.start <= standing.compacted_through or order.log_start < standing.log_start
 
 
 def mark_of(own: int, pushed: int, matched: int) -> int:

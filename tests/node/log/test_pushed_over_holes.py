@@ -100,6 +100,26 @@ def compacted_follower(epoch: int) -> PartitionLog:
     return follower
 
 
+def test_the_records_know_how_far_compaction_was() -> None:
+    follower = compacted_follower(epoch=1)
+    assert follower.may_be_compacted_through() == 10
+    follower.compacted_through = 0  # as after a crash
+    assert follower.may_be_compacted_through() == 9, "the last that is gone"
+    plain, copy = new_log(SHORT), new_log(LONG)
+    for number in range(1, 11):
+        append(plain, b"%d" % number, keys=[b"%d" % number])
+    assert len(plain.segments) > 2
+    assert plain.may_be_compacted_through() == 0, "it was never compacted, though its topic is"
+    compacted = new_log(SHORT)
+    for number in range(1, 11):
+        append(compacted, b"%d" % number, b"more", keys=[b"%d" % (number % 3), b"%d" % number])
+    compact(compacted)
+    push(compacted, copy)
+    assert copy.compacted_through == 0
+    gone = set(range(1, copy.last + 1)) - set(read_all(copy))
+    assert copy.may_be_compacted_through() >= max(gone) > 0, "a copy of what was compacted"
+
+
 def test_what_compaction_took_here_is_not_taken_again() -> None:
     leader, follower = new_log(LONG), compacted_follower(epoch=1)
     for number in range(1, 11):

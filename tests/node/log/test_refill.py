@@ -194,6 +194,32 @@ def test_a_failed_replica_is_not_filled_anew_by_the_disk_that_failed_it() -> Non
         follower.begin_anew(1, 0)
 
 
+def test_a_whole_log_that_is_dropped_counts_as_damaged_until_it_is_copied() -> None:
+    theirs = Folder(settings=SMALL)
+    old = theirs.log()
+    for number in range(4):
+        append(old, b"%05d" % number * 6, epoch=5)
+    old.flush()
+    for _ in range(2):
+        old.changed = True
+        theirs.data.write_checkpoint()
+    leader = Folder(settings=SMALL).log()
+    for number in range(6):
+        append(leader, b"%05d" % number * 6, epoch=5 if number < 2 else 6)
+    old.begin_anew(1, 0)
+    assert impaired(old)
+    push(leader, old)
+    old.flush()
+    after = theirs.kill()
+    assert impaired(after), "what the old one promised is not believed of the copy"
+    after.begin_anew(1, 0)
+    push(leader, after)
+    after.flush()
+    after.refilled_through(leader.last)
+    assert not impaired(after)
+    assert_copies(leader, after)
+
+
 def test_a_large_log_is_dropped_by_one_name_and_its_files_go_later() -> None:
     leader, theirs, follower = pair()
     flip(theirs, FIRST_LOG)

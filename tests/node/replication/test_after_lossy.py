@@ -104,7 +104,7 @@ def test_what_was_compacted_for_what_is_lost_is_copied_anew(node: BenchNode) -> 
     line = opened(node)
     line.send(push_of(1, all_of(leader_log(), mark=3)))
     log = node.broker.topics["a"].partitions[0].log
-    log.compacted_through = 2
+    log.compacted_through = 2  # as the checkpoint says
     place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
     told = the_answer(line.send(push_of(2, empty_behind(1, mark=1))))
     assert (told.error, told.log_end) == (PushError.DISAGREES, 0)

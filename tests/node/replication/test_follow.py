@@ -31,8 +31,11 @@ def standing(
     history: History = HISTORY,
     outdated: bool = False,
     compacted_through: int = 0,
+    log_start: int = 1,
 ) -> Standing:
-    return Standing(leader_epoch, leads, condition, in_sync, log_end, history, outdated, compacted_through)
+    return Standing(
+        leader_epoch, leads, condition, in_sync, log_end, history, outdated, compacted_through, log_start
+    )
 
 
 def order(start: int, previous_epoch: int, *, leader_epoch: int = 5, log_start: int = 1) -> Order:
@@ -144,8 +147,14 @@ def test_what_was_compacted_for_the_sake_of_lost_batches_is_copied_anew() -> Non
     assert (verdict.error, verdict.agreed_at) == (PushError.DISAGREES, 0)
     assert judge(order(1, 0), compacted).anew
     assert judge(order(21, 3), compacted).ends, "what took their place is there too"
-    assert judge(order(20, 3), standing(compacted_through=20)) == TAKE
     assert judge(order(20, 3), standing(outdated=True, compacted_through=20, in_sync=True)) == TAKE
+
+
+def test_what_retention_took_because_of_lost_batches_is_copied_anew() -> None:
+    assert judge(order(26, 4), standing(outdated=True, log_start=11)).error is PushError.DISAGREES
+    assert judge(order(1, 0), standing(outdated=True, log_start=11)).anew
+    assert judge(order(26, 4, log_start=11), standing(outdated=True, log_start=11)).ends
+    assert judge(order(26, 4), standing(log_start=11)) == TAKE, "its leaders' retention did that"
 
 
 @st.composite
