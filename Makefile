@@ -21,7 +21,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants mutants-short chaos chaos-short long bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,14 +110,8 @@ sim-short: $(VENV)/.ready-dev
 mutants: $(VENV)/.ready-dev ## break the code on purpose, one line at a time: the simulator must see each
 	@TANK_KERNEL=pure $(BIN)/python -m tests.simulation.mutants
 
-mutants-short: $(VENV)/.ready-dev
-	@TANK_KERNEL=pure $(BIN)/python -m tests.simulation.mutants --short
-
 chaos: $(VENV)/.ready-dev ## real processes killed, frozen, cut off under load (MINUTES=N); root makes network namespaces
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES)
-
-chaos-short: $(VENV)/.ready-dev
-	@$(BIN)/python -m tests.chaos --minutes 1 --seed 1
 
 long: $(VENV)/.ready-dev ## the long forms of single tests, for the night
 	@pytest -q -n 2 --timeout 3000 -m long
@@ -151,13 +145,18 @@ chart: $(VENV)/.ready-dev ## the Helm chart: linted, rendered with many values, 
 e2e: $(VENV)/.ready-dev ## the chart on a real Kubernetes under load: KUBECONFIG's, or one that is started
 	@$(BIN)/python -m e2e
 
+nightly: ## what a night is for: 5,000 stories, all mutants, an hour of chaos, the long forms of all else
+	@$(MAKE) sim SEEDS=5000
+	@$(MAKE) mutants long crash fuzz
+	@$(MAKE) chaos MINUTES=60
+
 wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
 	@$(BIN)/python -m tests.wheel
 
 kernel-auto: $(VENV)/.ready-dev
 	@$(BIN)/python protos/kernel_build.py --auto
 
-ci: kernel-auto check test unit-pure fuzz-short sim-short mutants-short chaos-short wheel run ## what CI runs
+ci: kernel-auto check test unit-pure fuzz-short sim-short mutants chaos wheel run ## what CI runs
 
 clean: ## remove the environment and what was built
 	@rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -25,6 +25,7 @@ def violations(history: History, log: Log) -> list[str]:
         _seen_but_gone,
         _seen_badly,
         _missed,
+        _positions,
     ):
         told = list(kind(history, log))
         found += told[:MOST_OF_A_KIND]
@@ -111,6 +112,15 @@ def _missed(history: History, log: Log) -> Iterator[str]:
             seen = history.seen.get(consumer, {}).get(place, [(0, "")])
             if seen[-1][0] != last:
                 yield f"MISSED: {consumer} saw {_name(place)} up to {seen[-1][0]} of {last}"
+
+
+def _positions(history: History, log: Log) -> Iterator[str]:
+    for group, told in history.positions.items():
+        kept: dict[Place, int] = {}
+        for one in told:
+            if one.found and one.number < kept.get(one.place, 0):
+                yield f"WENT BACK: {group} kept {_name(one.place)} {kept[one.place]}, and found {one.number}"
+            kept[one.place] = max(kept.get(one.place, 0), one.number)
 
 
 def _name(place: Place) -> str:

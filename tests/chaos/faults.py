@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from tests.chaos.members import Member, Members, stop_together
 
-FROZEN_S = 9.0
-"""Longer than a session (6 s), than a follower may lag (3 s), than a producer waits for replicas (8 s)."""
-CUT_S = 9.0
+FROZEN_S = 13.0
+"""Longer than a session (6 s), than a follower may lag (3 s), than a producer waits for replicas (8 s), than
+our client waits for an answer (10 s), and than a client of the wire does (12 s)."""
+CUT_S = 13.0
 FULL_S = 5.0
 FLAPS = 5
 DOWN_S = 2.0
@@ -104,13 +105,32 @@ def freeze_leading_controller(scene: Scene) -> None:
 
 
 def cut_one_way(scene: Scene) -> None:
-    """A leading broker's words don't reach another broker, or the controllers'; it hears them."""
-    source = scene.leading_broker()
-    others = [member for member in scene.members.brokers if member is not source]
-    targets = scene.chance.choice(([scene.chance.choice(others)], scene.members.controllers))
-    scene.tell(f"nothing gets from {source.name} to {', '.join(m.name for m in targets)} for {CUT_S:.0f} s")
-    for target in targets:
-        scene.members.network.cut(source.host, target.host)
+    """Of a leader, of partitions or of the controllers, and others: one side speaks, and doesn't hear."""
+    members = scene.members
+    source = scene.chance.choice((scene.leading_broker(), scene.leading_broker(), members.leader()))
+    broker = scene.chance.choice([member for member in members.brokers if member is not source])
+    controllers = [member for member in members.controllers if member is not source]
+    targets = scene.chance.choice(([broker], controllers))
+    names = ", ".join(member.name for member in targets)
+    if scene.chance.random() < 0.5:
+        scene.tell(f"nothing gets from {source.name} to {names} for {CUT_S:.0f} s")
+        links = [(source, target) for target in targets]
+    else:
+        scene.tell(f"nothing gets to {source.name} from {names} for {CUT_S:.0f} s")
+        links = [(target, source) for target in targets]
+    for one, other in links:
+        members.network.cut(one.host, other.host)
+    time.sleep(CUT_S)
+    members.network.mend()
+
+
+def cut_both_ways(scene: Scene) -> None:
+    """A leading broker and one other member don't hear each other; all else goes on."""
+    one = scene.leading_broker()
+    other = scene.chance.choice([member for member in scene.members.all if member is not one])
+    scene.tell(f"nothing gets between {one.name} and {other.name} for {CUT_S:.0f} s")
+    scene.members.network.cut(one.host, other.host)
+    scene.members.network.cut(other.host, one.host)
     time.sleep(CUT_S)
     scene.members.network.mend()
 
@@ -153,11 +173,6 @@ def fill_disk(scene: Scene) -> None:
     member.fill_disk()
     time.sleep(FULL_S)
     member.free_disk()
-    if not member.is_ready():
-        # A log whose write failed is given up until its broker starts anew: its operator's part.
-        scene.tell(f"start {member.name} anew")
-        member.stop()
-        back(member)
 
 
 def tear_tail(scene: Scene) -> None:
@@ -228,6 +243,7 @@ FAULTS = (
     Fault("freeze a leading broker", freeze_leading_broker),
     Fault("freeze the leading controller", freeze_leading_controller),
     Fault("cut a link one way", cut_one_way, needs_links=True),
+    Fault("cut a link both ways", cut_both_ways, needs_links=True),
     Fault("let a link come and go", flap, needs_links=True),
     Fault("cut a leading broker off", isolate_leading_broker, needs_links=True),
     Fault("cut the leading controller off", isolate_leading_controller, needs_links=True),

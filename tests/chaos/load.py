@@ -33,6 +33,8 @@ OLD_RATE = 5.0
 SETTLE_S = 150.0
 """Longer than a delivery may take."""
 TELL_EVERY_S = 0.25
+KEPT_EVERY_S = 0.2
+ASKED_EVERY = 5
 END_OF_LOG = 6
 """So many polls of half a second that bring nothing, when nobody writes any more: a reader has read all."""
 
@@ -52,6 +54,8 @@ class Load:
     """Values that idempotent producers were told to be stored."""
     seen: Counter[Place] = field(default_factory=lambda: Counter(dict.fromkeys(places(TOPICS), 0)))
     """Values that consumers were given."""
+    kept: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(TOPICS, 0)))
+    """Positions that groups were told to be kept."""
     broken: list[str] = field(default_factory=list)
     """Errors of clients. A fault is over long before a producer or a consumer of ours gives up, so that none
     may be met."""
@@ -185,6 +189,36 @@ async def read(load: Load, name: str, topic: str) -> None:
         recorder.close()
 
 
+async def keep(load: Load, topic: str) -> None:
+    """A group whose positions rise in all partitions of a topic, and are asked for now and then."""
+    group = f"{topic}-keeper"
+    recorder = load.recorder(group)
+    try:
+        async with Client(load.servers) as client:
+            number = 0
+            while not load.stopping.is_set():
+                number += 1
+                await client.admin.commit_positions(group, dict.fromkeys(places([topic]), number))
+                for place in places([topic]):
+                    recorder.position(group, place, number, found=False)
+                load.kept[topic] += 1
+                if number % ASKED_EVERY == 0:
+                    await _find(client, recorder, group, topic)
+                await asyncio.sleep(KEPT_EVERY_S)
+            await _find(client, recorder, group, topic)
+    except TankError as error:
+        load.note(group, error)
+    finally:
+        recorder.close()
+
+
+async def _find(client: Client, recorder: Recorder, group: str, topic: str) -> None:
+    found = await client.admin.fetch_positions(group, [topic])
+    for place in places([topic]):
+        at = found.get(place)
+        recorder.position(group, place, 0 if at is None else at.number, found=True)
+
+
 @dataclass(slots=True)
 class RawClients:
     """On each partition of `raw` a producer and a consumer that speak the wire by hand, and with `old` one
@@ -230,6 +264,7 @@ async def run(load: Load, old: bool) -> None:
     for client in raw.all:
         client.start()
     writers = [asyncio.create_task(write(load, topic, n)) for topic in IDEMPOTENT for n in range(2)]
+    writers += [asyncio.create_task(keep(load, topic)) for topic in TOPICS]
     readers = [asyncio.create_task(read(load, f"{topic}-reader", topic)) for topic in TOPICS]
     told = asyncio.create_task(_tell(load, raw))
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
@@ -260,6 +295,7 @@ def _say(load: Load, raw: RawClients) -> None:
     stored |= {writer.name: writer.count for writer in raw.writers}
     seen = {f"reader of {topic}/{partition}": n for (topic, partition), n in load.seen.items()}
     seen |= {reader.name: reader.count for reader in raw.readers}
+    seen |= {f"positions of {topic}": n for topic, n in load.kept.items()}
     ended = [f"{client.name}: {client.failure!r}" for client in raw.all if client.failure is not None]
     print(json.dumps({"stored": stored, "seen": seen, "broken": load.broken + ended}), flush=True)
 

@@ -44,6 +44,16 @@ class Sent:
     """When its fate was told; 0: never."""
 
 
+@dataclass(slots=True, frozen=True)
+class Position:
+    """What a group was told of its position in a partition."""
+
+    place: Place
+    number: int
+    found: bool
+    """It asked for it; else it was told that it is kept."""
+
+
 @dataclass(slots=True)
 class History:
     """All that clients did and saw in a run."""
@@ -54,6 +64,8 @@ class History:
     """By consumer: (number, value) of each partition, in the order they were handed out."""
     through: dict[str, list[Place]] = field(default_factory=dict)
     """Consumers that read until nothing more came, and what."""
+    positions: dict[str, list["Position"]] = field(default_factory=dict)
+    """By group: what it was told of its positions, in that order."""
 
     def stored(self) -> int:
         """How many values were acknowledged."""
@@ -82,6 +94,10 @@ class Recorder:
     def read_all(self, consumer: str, places: list[Place]) -> None:
         """It has read these until nothing more came."""
         self._write(["through", consumer, places])
+
+    def position(self, group: str, place: Place, number: int, *, found: bool) -> None:
+        """A position is kept, or `found` where the group asked for it."""
+        self._write(["found" if found else "kept", group, *place, number])
 
     def close(self) -> None:
         self._file.close()
@@ -119,6 +135,9 @@ def _take(history: History, line: list[object]) -> None:
             seen.extend(zip(numbers, values, strict=True))
         case ["through", str(consumer), list(places)]:
             history.through[consumer] = [(topic, partition) for topic, partition in places]
+        case ["kept" | "found" as kind, str(group), str(topic), int(partition), int(number)]:
+            told = history.positions.setdefault(group, [])
+            told.append(Position((topic, partition), number, kind == "found"))
         case _:
             raise ValueError(f"no line of a history: {line}")
 

@@ -106,3 +106,13 @@ def test_a_value_that_was_spoiled_on_its_way_has_no_name() -> None:
     assert name_of(whole) == "w:t:0:17"
     assert name_of(whole[:-1]).startswith("spoiled")
     assert name_of(whole.replace(b":17|", b":18|")).startswith("spoiled")
+
+
+@pytest.mark.parametrize(("found", "told"), [(7, []), (8, []), (6, ["WENT BACK: g kept t/0 7, and found 6"])])
+def test_a_position_never_goes_back(tmp_path: Path, found: int, told: list[str]) -> None:
+    recorder = Recorder(tmp_path / "lines.jsonl")
+    for number in (5, 7):
+        recorder.position("g", PLACE, number, found=False)
+    recorder.position("g", PLACE, found, found=True)
+    recorder.close()
+    assert violations(read([tmp_path / "lines.jsonl"]), {}) == told

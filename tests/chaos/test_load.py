@@ -10,7 +10,7 @@ import pytest
 from tank_protos.bundle import as_batch, encode
 from tank_protos.error_codes import ConsumeFlag, ErrorCode, ProduceError
 from tank_protos.generated import tank
-from tests.chaos.load import TOPICS, Load, places, read, write, write_last
+from tests.chaos.load import TOPICS, Load, keep, places, read, write, write_last
 from tests.chaos.raw_clients import OLD_CLIENT, SERVERS_VERSION
 from tests.chaos.raw_readers import RawReader
 from tests.chaos.raw_writers import RawWriter
@@ -136,6 +136,25 @@ def test_a_raw_writer_ends_at_an_answer_that_no_fault_explains(tmp_path: Path) -
     writer, fates = written_raw(ProduceError.READ_ONLY, tmp_path)
     assert "error 0xfe" in str(writer.failure)
     assert set(fates) == {Fate.STORED, Fate.UNKNOWN}
+
+
+def test_a_groups_positions_are_kept_and_asked_for(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ScriptedBroker(topics=PARTITIONS) as broker:
+            its = load(broker, tmp_path)
+            keeping = asyncio.create_task(keep(its, "disk"))
+            await comes(lambda: its.kept["disk"] > 5)
+            its.stopping.set()
+            await keeping
+            assert not its.broken
+
+    run(scenario())
+    told = history_of([tmp_path / "disk-keeper.jsonl"]).positions["disk-keeper"]
+    asked = [one.number for one in told if one.found]
+    assert {one.place for one in told} == set(places(["disk"]))
+    assert len(asked) >= 2 * TOPICS["disk"]
+    assert asked == sorted(asked)
+    assert asked[-1] == max(one.number for one in told)
 
 
 def read_raw(folder: Path, version: int, flag: ConsumeFlag) -> RawReader:

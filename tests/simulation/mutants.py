@@ -25,22 +25,6 @@ from tests.simulation.story import Kind, seeds
 MUTANTS = (*mutants_of_controllers.MUTANTS, *mutants_of_brokers.MUTANTS)
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("node", "controller", "protos", "client")
-SHORT = (
-    "forgets its vote",
-    "half a quorum",
-    "serves stale reads",
-    "acknowledges before fsync: a broker",
-    "ignores one in-sync replica",
-    "rejoins by high-water mark alone",
-    "in-sync change without compare-and-set",
-    "in-sync proposal without broker epochs",
-    "acknowledges before the high-water mark",
-    "reads past the high-water mark",
-    "counts a follower's log end",
-)
-"""Of those that CI tries: who is blind to one of them is blind to most. Parts of their names."""
-
-
 @dataclass(slots=True, frozen=True)
 class Fate:
     """What became of a mutant."""
@@ -148,7 +132,6 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument("--list", action="store_true", help="name them, and run nothing")
-    parser.add_argument("--short", action="store_true", help="a dozen of them, in less than a minute")
     by_chance = "look for them by seeds, though a story is told for each"
     parser.add_argument("--by-chance", action="store_true", help=by_chance)
     options = parser.parse_args(arguments)
@@ -156,8 +139,6 @@ def main(arguments: list[str]) -> int:
         print("\n".join(wrong), file=sys.stderr)
         return 2
     chosen = [m for m in MUTANTS if not options.names or any(name in m.name for name in options.names)]
-    if options.short:
-        chosen = [m for m in chosen if any(name in m.name for name in SHORT)]
     if not chosen:
         parser.error("no mutant is called so: --list names them")
     if options.by_chance:
