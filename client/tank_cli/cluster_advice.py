@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from tank_cli.broker_reports import Asked
 from tank_cli.figures import bytes_text, count_text, plural
-from tank_controller.api_report import Controller, Row
+from tank_cli.output import Json
+from tank_controller.api_report import Controller, Row, newest, silent
 from tank_protos.generated import control_pb2 as pb
 
 FAR_BEHIND = 10_000
@@ -23,6 +24,10 @@ class Advice:
 
     said: str
     more: tuple[str, ...] = ()
+
+    def json(self) -> dict[str, Json]:
+        """For programs."""
+        return {"warning": self.said, "help": list(self.more)}
 
 
 @dataclass(slots=True, frozen=True)
@@ -50,18 +55,43 @@ def advice(seen: Seen, command: Callable[[str], str]) -> list[Advice]:
 
 def of_controllers(members: Sequence[Controller]) -> Iterator[Advice]:
     """Of the controllers alone: all that can be said while none leads."""
-    down = [each for each in members if each.said is None]
-    if down:
-        left = (len(members) - 1) // 2 - len(down)
-        what = ": one more loss, and none can lead" if left == 0 else ": none can lead" if left < 0 else ""
-        named = ", ".join(each.address for each in down)
-        yield Advice(f"{plural(len(down), 'controller')} can't be reached: {named}{what}.")
+    yield from _of_silent_controllers(members)
+    led = any(each.said.leads for each in members if each.said is not None)
     for each in members:
         if each.said is not None and each.said.problem:
             yield Advice(f"Controller {each.ordinal}: {each.said.problem}.")
+        elif each.said is not None and led and not each.said.leads and not each.said.leader:
+            yield Advice(
+                f"Controller {each.ordinal} knows nobody who leads: it reaches too few of the others."
+            )
         elif each.behind > FAR_BEHIND:
             entries = count_text(each.behind)
             yield Advice(f"Controller {each.ordinal} is {entries} entries behind: it is slow, or cut off.")
+
+
+def _of_silent_controllers(members: Sequence[Controller]) -> Iterator[Advice]:
+    """Only those that vote count; nobody knows which do where no controller says it."""
+    found = newest(members)
+    named = {member.address for member in found.members} if found is not None else set()
+    strange = [each.address for each in members if each.said is None and each.address not in named]
+    voters = sum(member.votes for member in found.members) if found is not None else 0
+    away = silent(members)
+    down = [member.address or f"controller {member.node.ordinal}" for member in away if member.votes]
+    if not voters:
+        voters, down, strange = len(members), strange, []
+    if down:
+        left = (voters - 1) // 2 - len(down)
+        what = ": one more loss, and none can lead" if left == 0 else ": none can lead" if left < 0 else ""
+        if found is not None and found.leads and left < 0:
+            what = " from here"
+        yield Advice(f"{plural(len(down), 'controller')} can't be reached: {', '.join(down)}{what}.")
+    for member in away:
+        if not member.votes:
+            yield Advice(f"Controller {member.node.ordinal} doesn't vote yet, and can't be reached.")
+    for address in strange:
+        yield Advice(
+            f"Nobody answers at {address}, which is no controller's address: don't name it in --controllers."
+        )
 
 
 def _of_partitions(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice]:
@@ -106,7 +136,12 @@ def _missing(rows: Iterable[Row]) -> str:
 def _of_brokers(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice]:
     for load in seen.found.brokers:
         number = load.broker.broker_id
-        if load.broker.fenced_index and not load.connected:
+        if load.broker.fenced_index and not load.connected and load.broker.draining and not load.replicas:
+            yield Advice(
+                f"Broker {number} is fenced: it was drained, and is down.",
+                (f"It holds nothing any more: {command(f'remove {number}')}",),
+            )
+        elif load.broker.fenced_index and not load.connected:
             yield Advice(
                 f"Broker {number} is fenced: it is down, or can't reach the controllers.",
                 (f"Start it. Gone for good: {command(f'drain {number}')}, then `remove {number}`.",),

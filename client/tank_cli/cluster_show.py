@@ -34,18 +34,23 @@ def status(session: Session, controllers: "Controllers") -> None:
     try:
         found = controllers.overview()
     except CliError as error:
-        if not session.as_json and any(each.said is not None for each in members):
+        if session.as_json:
+            warnings = [each.json() for each in advice.of_controllers(members)]
+            print_json({"controllers": [each.json() for each in members], "warnings": warnings})
+        elif any(each.said is not None for each in members):
             print_table(report.CONTROLLER_COLUMNS, [report.controller_row(each) for each in members])
             _advise(advice.of_controllers(members))
         raise error from None
     waiting = _rows_of(controllers, pb.LEADERLESS)
     moving = _rows_of(controllers, pb.MOVING)
-    lacking = [] if session.as_json else _rows_of(controllers, pb.UNDER_REPLICATED)
+    lacking = _rows_of(controllers, pb.UNDER_REPLICATED)
     asked = ask_brokers(found)
+    wrong = advice.advice(advice.Seen(members, found, waiting, lacking, asked), controllers.command)
     fenced = api_report.fenced_of(found)
     if session.as_json:
         told = api_report.status_json(members, found, waiting, moving)
-        print_json({**told, "reports": [each.json() for each in asked]})
+        reports, warnings = [each.json() for each in asked], [each.json() for each in wrong]
+        print_json({**told, "reports": reports, "warnings": warnings})
         return
     print_facts(_facts(members, found))
     print_gap()
@@ -69,7 +74,7 @@ def status(session: Session, controllers: "Controllers") -> None:
         print_gap()
         table = [[row.place, report.move_text(row.partition)] for row in moving]
         print_table(["Moving", "Where"], table)
-    _advise(advice.advice(advice.Seen(members, found, waiting, lacking, asked), controllers.command))
+    _advise(wrong)
 
 
 def _rows_of(controllers: "Controllers", only: "pb.PartitionTrouble") -> "list[Row]":

@@ -121,6 +121,12 @@ SHAPES: dict[str, tuple[Json, ...]] = {
                     "troubles": [],
                 }
             ],
+            "warnings": [
+                {
+                    "warning": "Broker 3 is fenced: it is down, or can't reach the controllers.",
+                    "help": ["Start it. Gone for good: tank cluster drain 3, then `remove 3`."],
+                }
+            ],
         },
     ),
     "cluster brokers": ({"brokers": [_BROKER]},),

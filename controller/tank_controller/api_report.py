@@ -238,6 +238,21 @@ def controllers(found: Mapping[str, pb.ControllersDescription | str]) -> list[Co
     return sorted(everyone, key=lambda each: (each.ordinal is None, each.ordinal or 0, each.address))
 
 
+def newest(members: Iterable[Controller]) -> pb.ControllersDescription | None:
+    """What the one says that leads, else the one that knows most. None: nobody answers."""
+    said = [each.said for each in members if each.said is not None]
+    return max(said, key=lambda each: (each.leads, each.commit_index), default=None)
+
+
+def silent(members: Sequence[Controller]) -> list[pb.ControllerMember]:
+    """The controllers of the cluster that answered at none of the addresses that were asked, by the newest
+    word. An address that nobody names is none of them: one that was removed, or another name for one."""
+    found = newest(members)
+    answered = [(each.said.node.ordinal, each.said.node.disk) for each in members if each.said is not None]
+    named = found.members if found is not None else []
+    return [member for member in named if (member.node.ordinal, member.node.disk) not in answered]
+
+
 # --- the whole ---
 
 
@@ -253,8 +268,8 @@ def status_json(
     return {
         "cluster_id": next((each.said.cluster_id for each in members if each.said is not None), None),
         "leader": next((each.ordinal for each in members if each.state == "leads"), None),
-        "healthy": not (found.under_replicated or fenced)
-        and all(each.said is not None and not each.said.problem for each in members),
+        "healthy": not (found.under_replicated or fenced or silent(members))
+        and not any(each.said.problem for each in members if each.said is not None),
         "controllers": [each.json() for each in members],
         "brokers": [broker_json(load) for load in found.brokers],
         "topics": found.topics,

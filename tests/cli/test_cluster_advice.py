@@ -1,6 +1,8 @@
 """What is wrong with a cluster, in sentences; docs/operations.md goes on from each."""
 
 import socket
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,15 +21,39 @@ TOPIC = pb.TopicSummary(topic=pb.Topic(topic_id=7, name="t"), min_insync=2)
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 
 
-def controller(number: int, problem: str = "", behind: int = 0, *, down: bool = False) -> Controller:
-    said = None if down else pb.ControllersDescription(problem=problem)
-    return Controller(f"c{number}:1", number, said, "it can't be reached" if down else "", behind)
-
-
-def load(number: int, *, fenced: bool = False, connected: bool = True) -> pb.BrokerLoad:
-    return pb.BrokerLoad(
-        broker=pb.Broker(broker_id=number, fenced_index=5 if fenced else 0), connected=connected
+def controller(
+    number: int,
+    problem: str = "",
+    behind: int = 0,
+    *,
+    down: bool = False,
+    leads: bool = False,
+    leader: str = "c1:1",
+    members: Sequence[pb.ControllerMember] = (),
+) -> Controller:
+    said = pb.ControllersDescription(
+        node=pb.RaftNode(ordinal=number, disk=b"d"),
+        problem=problem,
+        leads=leads,
+        leader=leader,
+        members=members,
     )
+    if down:
+        return Controller(f"c{number}:1", number, None, "it can't be reached", behind)
+    return Controller(f"c{number}:1", number, said, "", behind)
+
+
+def member(number: int, *, votes: bool = True) -> pb.ControllerMember:
+    return pb.ControllerMember(
+        node=pb.RaftNode(ordinal=number, disk=b"d"), votes=votes, address=f"c{number}:1"
+    )
+
+
+def load(
+    number: int, *, fenced: bool = False, connected: bool = True, draining: bool = False, replicas: int = 0
+) -> pb.BrokerLoad:
+    broker = pb.Broker(broker_id=number, fenced_index=5 if fenced else 0, draining=draining)
+    return pb.BrokerLoad(broker=broker, connected=connected, replicas=replicas)
 
 
 def row(in_sync: list[int], *troubles: int, adding: list[int] | None = None) -> Row:
@@ -78,6 +104,61 @@ def test_controllers_that_are_down_and_how_many_more_may_go() -> None:
     assert said(two) == ["2 controllers can't be reached: c2:1, c3:1: none can lead."]
     five = [*two[:2], *(controller(number) for number in (3, 4, 5))]
     assert said(five) == ["1 controller can't be reached: c2:1."]
+
+
+def test_only_controllers_that_vote_count() -> None:
+    """Two of five were removed, and are named by who asks still."""
+    three = [member(1), member(2), member(3)]
+    gone = [controller(4, down=True), controller(5, down=True)]
+    removed = [
+        f"Nobody answers at c{number}:1, which is no controller's address: don't name it in --controllers."
+        for number in (4, 5)
+    ]
+    well = [controller(1, leads=True, members=three), controller(2), controller(3)]
+    assert said([*well, *gone]) == removed
+    assert said([*well[:2], controller(3, down=True), *gone]) == [
+        "1 controller can't be reached: c3:1: one more loss, and none can lead.",
+        *removed,
+    ]
+
+
+def test_a_learner_is_none_that_counts() -> None:
+    two = [member(1), member(2), member(3, votes=False)]
+    alone = [controller(1, members=two, leader=""), controller(2, down=True), controller(3)]
+    assert said(alone) == ["1 controller can't be reached: c2:1: none can lead."]
+    learns = [controller(1, leads=True, members=two), controller(2), controller(3, down=True)]
+    assert said(learns) == ["Controller 3 doesn't vote yet, and can't be reached."]
+
+
+def test_controllers_that_are_asked_by_other_names_are_there() -> None:
+    """As behind `kubectl port-forward`: what they are called among themselves nobody reaches from here."""
+    three = [member(1), member(2), member(3)]
+    unheard = [controller(number, down=True) for number in (1, 2, 3)]
+    forwarded = [
+        replace(controller(number, leads=number == 1, members=three), address=f"localhost:{number}")
+        for number in (1, 2, 3)
+    ]
+    assert said([*forwarded, *unheard]) == []
+    assert said([forwarded[0], *unheard]) == ["2 controllers can't be reached: c2:1, c3:1 from here."]
+
+
+def test_a_controller_that_is_cut_off_from_the_others_is_named() -> None:
+    members = [controller(1, leads=True), controller(2), controller(3, leader="")]
+    assert said(members) == [
+        "Controller 3 knows nobody who leads: it reaches too few of the others.",
+    ]
+    nobody = [controller(number, leader="") for number in (1, 2, 3)]
+    assert said(nobody) == [], "none leads: that is said of all of them"
+
+
+def test_a_broker_that_was_drained_and_stopped_is_to_be_removed() -> None:
+    gone = pb.OverviewAnswer(brokers=[load(3, fenced=True, connected=False, draining=True)])
+    assert said(found=gone) == [
+        "Broker 3 is fenced: it was drained, and is down.",
+        "It holds nothing any more: tank cluster remove 3",
+    ]
+    holds = pb.OverviewAnswer(brokers=[load(3, fenced=True, connected=False, draining=True, replicas=1)])
+    assert "Start it" in said(found=holds)[1]
 
 
 def test_what_a_controller_says_of_itself_and_that_it_is_far_behind() -> None:
@@ -147,7 +228,8 @@ def test_what_brokers_say_of_their_disks() -> None:
     [
         "can't be reached", "entries behind", "Leaderless partitions", "below min.insync.replicas",
         "under-replicated", "Acknowledged messages may be lost", "is fenced", "fenced, and connected",
-        "can't use", "free: a full disk", "is unknown",
+        "can't use", "free: a full disk", "is unknown", "knows nobody who leads", "no controller's address",
+        "doesn't vote yet, and can't be reached", "it was drained, and is down",
     ],
 )  # fmt: skip
 def test_each_sentence_has_its_place_in_the_page(words: str) -> None:

@@ -123,6 +123,15 @@ def test_who_finds_no_controller_or_none_that_leads_is_told_what_to_do(
     assert none.exit_code == ExitCode.UNREACHABLE
     assert "none leads" in none.stderr
     assert "follows" in none.stdout, "what is known is shown"
+    world.problem = "its disk is full"
+    none = ask("status", "-o", "json")
+    assert none.exit_code == ExitCode.UNREACHABLE
+    found = json.loads(none.stdout)
+    assert [each["state"] for each in found["controllers"]] == ["follows", "follows"]
+    assert [each["warning"] for each in found["warnings"]] == [
+        "Controller 1: its disk is full.",
+        "Controller 2: its disk is full.",
+    ]
     world.named = "127.0.0.1:1"
     far = ask("brokers")
     assert (far.exit_code, "127.0.0.1:1 leads, and it can't be reached" in far.stderr) == (3, True)
@@ -150,6 +159,9 @@ def test_status_names_what_is_wrong_and_the_way_out(world: ScriptedControllers, 
     assert "What broker 2 says of its disk is unknown: b2:11011" in shown.stderr
     found = parsed(ask("status", "-o", "json"))
     assert (found["leader"], found["healthy"], found["partitions"]["leaderless"]) == (2, False, 1)
+    warnings = {each["warning"]: each["help"] for each in found["warnings"]}
+    assert all(warning in shown.stderr for warning in warnings)
+    assert any("elect --unclean orders 0" in line for lines in warnings.values() for line in lines)
     (waiting,) = found["waiting"]
     assert waiting["waits_for"] == waiting["eligible"] != []
     assert [each["fenced"] for each in found["brokers"]].count(True) == 1
@@ -157,6 +169,17 @@ def test_status_names_what_is_wrong_and_the_way_out(world: ScriptedControllers, 
     world.stop(0)
     found = parsed(ask("status", "-o", "json", controllers=world.addresses[1]))
     assert [(c["id"], c["state"]) for c in found["controllers"]] == [(1, "down"), (2, "leads")]
+
+
+def test_an_address_that_is_no_controllers_any_more_makes_no_cluster_ill(
+    world: ScriptedControllers, ask: Ask
+) -> None:
+    found = parsed(ask("status", "-o", "json", controllers=f"127.0.0.1:1,{world.addresses[1]}"))
+    assert found["healthy"] is True
+    world.members.append(3)
+    world.ports.append(1)
+    found = parsed(ask("status", "-o", "json", controllers=world.addresses[1]))
+    assert found["healthy"] is False, "one that votes doesn't answer"
 
 
 def test_partitions_are_chosen_by_topic_and_by_trouble(world: ScriptedControllers, ask: Ask) -> None:
