@@ -57,6 +57,8 @@ _FORMATS: Final = {
 }
 OWN: Final = Levels(min(_FORMATS), max(_FORMATS))
 """Those that this version knows."""
+PUSH_VERSIONS: Final = frozenset(each.push for each in _FORMATS.values())
+"""Those that a follower takes: its leader may have seen the level rise before it, or after."""
 
 
 def formats(level: int) -> Formats:

@@ -7,9 +7,12 @@ from dataclasses import asdict, dataclass, replace
 
 from tank_node.disk import Disk, read_file, replace_file
 from tank_node.log.errors import DataFolderError, NewerFormat
+from tank_protos.feature_levels import OWN, formats
 
-FORMAT = 1
+FORMAT = formats(OWN.highest).data_folder
 """The newest layout of a data folder that this version reads and writes."""
+NEW_FOLDER = formats(OWN.lowest).data_folder
+"""The layout of a new one: nobody knows yet which feature level is in force in its cluster."""
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -101,7 +104,7 @@ def open_meta(
     if meta_file is None:
         if disk.entries(os.path.join(path, "topics")):
             raise DataFolderError(f"{meta_path} is missing though there are topics: restore it from a backup")
-        meta = Meta(FORMAT, cluster_id or new_uuid(), broker_id or 0, new_uuid())
+        meta = Meta(NEW_FOLDER, cluster_id or new_uuid(), broker_id or 0, new_uuid())
         meta_file = MetaFile(disk, meta_path, meta)
         meta_file.store()
     meta = meta_file.meta

@@ -19,6 +19,7 @@ from tank_node.replication.place import Place
 from tank_node.replication.push import PushLine
 from tank_node.sessions.peer_identity import PeerIdentity
 from tank_node.sessions.push import PushSession
+from tank_protos.feature_levels import formats
 
 logger = logging.getLogger(__name__)
 
@@ -169,7 +170,7 @@ class Replicator(Pushers):
         broker = self._link.view.brokers.get(peer.broker_id)
         if not wanted or broker is None or now_ms < peer.retry_ms[purpose] or not self._link.broker_epoch:
             return
-        limits = self._limits
+        limits, view = self._limits, self._link.view
         line = PushLine(
             peer.broker_id,
             now_ms=now_ms,
@@ -179,8 +180,8 @@ class Replicator(Pushers):
             bytes_per_s=limits.catch_up_bytes_per_s if purpose == CATCH_UP else 0,
             short_pushes=limits.short_pushes,
             pushed_bytes=self._metrics.pushed_bytes,
+            version=formats(view.feature_level).push,
         )
-        view = self._link.view
         identity = PeerIdentity(
             view.cluster_id,
             self._link.peer_key,

@@ -15,6 +15,7 @@ from tank_node.replication.push_frame import Part, PushFrame
 from tank_protos.error_codes import PushError
 from tank_protos.errors import WireError
 from tank_protos.generated.tank import PushAnswer, PushedPartition
+from tank_protos.stretch import PUSH_VERSION
 
 FRAME_BYTES: Final = 440 * 1024
 """A frame is filled up to here: the follower receives it in one go (`Limits.peer_receive_bytes`, with the
@@ -61,8 +62,8 @@ class PushLine:
 
     __slots__ = (
         "_allowance", "_far_bytes", "_next_id", "_pushed_bytes", "_rate", "_refilled_ms", "_short_pushes",
-        "_window", "caught_up", "far_behind", "follower", "heartbeat_ms", "is_catch_up", "last_sent_ms",
-        "news", "paused", "places", "unanswered", "unmarked", "window_used",
+        "_version", "_window", "caught_up", "far_behind", "follower", "heartbeat_ms", "is_catch_up",
+        "last_sent_ms", "news", "paused", "places", "unanswered", "unmarked", "window_used",
     )  # fmt: skip
 
     def __init__(
@@ -76,11 +77,12 @@ class PushLine:
         bytes_per_s: int = 0,
         short_pushes: int = 2,
         pushed_bytes: list[int] | None = None,
+        version: int = PUSH_VERSION,
     ) -> None:
         """far_bytes: from here on a follower that is no member catches up elsewhere. bytes_per_s: of a
         connection for catching up, how much it may take; 0: it is a live one. short_pushes: how many may be
         unanswered while they are short. pushed_bytes: where what was sent is counted, by live connections
-        and by those for catching up."""
+        and by those for catching up. version: of the pushes, by the feature level in force."""
         self.follower = follower
         self.is_catch_up = bytes_per_s > 0
         self.heartbeat_ms = heartbeat_ms
@@ -103,6 +105,7 @@ class PushLine:
         self._far_bytes = far_bytes
         self._rate = bytes_per_s
         self._short_pushes = short_pushes
+        self._version = version
         self._allowance = bytes_per_s // 10
         self._refilled_ms = now_ms
         self._next_id = 1
@@ -158,7 +161,7 @@ class PushLine:
         """A frame that names no partition, when nothing was sent for long; else nothing."""
         if self.unanswered or now_ms - self.last_sent_ms < self.heartbeat_ms:
             return []
-        return self._finish(PushFrame(), now_ms, [])
+        return self._finish(PushFrame(self._version), now_ms, [])
 
     def silent_since_ms(self) -> int | None:
         """When what the follower has not answered was sent; None: it has answered everything."""
@@ -175,7 +178,7 @@ class PushLine:
             return []
         if self.window_used < _SHORT_BYTES and len(self.unanswered) >= self._short_pushes:
             return []
-        frame = PushFrame()
+        frame = PushFrame(self._version)
         parts: list[tuple[Place, int, int]] = []
         again: list[Place] = []
         while self.news and frame.size < FRAME_BYTES:

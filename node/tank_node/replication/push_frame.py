@@ -13,6 +13,7 @@ from tank_node.log.segment import Stretch
 from tank_protos import stretch as codec
 from tank_protos import varint
 from tank_protos.errors import WireError
+from tank_protos.feature_levels import PUSH_VERSIONS
 from tank_protos.generated.tank import ProduceWithBaseSeqNumRequest, PushAnswer, PushedPartition
 from tank_protos.index_record import RECORD_BYTES
 from tank_protos.stretch import HEAD_BYTES, PUSH_VERSION
@@ -58,7 +59,7 @@ def read_one(payload: memoryview) -> OnePush | None:
     try:
         version, request_id, client, _, _, topics = _read_head(payload, 0)
         at = _READ_BYTES + 1 + payload[_READ_BYTES]
-        if version != PUSH_VERSION or not request_id or client or topics != 1 or payload[at] != 1:
+        if version not in PUSH_VERSIONS or not request_id or client or topics != 1 or payload[at] != 1:
             return None
         (number,) = _read_number(payload, at + 1)
         length, at = varint.read(payload, at + 3)
@@ -101,9 +102,10 @@ def read_answer(payload: memoryview) -> PushAnswer:
 class PushFrame:
     """A push while it is put together."""
 
-    __slots__ = ("_counts", "_topics", "size")
+    __slots__ = ("_counts", "_topics", "_version", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, version: int = PUSH_VERSION) -> None:
+        self._version = version
         self._topics: dict[bytes, list[Part]] = {}
         self._counts: dict[bytes, int] = {}
         self.size = _HEAD_BYTES + 4
@@ -153,7 +155,7 @@ class PushFrame:
         """The whole frame: neighbouring bytes in one piece."""
         topics = self._topics
         head = _frame_head(
-            ProduceWithBaseSeqNumRequest.ID, self.size, PUSH_VERSION, request_id, 0, 0, 0, len(topics)
+            ProduceWithBaseSeqNumRequest.ID, self.size, self._version, request_id, 0, 0, 0, len(topics)
         )
         out: list[Part] = []
         run = [head]

@@ -16,6 +16,7 @@ from tank_node.sessions.peer_identity import WrongPeer
 from tank_node.sessions.session import Session
 from tank_protos import stretch
 from tank_protos.errors import WireError
+from tank_protos.feature_levels import PUSH_VERSIONS
 from tank_protos.framing import HEADER_BYTES
 from tank_protos.generated.tank import (
     ProduceWithBaseSeqNumRequest,
@@ -23,7 +24,6 @@ from tank_protos.generated.tank import (
     PushedPartition,
     ReplicaIdRequest,
 )
-from tank_protos.stretch import PUSH_VERSION
 from tank_protos.wire import Message
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class FollowerSession(Session):
             self.send(answer_to(one.request_id, [taken]))
             return
         push = ProduceWithBaseSeqNumRequest.decode(payload)
-        if push.client_version != PUSH_VERSION or not push.request_id:
+        if push.client_version not in PUSH_VERSIONS or not push.request_id:
             raise NotAPush(f"a produce of version {push.client_version:#x} from a leader")
         answers: list[PushedPartition] = []
         for topic in push.topics:

@@ -339,6 +339,12 @@ def test_a_frame_names_at_most_255_topics() -> None:
     assert len(decoded(frame.finish(1)).topics) == 255
 
 
+def test_a_push_has_the_version_that_the_feature_level_says() -> None:
+    frame = PushFrame(version=0x1FF)
+    frame.add(b"t", 0, 1, (9, 1, 0, 0, 1), None)
+    assert decoded(frame.finish(1)).client_version == 0x1FF
+
+
 def test_a_place_that_waits_to_leave_sends_nothing_more() -> None:
     leader, line, follower = connected(count=1)
     leader.in_sync.view(2, (0,), (0, 1), 1)
