@@ -85,6 +85,13 @@ class HttpServer:
                 "Brokers whose streams are open here: at the leader alone",
                 float(len(rooms.desk.streams)),
             )
+            space = rooms.space()
+            yield GaugeMetricFamily(
+                "tank_controller_disk_free_bytes", "Room on its disk", space.free if space else None
+            )
+            yield GaugeMetricFamily(
+                "tank_controller_disk_size_bytes", "Size of its disk", space.size if space else None
+            )
 
         answers = CounterMetricFamily(
             "tank_controller_api_requests",

@@ -49,6 +49,24 @@ class ControllerConfig:
     """Where its pod is; None: it is in none."""
 
 
+@dataclass(slots=True, frozen=True)
+class Space:
+    """Of a disk, in bytes."""
+
+    free: int
+    """What is left for who isn't root."""
+    size: int
+
+
+def space_of(folder: Path) -> Space | None:
+    """None: the system doesn't tell."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    return Space(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
+
+
 class WallClock:
     """The system's clocks."""
 
@@ -100,6 +118,7 @@ class Rooms:
             config.session_timeout_ms,
             self.raising,
         )
+        self._data = config.data
         self.removed = ""
         """Why it is no member any more."""
 
@@ -112,6 +131,10 @@ class Rooms:
         if self.member.is_missing(driver.raft.own):
             return "it doesn't vote yet: it waits for the leader to add it"
         return ""
+
+    def space(self) -> Space | None:
+        """Of the disk that its folder is on, now."""
+        return space_of(self._data)
 
     def facts(self) -> dict[str, int | str]:
         """For /readyz."""

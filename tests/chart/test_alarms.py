@@ -35,6 +35,11 @@ def controller(number: int, alive: str = ALWAYS, *, leads: str = "", role: str =
 WELL = {**controller(0, leads=ALWAYS), **controller(1), **controller(2)}
 LOSSY = [f"tank_controller_lossy_elections_total{{{POD.format(number)}}}" for number in range(3)]
 
+DISK = {
+    f"tank_disk_size_bytes{{{POD.format(0)}}}": "100x60",
+    f"tank_controller_disk_size_bytes{{{POD.format(0)}}}": "100x60",
+}
+
 STORIES: dict[str, tuple[Series, dict[int, set[str]]]] = {
     "all is well": (WELL, {1: set(), 30: set()}),
     "one controller is gone": (
@@ -66,6 +71,15 @@ STORIES: dict[str, tuple[Series, dict[int, set[str]]]] = {
             f'tank_controller_role{{{POD.format(2)},role="candidate"}}': "0x5 " + "0 1 " * 30,
         },
         {5: set(), 30: {"TankControllerCutOff"}},
+    ),
+    "two disks fill": (
+        {
+            **WELL,
+            **DISK,
+            f"tank_disk_free_bytes{{{POD.format(0)}}}": "10x10 9x50",
+            f"tank_controller_disk_free_bytes{{{POD.format(0)}}}": "10x30 9x30",
+        },
+        {10: set(), 20: {"TankDiskNearlyFull"}, 40: {"TankDiskNearlyFull", "TankControllerDiskNearlyFull"}},
     ),
     "a lossy election": (
         {**WELL, **dict.fromkeys(LOSSY, "2x20 3x60")},

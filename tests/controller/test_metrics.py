@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from prometheus_client.exposition import generate_latest
 from tank_controller.http import HttpServer
 from tank_controller.metadata import Metadata
 from tank_controller.metrics_collector import ControllerCollector
+from tank_controller.rooms import Space, space_of
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.commands_for_tests import create, delete, register
 from tests.controller.raft.test_driver import Driven
@@ -31,24 +33,40 @@ def scraped(driven: Driven, metadata: Metadata | None = None) -> dict[str, float
     return {name.removeprefix("tank_controller_"): float(value) for name, _, value in samples}
 
 
-def exported(folder: Path) -> dict[str, str]:
-    """Names, with the text of their HELP lines, as a scrape of a controller's process shows them."""
+def scrape(folder: Path) -> str:
+    """Of a controller's process."""
     driven = Driven(folder).lead()
     rooms = SimpleNamespace(
         problem="",
         member=SimpleNamespace(driver=driven.driver),
         metadata=driven.machine,
         desk=SimpleNamespace(streams={}),
+        space=lambda: Space(3, 7),
     )
     http = HttpServer(SimpleNamespace(rooms=rooms))  # all that is asked of it
     answer = asyncio.run(http._metrics(make_mocked_request("GET", "/metrics")))
     assert isinstance(answer.body, bytes)
-    found = dict(re.findall(r"^# HELP (\S+) (.*)$", answer.body.decode(), re.MULTILINE))
+    return answer.body.decode()
+
+
+def exported(folder: Path) -> dict[str, str]:
+    """Names, with the text of their HELP lines."""
+    found = dict(re.findall(r"^# HELP (\S+) (.*)$", scrape(folder), re.MULTILINE))
     return {name: about for name, about in found.items() if name.startswith("tank_")}
 
 
 def test_the_page_has_every_metric_and_no_other(tmp_path: Path) -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", SECTION, re.MULTILINE)) == set(exported(tmp_path))
+
+
+def test_how_full_the_disk_is(tmp_path: Path) -> None:
+    shown = scrape(tmp_path)
+    assert "\ntank_controller_disk_free_bytes 3.0\n" in shown
+    assert "\ntank_controller_disk_size_bytes 7.0\n" in shown
+    space = space_of(tmp_path)
+    assert space is not None
+    assert 0 < space.free <= space.size == shutil.disk_usage(tmp_path).total
+    assert space_of(tmp_path / "gone") is None
 
 
 def test_names_have_their_unit_last_and_say_what_they_are(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The counters as Prometheus sees them."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,16 @@ def test_requests_errors_and_sizes_are_shown(tmp_path: Path) -> None:
     assert shown['tank_partitions{state="active"}'] == 1
     assert shown['tank_produce_latency_seconds_bucket{le="0.0025"}'] == 1
     assert shown["tank_produce_latency_seconds_count"] == 1
+    assert 0 < shown["tank_disk_free_bytes"] <= shown["tank_disk_size_bytes"]
+    assert shown["tank_disk_size_bytes"] == shutil.disk_usage(tmp_path).total
+
+
+def test_a_disk_that_does_not_tell_its_room_is_shown_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_collector, "space_of", lambda folder: None)
+    with BenchNode(tmp_path / "data") as node:
+        assert "tank_disk_free_bytes" not in exposed(node)
 
 
 def test_each_kind_of_request_has_its_outcomes(tmp_path: Path) -> None:

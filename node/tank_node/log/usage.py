@@ -37,19 +37,23 @@ def measure_strays(folder: DataFolder, names: Iterable[str]) -> dict[str, int]:
     return sizes
 
 
-def usage_of(folder: DataFolder, strays: dict[str, int]) -> FolderUsage:
-    """The folder as it is now; a stray folder that somebody has removed is not told any more."""
-    space: Space | None = None
+def space_of(folder: DataFolder) -> Space | None:
+    """Of the disk that it is on, now. None: the system does not tell."""
     try:
-        space = folder.disk.space(folder.path)
+        return folder.disk.space(folder.path)
     except OSError as error:
         logger.error("cannot ask for the room on the disk of %s: %s", folder.path, error.strerror)
+        return None
+
+
+def usage_of(folder: DataFolder, strays: dict[str, int]) -> FolderUsage:
+    """The folder as it is now; a stray folder that somebody has removed is not told any more."""
     records = sum(segment.count for log in folder.logs.values() for segment in log.segments)
     topics = os.path.join(folder.path, "topics")
     return FolderUsage(
         path=folder.path,
         data_bytes=sum(log.size_bytes for log in folder.logs.values()) + records * RECORD_BYTES,
-        space=space,
+        space=space_of(folder),
         open_files=len(folder.files),
         strays=[
             (name, size)

@@ -8,6 +8,7 @@ from prometheus_client.registry import Collector
 
 from tank_node.broker import Broker
 from tank_node.log.log import LogState
+from tank_node.log.usage import space_of
 from tank_node.metrics import Histogram, Metrics
 from tank_node.monitoring import replication
 
@@ -113,6 +114,13 @@ class MetricsCollector(Collector):
         yield waiting
         files = broker.data_folder.files
         yield GaugeMetricFamily("tank_open_files", "Files of the log that are open", value=len(files))
+        space = space_of(broker.data_folder)
+        yield GaugeMetricFamily(
+            "tank_disk_free_bytes", "Room on the data folder's disk", value=space.free if space else None
+        )
+        yield GaugeMetricFamily(
+            "tank_disk_size_bytes", "Size of the data folder's disk", value=space.size if space else None
+        )
         yield GaugeMetricFamily("tank_topics", "Topics on this node", value=len(broker.topics))
         yield from self._topics()
         states = dict.fromkeys(LogState, 0)
