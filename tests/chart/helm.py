@@ -32,14 +32,15 @@ def find() -> Path:
 
 
 def _beside() -> Path | None:
-    """What the scripts of ../shared/k8s unpack in a second or two."""
+    """What the scripts of ../shared/k8s unpack in a second or two. None: they are not there, or can't."""
     build = BESIDE / "build"
     if not build.exists():
         print("Beside the repository there is no ../shared/k8s: its Helm is not used.", file=sys.stderr)
         return None
     helm = Path(os.environ.get("TANK_K8S_CACHE", Path.home() / ".cache" / "tank-k8s")) / "bin" / "helm"
-    if not helm.exists():
-        subprocess.run([build], check=True, stdout=sys.stderr)
+    if not helm.exists() and subprocess.run([build], check=False, stdout=sys.stderr).returncode:
+        print(f"{build} failed: its Helm is not used.", file=sys.stderr)
+        return None
     return helm
 
 
@@ -51,7 +52,11 @@ def _built() -> Path:
         )
     print(f"building Helm {VERSION} with Go: a minute or two", file=sys.stderr)
     environment = {**os.environ, "GOBIN": str(OURS), "GOFLAGS": "-trimpath"}
-    subprocess.run([go, "install", f"helm.sh/helm/v3/cmd/helm@{VERSION}"], check=True, env=environment)
+    install = [go, "install", f"helm.sh/helm/v3/cmd/helm@{VERSION}"]
+    if subprocess.run(install, check=False, env=environment, stdout=sys.stderr).returncode:
+        raise NoHelmError(
+            f"`{' '.join(install)}` failed (see above): install Helm, or say where it is with HELM=…"
+        )
     return OURS / "helm"
 
 
