@@ -169,6 +169,14 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "a controller goes on at a feature level that it doesn't know",
+        CONTROLLER + "metadata.py",
+        "if command.raise_level.level > self._max_level:",
+        "if False:",
+        told="a_controller_goes_back_after_the_roll",
+        also=((CONTROLLER + "metadata.py", "if state.feature_level > self._max_level:", "if False:"),),
+    ),
+    Mutant(
         "forgets the feature level in force over a snapshot",
         CONTROLLER + "snapshot_image.py",
         "feature_level=level if form >= _WITH_LEVEL else 0,",
