@@ -19,6 +19,8 @@ def broker_state(load: pb.BrokerLoad) -> str:
         states = ["alive", *([] if load.connected else ["not connected"])]
     if broker.draining:
         states.append("draining" if load.replicas else "drained")
+    if broker.scaled_down:
+        states.append("scaled down")
     if broker.shutting_down:
         states.append("stopping")
     return ", ".join(states)
@@ -194,11 +196,13 @@ def level_text(answer: pb.OverviewAnswer) -> str:
 
 
 def brokers_text(answer: pb.OverviewAnswer) -> str:
-    """3: 2 alive, 1 fenced, 1 draining."""
+    """3: 2 alive, 1 fenced, 1 draining, 1 scaled down."""
     brokers = [load.broker for load in answer.brokers]
     fenced = sum(1 for broker in brokers if broker.fenced_index)
     draining = sum(1 for broker in brokers if broker.draining)
     said = [f"{len(brokers) - fenced} alive"]
     said += [f"{fenced} fenced"] if fenced else []
     said += [f"{draining} draining"] if draining else []
+    scaled_down = sum(1 for broker in brokers if broker.scaled_down)
+    said += [f"{scaled_down} scaled down"] if scaled_down else []
     return f"{len(brokers)}: {', '.join(said)}"

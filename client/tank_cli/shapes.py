@@ -47,6 +47,7 @@ _BROKER: Json = {
     "fenced": True,
     "connected": False,
     "draining": False,
+    "scaled_down": False,
     "stopping": False,
     "replicas": 12,
     "leads": 0,

@@ -78,6 +78,7 @@ SCHEMAS: Mapping[str, dict[str, Json]] = {
         fenced=_FLAG,
         connected=_FLAG,
         draining=_FLAG,
+        scaled_down=_FLAG,
         stopping=_FLAG,
         replicas=_INTEGER,
         leads=_INTEGER,

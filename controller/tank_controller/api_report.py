@@ -35,6 +35,7 @@ def broker_json(load: pb.BrokerLoad) -> dict[str, Json]:
         "fenced": broker.fenced_index != 0,
         "connected": load.connected,
         "draining": broker.draining,
+        "scaled_down": broker.scaled_down,
         "stopping": broker.shutting_down,
         "replicas": load.replicas,
         "leads": load.leads,

@@ -197,16 +197,21 @@ class ControllerProcess:
             await self.kubernetes.told()
 
     async def _hand_over(self) -> None:
-        """A leader that stops in order leaves no gap in which nobody leads."""
+        """A leader that stops in order leaves no gap in which nobody leads.
+
+        It looks again and again: while others are rolled, too, the one that could lead next may be on its way
+        back, or be gone before it does.
+        """
         member = None if self.rooms is None else self.rooms.member
-        if member is None or not member.leads() or not (heirs := member.heirs()):
+        if member is None or len(member.raft.configuration.voters) == 1:
             return
-        with contextlib.suppress(ProposalRefusedError):
-            member.driver.transfer_leadership(heirs[0])
-            for _ in range(HAND_OVER_TRIES):
-                if not member.leads():
-                    return
-                await asyncio.sleep(TICK_MS / 1000)
+        for _ in range(HAND_OVER_TRIES):
+            if not member.leads():
+                return
+            if heirs := member.heirs():
+                with contextlib.suppress(ProposalRefusedError):
+                    member.driver.transfer_leadership(heirs[0])
+            await asyncio.sleep(TICK_MS / 1000)
 
     def _on_signal(self, number: signal.Signals) -> None:
         if self._stopping.is_set():

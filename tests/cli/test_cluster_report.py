@@ -77,6 +77,32 @@ def test_a_brokers_state_in_words(
     assert report.broker_state(load) == state
 
 
+def test_a_broker_that_kubectl_scaled_away_says_so() -> None:
+    load = pb.BrokerLoad(
+        broker=pb.Broker(broker_id=5, draining=True, scaled_down=True), connected=True, replicas=3
+    )
+    assert report.broker_state(load) == "alive, draining, scaled down"
+    found = report.brokers_text(pb.OverviewAnswer(brokers=[load, pb.BrokerLoad(broker=pb.Broker())]))
+    assert found == "2: 2 alive, 1 draining, 1 scaled down"
+
+
+@pytest.mark.parametrize(
+    ("brokers", "controllers", "said"),
+    [
+        ([], [], "1"),
+        ([3], [], "1; level 2 waits for broker 3"),
+        ([3, 4], [1], "1; level 2 waits for brokers 3,4 and controller 1"),
+    ],
+)
+def test_the_feature_level_says_who_holds_up_the_next(
+    brokers: list[int], controllers: list[int], said: str
+) -> None:
+    found = pb.OverviewAnswer(feature_level=1, brokers_behind=brokers, controllers_behind=controllers)
+    assert report.level_text(found) == said
+    told = api_report.status_json([], found, [], [])
+    assert told["next_level_waits_for"] == {"brokers": brokers, "controllers": controllers}
+
+
 def test_a_controller_that_learns_or_is_down_is_told_from_one_that_follows() -> None:
     own, other = pb.RaftNode(ordinal=1, disk=b"a"), pb.RaftNode(ordinal=2, disk=b"b")
     members = [

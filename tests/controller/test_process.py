@@ -10,11 +10,13 @@ import pytest
 
 from tank_controller.process import ASK_EVERY_S, ControllerProcess
 from tank_controller.raft.birth import Birth
+from tank_controller.raft.errors import ChangeRefusedError
 from tank_controller.raft.messages import Configuration, NodeId
 from tank_controller.rooms import ControllerConfig
 from tank_protos.generated import control_pb2 as pb
 
 OWN = NodeId(2, b"our disk")
+OTHER = NodeId(1, b"its disk")
 
 
 def test_a_founding_document_that_cannot_be_read_ends_nothing(
@@ -60,3 +62,52 @@ def test_one_that_is_told_to_stop_asks_nobody_any_more_while_it_leaves(tmp_path:
     changed._leave_group = leave_group
     asyncio.run(process.run(lambda said: None))
     assert not asked
+
+
+class Leading:
+    """A member that leads until it has handed over to one that is there from the third look on."""
+
+    def __init__(self, *voters: NodeId) -> None:
+        self.looks = 0
+        self.refuses = True
+        self.heir: NodeId | None = None
+        self.raft = SimpleNamespace(configuration=SimpleNamespace(voters=voters))
+        self.driver = SimpleNamespace(transfer_leadership=self._transfer)
+
+    def leads(self) -> bool:
+        return self.heir is None
+
+    def heirs(self) -> list[NodeId]:
+        self.looks += 1
+        return [] if self.looks < 3 else [OTHER]
+
+    def _transfer(self, heir: NodeId) -> None:
+        if self.refuses:
+            self.refuses = False
+            raise ChangeRefusedError("not now")
+        self.heir = heir
+
+
+def handed_over(tmp_path: Path, member: Leading) -> NodeId | None:
+    async def stop() -> None:
+        process = ControllerProcess(
+            ControllerConfig(2, {1: "one:1", 2: "two:2"}, tmp_path, "two:2", "", 3000)
+        )
+        changed: Any = process
+        changed.rooms = SimpleNamespace(member=member)
+        await process._hand_over()
+
+    asyncio.run(stop())
+    return member.heir
+
+
+def test_a_leader_that_stops_looks_again_for_one_that_takes_over(tmp_path: Path) -> None:
+    member = Leading(OWN, OTHER)
+    assert handed_over(tmp_path, member) == OTHER
+    assert member.looks == 4, "nobody, nobody, refused, taken over"
+
+
+def test_the_only_controller_waits_for_nobody_when_it_stops(tmp_path: Path) -> None:
+    member = Leading(OWN)
+    assert handed_over(tmp_path, member) is None
+    assert member.looks == 0
