@@ -24,7 +24,8 @@ def test_who_holds_connections_shuts_nobody_out() -> None:
                 held.callback(writer.close)
                 writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
-            assert await idle[0].read(1) == b"", "the oldest had to go"
+            async with asyncio.timeout(30):
+                assert await idle[0].read(1) == b"", "the oldest had to go"
             closed = sum(each.at_eof() for each in idle)
             assert closed >= 20, "only so many may stay"
 
