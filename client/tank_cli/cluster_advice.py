@@ -49,7 +49,7 @@ def advice(seen: Seen, command: Callable[[str], str]) -> list[Advice]:
         *of_controllers(seen.members),
         *_of_partitions(seen, command),
         *_of_brokers(seen, command),
-        *_of_disks(seen.asked),
+        *_of_disks(seen),
     ]
 
 
@@ -160,11 +160,18 @@ def _of_brokers(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice]:
             )
 
 
-def _of_disks(asked: Sequence[Asked]) -> Iterator[Advice]:
-    for each in asked:
-        report = each.report
-        if report is None or report.free_bytes is None or not report.disk_bytes:
-            continue
-        if report.free_bytes * LITTLE_ROOM < report.disk_bytes:
-            free = f"{bytes_text(report.free_bytes)} of {bytes_text(report.disk_bytes)}"
-            yield Advice(f"Broker {each.broker_id} has {free} free: a full disk takes no messages.")
+def _of_disks(seen: Seen) -> Iterator[Advice]:
+    for each in seen.members:
+        if each.said is not None and (free := _little(each.said.free_bytes, each.said.disk_bytes)):
+            yield Advice(f"Controller {each.ordinal} has {free} free: a full disk takes no changes.")
+    for asked in seen.asked:
+        report = asked.report
+        if report is not None and (free := _little(report.free_bytes, report.disk_bytes)):
+            yield Advice(f"Broker {asked.broker_id} has {free} free: a full disk takes no messages.")
+
+
+def _little(free_bytes: int | None, disk_bytes: int | None) -> str:
+    """How little room a disk has; empty: it has enough, or nobody knows."""
+    if free_bytes is None or not disk_bytes or free_bytes * LITTLE_ROOM >= disk_bytes:
+        return ""
+    return f"{bytes_text(free_bytes)} of {bytes_text(disk_bytes)}"

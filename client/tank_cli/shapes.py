@@ -81,6 +81,8 @@ _CONTROLLER: Json = {
     "applied_index": 120,
     "behind": 0,
     "problem": None,
+    "free_bytes": 51539607552,
+    "disk_bytes": 107374182400,
 }
 
 SHAPES: dict[str, tuple[Json, ...]] = {

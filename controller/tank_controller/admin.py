@@ -40,7 +40,10 @@ class AdminService(AdminServicer):
         """This controller, and the members that it knows."""
         rooms = self._house.rooms
         if rooms is not None:
-            return rooms.member.describe(rooms.problem)
+            described, space = rooms.member.describe(rooms.problem), rooms.space()
+            if space is not None:
+                described.free_bytes, described.disk_bytes = space.free, space.size
+            return described
         birth = self._house.birth
         node = pb.RaftNode() if birth is None else pb.RaftNode(ordinal=birth.own.ordinal, disk=birth.own.disk)
         problem = "it belongs to no cluster yet: it waits until all configured controllers are there"

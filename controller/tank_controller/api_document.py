@@ -66,6 +66,8 @@ SCHEMAS: Mapping[str, dict[str, Json]] = {
         applied_index=_OR_NONE,
         behind=_OR_NONE,
         problem={"type": ["string", "null"]},
+        free_bytes=_OR_NONE,
+        disk_bytes=_OR_NONE,
     ),
     "Controllers": _object("All of them", controllers=_list("Controller")),
     "Transferred": _object("Who is to lead", controller=_INTEGER),

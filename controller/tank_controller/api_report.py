@@ -216,6 +216,8 @@ class Controller:
             "applied_index": said.applied_index if said else None,
             "behind": self.behind if said else None,
             "problem": (said.problem if said else self.why) or None,
+            "free_bytes": said.free_bytes if said and said.disk_bytes else None,
+            "disk_bytes": said.disk_bytes if said and said.disk_bytes else None,
         }
 
 

@@ -218,6 +218,12 @@ def test_what_brokers_say_of_their_disks() -> None:
         "What broker 3 says of its disk is unknown: no way there.",
         "Broker 1 has 9.0 GiB of 100.0 GiB free: a full disk takes no messages.",
     ]
+    full = controller(2)
+    assert full.said is not None
+    full.said.free_bytes, full.said.disk_bytes = 9 * GIB, 100 * GIB
+    assert said([controller(1), full, controller(3)], asked=[]) == [
+        "Controller 2 has 9.0 GiB of 100.0 GiB free: a full disk takes no changes."
+    ]
     assert trouble_rows(asked[0]) == [["1", "t/1", "failed", "fsync failed"]]
     assert trouble_rows(asked[2]) == []
     assert [free_text(each) for each in asked] == ["9.0 GiB", "10.0 GiB", "-"]
@@ -228,7 +234,8 @@ def test_what_brokers_say_of_their_disks() -> None:
     [
         "can't be reached", "entries behind", "Leaderless partitions", "below min.insync.replicas",
         "under-replicated", "Acknowledged messages may be lost", "is fenced", "fenced, and connected",
-        "can't use", "free: a full disk", "is unknown", "knows nobody who leads", "no controller's address",
+        "can't use", "free: a full disk takes no messages", "free: a full disk takes no changes",
+        "is unknown", "knows nobody who leads", "no controller's address",
         "doesn't vote yet, and can't be reached", "it was drained, and is down",
     ],
 )  # fmt: skip

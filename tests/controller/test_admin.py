@@ -11,6 +11,7 @@ import pytest
 from tank_controller import limits
 from tank_controller.admin import AdminService
 from tank_controller.duties import Duties
+from tank_controller.rooms import Space
 from tank_controller.service import Context, House
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
@@ -40,6 +41,19 @@ def service(cluster: Cluster) -> AdminService:
         metadata=SimpleNamespace(state=cluster.state),
     )
     return AdminService(cast(House, SimpleNamespace(rooms=rooms)))
+
+
+def test_a_controller_says_how_full_its_disk_is() -> None:
+    said = pb.ControllersDescription(term=4)
+    rooms = SimpleNamespace(
+        problem="", member=SimpleNamespace(describe=lambda problem: said), space=lambda: Space(3, 7)
+    )
+    admin = AdminService(cast(House, SimpleNamespace(rooms=rooms)))
+    found = asyncio.run(admin.Describe(pb.DescribeControllersRequest()))
+    assert (found.term, found.free_bytes, found.disk_bytes) == (4, 3, 7)
+    rooms.space = lambda: None
+    said.Clear()
+    assert asyncio.run(admin.Describe(pb.DescribeControllersRequest())).disk_bytes == 0
 
 
 def test_so_many_may_read_the_whole_state_at_a_time() -> None:

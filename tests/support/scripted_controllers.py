@@ -103,6 +103,8 @@ class _Admin(AdminServicer):
             commit_index=20 + self._number,
             applied_index=20 + self._number,
             members=members,
+            free_bytes=50 << 30,
+            disk_bytes=100 << 30,
         )
 
     def Overview(self, request: pb.OverviewRequest, context: Any) -> pb.OverviewAnswer:

@@ -935,7 +935,7 @@ class ControllerMember(_message.Message):
     def __init__(self, node: _Optional[_Union[RaftNode, _Mapping]] = ..., votes: bool = ..., address: _Optional[str] = ...) -> None: ...
 
 class ControllersDescription(_message.Message):
-    __slots__ = ("node", "cluster_id", "term", "leader", "leads", "commit_index", "applied_index", "members", "problem")
+    __slots__ = ("node", "cluster_id", "term", "leader", "leads", "commit_index", "applied_index", "members", "problem", "free_bytes", "disk_bytes")
     NODE_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
@@ -945,6 +945,8 @@ class ControllersDescription(_message.Message):
     APPLIED_INDEX_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_BYTES_FIELD_NUMBER: _ClassVar[int]
     node: RaftNode
     cluster_id: str
     term: int
@@ -954,7 +956,9 @@ class ControllersDescription(_message.Message):
     applied_index: int
     members: _containers.RepeatedCompositeFieldContainer[ControllerMember]
     problem: str
-    def __init__(self, node: _Optional[_Union[RaftNode, _Mapping]] = ..., cluster_id: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[str] = ..., leads: bool = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., members: _Optional[_Iterable[_Union[ControllerMember, _Mapping]]] = ..., problem: _Optional[str] = ...) -> None: ...
+    free_bytes: int
+    disk_bytes: int
+    def __init__(self, node: _Optional[_Union[RaftNode, _Mapping]] = ..., cluster_id: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[str] = ..., leads: bool = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., members: _Optional[_Iterable[_Union[ControllerMember, _Mapping]]] = ..., problem: _Optional[str] = ..., free_bytes: _Optional[int] = ..., disk_bytes: _Optional[int] = ...) -> None: ...
 
 class StateRequest(_message.Message):
     __slots__ = ()
