@@ -18,6 +18,8 @@ def answers(state: ClusterState, query: pb.BrokerQuery) -> list[pb.QueryAnswer]:
             found = _positions(state, query.positions)
         case "groups":
             found = [pb.QueryAnswer(groups=names) for names in _portions(sorted(state.groups))]
+        case "view":
+            found = [pb.QueryAnswer(index=state.index)]
         case _:
             message = "the question is none that this version knows"
             found = [pb.QueryAnswer(error=ErrorCode.INVALID_REQUEST, message=message)]

@@ -21,6 +21,7 @@ from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
 from tank_node.log.usage import FolderUsage, measure_strays, usage_of
 from tank_node.metrics import Metrics
+from tank_node.moved_away import MovedAway
 from tank_node.partition import Partition
 from tank_node.replicas.following import Followers
 from tank_node.replicas.roles import Roles
@@ -86,6 +87,7 @@ class Broker(WaitList):
         self._by_log: dict[PartitionLog, Partition] = {}
         self.rolled: list[Partition] = []
         """Partitions that began a segment: retention looks at them as soon as the answers are out."""
+        self.moved_away = MovedAway(link, self._delete_replica)
         self.upkeep = Upkeep(self)
         flusher.listener = self.on_synced
         flusher.observe = metrics.fsync_latency.add
@@ -206,6 +208,7 @@ class Broker(WaitList):
     def maintain(self) -> None:
         """Gives partitions their turn of what is due from time to time; see `upkeep`."""
         self.begin_tick()
+        self.moved_away.ask()
         self.upkeep.take_turns()
 
     def maintain_rolled(self) -> None:
@@ -233,6 +236,7 @@ class Broker(WaitList):
         self.roles.registered = True
         for topic in list(self.topics.values()):
             self._take_in(topic.view)
+        self.moved_away.ask()
 
     def partition_by_id(self, topic_id: int, number: int) -> Partition | None:
         """The replica that is open here; of a topic made again under its name it is another one."""
@@ -271,6 +275,7 @@ class Broker(WaitList):
                 self._drop(topic)
         else:
             self._take_in(change.topic, change.partitions)
+            self.moved_away.ask()
 
     def _take_in(self, view: TopicView, changed: tuple[int, ...] = ()) -> None:
         """Opens what a topic has here and isn't open, and applies its settings to the rest. changed: the
@@ -290,6 +295,7 @@ class Broker(WaitList):
             if broker_id not in placed.replicas:
                 self._let_go(topic, placed)
                 continue
+            self.moved_away.keep(view.topic_id, placed.partition)
             # While the only replica moves there is another: what is damaged is filled anew, never mended.
             copies = max(view.replication_factor, len({*placed.replicas, *placed.in_sync}))
             settings = LogSettings.from_topic(view.settings, copies)
@@ -308,18 +314,27 @@ class Broker(WaitList):
                 self.flusher.request(partition.log, partition.log.written)
 
     def _let_go(self, topic: Topic, placed: PartitionView) -> None:
-        """Others hold this partition: what of it is here, or was found on the disk, goes."""
+        """Others hold this partition: what of it is here, or was found on the disk, goes when it may."""
         number = placed.partition
         partition = topic.partitions.get(number)
         if partition is not None:  # who waits is told where to go on
             role = Role.NONE if placed.leader == NO_LEADER else Role.FOLLOWER
             partition.follow(role, placed.leader_epoch)
         topic_id = topic.view.topic_id
-        if not self.roles.registered or (topic_id, number) not in self.data_folder.logs:
-            return
+        if self.roles.registered and (topic_id, number) in self.data_folder.logs:
+            self.moved_away.add(topic_id, number)
+
+    def _delete_replica(self, topic_id: int, number: int) -> None:
+        """Nobody counts on it any more."""
+        view = self.link.view.topic_by_id(topic_id)
+        topic = None if view is None else self.topics.get(view.name)
+        if topic is None or topic.view.topic_id != topic_id:
+            return  # the topic is gone, and all that was here of it
+        self.begin_tick()
+        partition = topic.partitions.pop(number, None)
         if partition is not None:
             partition.remove()
-            del topic.partitions[number], self._by_log[partition.log]
+            del self._by_log[partition.log]
         logger.info("%s/%d was moved away: its data is deleted", topic.name, number)
         self.data_folder.delete_partition(topic_id, number)
 

@@ -174,6 +174,10 @@ class ControllerLink(Protocol):
     ) -> None:
         """These replicas, (topic id, partition), can't go on here: they leave their in-sync sets."""
 
+    def await_view(self, done: Callable[[bool], None]) -> None:
+        """Calls `done` when the view has everything that was committed before this call; with False when
+        that could not be learned."""
+
     def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
         """Errors: TOPIC_EXISTS, INVALID_ (NAME, PARTITIONS, SETTING, REPLICATION_FACTOR).
 

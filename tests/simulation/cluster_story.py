@@ -87,6 +87,8 @@ class ClusterStory:
             adversary = Adversary(world, self.network, self.faults, self.brokers, names)
             for machine in self.brokers.values():
                 machine.proposes = partial(adversary.proposed, machine)
+        self._emptied: set[tuple[Key, int]] = set()
+        """(partition, broker) of each replica that an emptied disk had."""
         self.clients: dict[str, list[Client]] = {}
         """By topic's name: those of the topic that is there."""
         self.length_us = chance.choice((8, 12, 20)) * SECOND
@@ -229,6 +231,7 @@ class ClusterStory:
         if not all(self._others_have(state, key, machine) for key in held):
             return False
         machine.empty()
+        self._emptied |= {(key, machine.broker_id) for key in held}
         return True
 
     def _others_have(self, state: ClusterState, key: Key, machine: BrokerMachine) -> bool:
@@ -250,7 +253,16 @@ class ClusterStory:
         topic = state.topics.get(key[0])
         kept = topic is not None and topic.settings.get("flush") == "disk" and not topic.was_replicated
         lost = Ingredient.UNCLEAN in self.among or self.books.of(key).was_spoiled
-        self.books.lossy(key, epoch, may_lose=lost or not kept)
+        self.books.lossy(key, epoch, may_lose=lost or not kept or self._is_lost_twice(state, key))
+
+    def _is_lost_twice(self, state: ClusterState, key: Key) -> bool:
+        """Whether the leader's disk was emptied, and before anybody knew the others, who had everything, left
+        the in-sync set in order: where one replica is enough, that is all of them."""
+        topic = state.topics[key[0]]
+        placed, replica = topic.partitions[key[1]], self.brokers[topic.partitions[key[1]].leader].replica(key)
+        lacks = replica is None or replica.log.written < self.books.of(key).end
+        one_is_enough = len(placed.replicas) < 3 or topic.settings.get("min.insync.replicas") == "1"
+        return one_is_enough and lacks and (key, placed.leader) in self._emptied
 
     def _damage(self, machine: Machine, *, index: bool) -> bool:
         """Whether something of a partition was spoiled, while the process was down."""

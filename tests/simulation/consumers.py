@@ -73,6 +73,10 @@ class Consumer(Client):
         if self._begins_later(entry.first_available, epoch):
             self.world.counts["consumers that were too late"] += 1
             self.next = entry.first_available
+        elif epoch < max(self.partition_books.leaders, default=0):
+            # It was replaced and hasn't heard of it: what came since it lacks, and can't tell.
+            self.world.counts["consumers sent wrong by a leader of before"] += 1
+            self.line.turn_away()
         else:
             must(False, "%s asks for %s, one behind what it read, and is told it is out of bounds",
                  self.name, self.next)  # fmt: skip

@@ -365,4 +365,11 @@ MUTANTS = (
         "    return order.start <= standing.compacted_through",
         told="what_retention_took_before_a_loss_comes_back",
     ),
+    Mutant(
+        "what was moved away is deleted by an old view",
+        NODE + "moved_away.py",
+        "        self._link.await_view(self._answered)",
+        "        self._answered(True)",
+        told="a_replica_is_moved_away_and_back_unheard",
+    ),
 )

@@ -37,13 +37,19 @@ class ToldStory(ClusterStory):
     """Three brokers and one topic of one partition. All that must hold is looked at after every event."""
 
     def __init__(
-        self, settings: Mapping[str, str], limits: Limits, forwarding: ForwardingPolicy, *, clients: bool
+        self,
+        settings: Mapping[str, str],
+        limits: Limits,
+        forwarding: ForwardingPolicy,
+        *,
+        clients: bool,
+        replicas: int = 3,
     ) -> None:
         super().__init__(BROKERS_OF_THREE)
         assert len(self.brokers) == 3
         self.network.weather = Weather()
         self.among = frozenset()
-        self.wanted = Wanted("told", 1, 3, dict(settings))
+        self.wanted = Wanted("told", 1, replicas, dict(settings))
         self._wanted[:] = [self.wanted]
         self._has_clients = clients
         self._told = Outcomes(self)
@@ -71,7 +77,7 @@ class ToldStory(ClusterStory):
             self._create(self.wanted)
             self.go_on(SECOND)
         self.go_on(SECOND)
-        must(len(self.placed.in_sync) == 3, "not all are in sync")
+        must(len(self.placed.in_sync) == self.wanted.replication_factor, "not all are in sync")
 
     def delete(self) -> None:
         """The topic, by its name."""
@@ -173,6 +179,20 @@ class ToldStory(ClusterStory):
             server.finish()
 
         self.do(machine, act)
+
+    def move(self, *machines: BrokerMachine) -> None:
+        """Somebody wants these to hold the partition."""
+        leader = self.cluster.leader()
+        assert leader is not None
+        assert leader.life is not None
+        assert leader.proposals is not None
+        topic_id, number = self.key
+        placed = pb.Placed(
+            topic_id=topic_id, partition=number, replicas=[machine.broker_id for machine in machines]
+        )
+        command = pb.Command(now_ms=self.world.now_ms(), reassign=pb.Reassign(partitions=[placed]))
+        proposals = leader.proposals
+        self.world.guarded(leader.life, lambda: proposals.propose(command, lambda outcome: None))
 
     def do(self, machine: BrokerMachine, call: Callable[[], None]) -> None:
         """What a process does now."""
@@ -310,9 +330,10 @@ def telling(
     limits: Limits = LIMITS,
     forwarding: ForwardingPolicy = ForwardingPolicy.NEVER,
     clients: bool = False,
+    replicas: int = 3,
 ) -> Iterator[ToldStory]:
     """A story from its beginning, with what the code logs in its trace."""
-    story = ToldStory(settings, limits, forwarding, clients=clients)
+    story = ToldStory(settings, limits, forwarding, clients=clients, replicas=replicas)
     with listening(story.world):
         story.begin()
         yield story

@@ -164,6 +164,29 @@ def a_chosen_replica_is_damaged_again() -> None:
 
 
 CHECKPOINTED_WITHIN_US = 4 * LIMITS.maintenance_ms * MS
+
+
+def a_replica_is_moved_away_and_back_unheard() -> None:
+    """B hears nothing of the controllers while it is moved away and back. A pushes to it, and it is a member
+    on its word. What it hears then doesn't make it delete what it was made a member for."""
+    with telling({"flush": "disk", "min.insync.replicas": "1"}, replicas=2) as story:
+        a, b = story.cast
+        c = next(machine for machine in story.brokers.values() if machine not in (a, b))
+        story.append(a, 3)
+        story.until(lambda: story.at(b).high_water_mark == 3, "B's hearing of them")
+        story.network.cut(story.controllers, [b.name], one_way=True)
+        story.move(a, c)
+        story.until(lambda: story.are_in_sync(a, c) and not story.placed.removing, "the move")
+        story.move(a, b)
+        story.until(lambda: story.are_in_sync(a, b) and not story.placed.removing, "the move back")
+        story.rejoin(b, *story.controllers)
+        story.go_on(3 * SECOND)
+        must(story.are_in_sync(a, b), "B is not in sync")
+        must(story.at(b).log.written == 3, "B has deleted what it was made a member for")
+        must(c.replica(story.key) is None, "C keeps what nobody counts on")
+        story.rest()
+
+
 OF_ANYBODY = {"flush": "replicated", "unclean.leader.election": "true"}
 
 
@@ -276,6 +299,7 @@ STORIES: tuple[Callable[[], None], ...] = (
     a_topic_is_made_again,
     a_position_is_overtaken,
     a_chosen_replica_is_damaged_again,
+    a_replica_is_moved_away_and_back_unheard,
     an_old_log_comes_back_after_an_unclean_election,
     what_was_compacted_for_what_is_lost_comes_back,
     what_retention_took_before_a_loss_comes_back,

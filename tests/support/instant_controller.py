@@ -121,6 +121,9 @@ class InstantController:
         self._publish(ChangeKind.ALTERED, TopicView(topic.topic_id, topic.name, 1, settings, text, placed))
         return done(TopicOutcome(ErrorCode.NONE, "", topic.topic_id))
 
+    def await_view(self, done: Callable[[bool], None]) -> None:
+        done(True)
+
     def delete_topic(self, name: str, done: Callable[[TopicOutcome], None]) -> None:
         topic = self.view.topic(name)
         if topic is None:

@@ -81,12 +81,16 @@ def opening(**changes: object) -> ReplicaIdRequest:
 
 def place(node: BenchNode, name: str, topic_id: int, **changes: object) -> None:
     """The view has this topic, led by broker 2, with all in sync but us."""
-    fields: dict[str, object] = {"leader": LEADER, "leader_epoch": 5, "in_sync": (LEADER, OTHER)}
+    fields: dict[str, object] = {
+        "leader": LEADER,
+        "leader_epoch": 5,
+        "in_sync": (LEADER, OTHER),
+        "replicas": (OWN, LEADER, OTHER),
+    }
     fields |= changes
     placed = PartitionView(
         partition=0,
         partition_epoch=1,
-        replicas=(OWN, LEADER, OTHER),
         **fields,  # type: ignore[arg-type]
     )
     view = node.controller.view

@@ -125,6 +125,14 @@ class RequestingLink(ABC):
 
         self._propose(self._dated(command), answer)
 
+    def await_view(self, done: Callable[[bool], None]) -> None:
+        """As ControllerLink. A controller of before this question refuses it."""
+
+        def answer(found: pb.QueryAnswer) -> None:
+            done(not found.error and self.view.index >= found.index)
+
+        self._query(pb.BrokerQuery(view=pb.ViewQuery()), answer)
+
     # --- topics ---
 
     def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:

@@ -311,10 +311,12 @@ class Followers:
         partition = self._find(topic_id, number)
         if topic is None or partition is None or number >= len(topic.partitions):
             return PushedPartition(topic_id, number, PushError.UNKNOWN_PARTITION)
+        own_id = self._link.view.broker_id
+        if own_id not in topic.partitions[number].replicas:  # its data is about to go: see `moved_away`
+            return PushedPartition(topic_id, number, PushError.UNKNOWN_PARTITION)
         following = partition.follower
         if not isinstance(following, Following):
             following = partition.follower = Following(partition)
-        own_id = self._link.view.broker_id
         answer = following.take(line, request_id, start, stretch, topic.partitions[number], own_id)
         if not answer.error and partition.flush_disk:
             self._unsynced[partition] = None

@@ -779,14 +779,20 @@ class BrokerProposal(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., validate_only: bool = ...) -> None: ...
 
 class BrokerQuery(_message.Message):
-    __slots__ = ("request_id", "positions", "groups")
+    __slots__ = ("request_id", "positions", "groups", "view")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     POSITIONS_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     positions: PositionsQuery
     groups: GroupsQuery
-    def __init__(self, request_id: _Optional[int] = ..., positions: _Optional[_Union[PositionsQuery, _Mapping]] = ..., groups: _Optional[_Union[GroupsQuery, _Mapping]] = ...) -> None: ...
+    view: ViewQuery
+    def __init__(self, request_id: _Optional[int] = ..., positions: _Optional[_Union[PositionsQuery, _Mapping]] = ..., groups: _Optional[_Union[GroupsQuery, _Mapping]] = ..., view: _Optional[_Union[ViewQuery, _Mapping]] = ...) -> None: ...
+
+class ViewQuery(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class PositionsQuery(_message.Message):
     __slots__ = ("group", "topic_ids")
@@ -893,20 +899,22 @@ class ProposalOutcome(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., error: _Optional[int] = ..., message: _Optional[str] = ..., topic_id: _Optional[int] = ..., producer_id: _Optional[int] = ..., results: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class QueryAnswer(_message.Message):
-    __slots__ = ("request_id", "error", "message", "positions", "groups", "more")
+    __slots__ = ("request_id", "error", "message", "positions", "groups", "more", "index")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     POSITIONS_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     error: int
     message: str
     positions: _containers.RepeatedCompositeFieldContainer[Position]
     groups: _containers.RepeatedScalarFieldContainer[str]
     more: bool
-    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[int] = ..., message: _Optional[str] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ..., groups: _Optional[_Iterable[str]] = ..., more: bool = ...) -> None: ...
+    index: int
+    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[int] = ..., message: _Optional[str] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ..., groups: _Optional[_Iterable[str]] = ..., more: bool = ..., index: _Optional[int] = ...) -> None: ...
 
 class AskEnds(_message.Message):
     __slots__ = ("partitions", "question")
