@@ -116,7 +116,7 @@ chaos: $(VENV)/.ready-dev ## real processes killed, frozen, cut off under load (
 long: $(VENV)/.ready-dev ## the long forms of single tests, for the night
 	@pytest -q -n 2 --timeout 3000 -m long
 
-BENCH = $(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(INTO:%=--into %)
+BENCH = $(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(INTO:%=--into %) $(JSON:%=--json %)
 
 bench: $(VENV)/.ready-dev kernel ## all that has a bar: broker beside C, client, Spark, memory (QUICK=1, ROUNDS=N)
 	@$(BENCH)
@@ -124,10 +124,8 @@ bench: $(VENV)/.ready-dev kernel ## all that has a bar: broker beside C, client,
 bench-broker bench-client bench-spark bench-memory: $(VENV)/.ready-dev kernel
 	@$(BENCH) --parts $(@:bench-%=%)
 
-bench-cluster: $(VENV)/.ready-dev kernel ## three replicas: what they cost, and how long nobody can write when something dies (QUICK=1)
-	@$(BIN)/python -m benchmarks.replicated $(if $(QUICK),--quick)
-	$(BIN)/python -m benchmarks.failover $(if $(QUICK),--quick)
-	$(BIN)/python -m benchmarks.cluster_metadata $(if $(QUICK),--quick)
+bench-cluster: $(VENV)/.ready-dev kernel ## three replicas beside other systems: what they cost, and what a fault costs (QUICK=1, JSON=FILE)
+	@$(BENCH) --parts replicated,cluster_metadata,failover
 
 proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference again
 	@tank-protos generate

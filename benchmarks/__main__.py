@@ -1,7 +1,8 @@
 """All that has a bar, `make bench`: the broker beside C, the client, Spark, memory; compiled kernel and not.
+And the cluster's parts, `make bench-cluster`: three replicas, their metadata, and what a fault costs.
 
-    python -m benchmarks [--quick] [--parts broker,client,spark,memory] [--rounds N] [--markdown]
-                         [--json FILE] [--into FILE ...]
+    python -m benchmarks [--quick] [--parts broker,client,spark,memory,replicated,cluster_metadata,failover]
+                         [--rounds N] [--markdown] [--json FILE] [--into FILE ...]
 
 Nothing passes or fails by its figures: the exit code says whether everything ran.
 """
@@ -22,8 +23,11 @@ from benchmarks.servers import Kernel, environment, kernels
 from benchmarks.table import Row, load, machine, show, show_in_short, summary
 
 PARTS = ("broker", "client", "spark", "memory")
+CLUSTER_PARTS = ("replicated", "cluster_metadata", "failover")
+"""The one that hurts comes last."""
+EVERY_PART = (*PARTS, *CLUSTER_PARTS)
 IN_SHORT = "{} in short"
-PLACES = (*PARTS, *map(IN_SHORT.format, PARTS))
+PLACES = (*EVERY_PART, *map(IN_SHORT.format, EVERY_PART))
 """What a page may have a place for: the tables of a part, or its medians alone."""
 TITLES = {
     "broker": "The broker beside C", "client": "The Python client", "spark": "Spark", "memory": "Memory",
@@ -141,18 +145,24 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="few and short runs: for a look, not for a claim"
     )
-    parser.add_argument("--parts", default=",".join(PARTS), help="some of them, with commas between")
+    parser.add_argument(
+        "--parts",
+        default=",".join(PARTS),
+        help=f"with commas between; those of a cluster are {CLUSTER_PARTS}",
+    )
     parser.add_argument("--rounds", type=int, help="how often each load and each job runs")
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="append every single result here")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="append every single result here, a line each"
+    )
     parser.add_argument(
         "--into", type=Path, metavar="FILE", action="append", default=[],
         help="put the tables as Markdown between those lines of this page that say so: " + marks("broker")[0],
     )  # fmt: skip
     given = parser.parse_args()
     parts = given.parts.split(",")
-    if unknown := [part for part in parts if part not in PARTS]:
-        parser.error(f"no part is called {unknown[0]!r}; there are {', '.join(PARTS)}")
+    if unknown := [part for part in parts if part not in EVERY_PART]:
+        parser.error(f"no part is called {unknown[0]!r}; there are {', '.join(EVERY_PART)}")
     for page in given.into:
         if not places_of(page.read_text()):
             raise SystemExit(f"{page} has no place for tables: two lines like {''.join(marks(parts[0]))}")

@@ -3,25 +3,26 @@
     python -m benchmarks.cluster_metadata [--kernel pure|compiled|both] [--quick] [--markdown] [--rows]
 
 Three controllers, three brokers, topics of three replicas. A topic is usable when every broker names the
-leaders of all its partitions, and a value has been acknowledged in each of them (`flush=disk`). Commits are
-counted at the controllers: 64 streams, as brokers have them, propose one command after the other, and each is
-on the disks of a majority before it is answered.
+leaders of all its partitions, and a value has been acknowledged in each of them (`flush=disk`). Each of the
+many partitions has been written to before the brokers idle. Commits are counted at the controllers: 64
+streams, as brokers have them, propose one command after the other, and each is on the disks of a majority
+before it is answered.
 """
 
 import argparse
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import grpc.aio
 
+from benchmarks.display import Display
 from benchmarks.local_cluster import ClusterFailed, LocalCluster, Process, running_cluster
 from benchmarks.servers import Kernel, kernels
 from benchmarks.table import Reached, Row, dump, machine, show, spread, summary
 from tank_client import Client, ProducerSettings, TankError
 from tank_protos.generated import control_pb2 as pb
-from tank_protos.generated.control_pb2_grpc import BrokersStub
 
 REPLICAS = 3
 PARTITIONS = 100
@@ -36,24 +37,48 @@ ROUNDS, QUICK_ROUNDS = 3, 1
 FIRST_STREAM = 1_000
 """The broker id of the first stream that proposes: no real broker has it."""
 PATIENCE_S = 120.0
-PACE_S = 0.002
+PACE_S = 0.01
+"""How often a broker is asked for a topic's leaders: more often, and the questions take a processor."""
+SESSION = "/tank.control.Brokers/Session"
 
 
 class Bench:
     """One cluster, and clients of each of its brokers."""
 
-    def __init__(self, cluster: LocalCluster, client: Client, each: list[Client], *, quick: bool) -> None:
-        self.cluster, self.client, self.each, self.quick = cluster, client, each, quick
+    def __init__(
+        self, cluster: LocalCluster, client: Client, each: list[Client], display: Display, *, quick: bool
+    ) -> None:
+        self.cluster, self.client, self.each, self.display = cluster, client, each, display
+        self.quick = quick
 
     async def rows(self) -> list[Row]:
-        """All measurements; that comes last which leaves registrations of brokers behind that are none."""
-        topics, idle = await self._usable(), await self._idle()
-        commits = [await self._commits(number) for number in range(QUICK_ROUNDS if self.quick else ROUNDS)]
-        return [topics, *idle, _commits_row(commits, self.cluster.kernel)]
+        """All measurements; one that fails has a row that says so, and the others go on. Last comes what
+        leaves registrations of brokers behind that are none."""
+        rows: list[Row] = []
+        for name, measured in (
+            (f"topic of {PARTITIONS} partitions → usable on every broker", self._usable),
+            (f"{MANY_PARTITIONS * self._many_topics:,} partitions, all written to", self._idle),
+            (f"controllers' commits of {STREAMS} streams, fsync", self._commits),
+        ):
+            self.display.begin(name)
+            try:
+                found = await measured(name)
+            except (ClusterFailed, TankError, grpc.aio.AioRpcError) as failure:
+                self.display.say(f"FAILED {name}: {failure}")
+                found = [Row(name, "failed", reached=Reached.NO, kernel=self.cluster.kernel)]
+            for row in found:
+                self.display.say(f"{row.name}: {row.figure}")
+            self.display.ran()
+            rows += found
+        return rows
+
+    @property
+    def _many_topics(self) -> int:
+        return 1 if self.quick else MANY_TOPICS
 
     # --- a new topic ---
 
-    async def _usable(self) -> Row:
+    async def _usable(self, name: str) -> list[Row]:
         taken_ms = []
         async with self.client.producer(ProducerSettings(linger_ms=0)) as producer:
             for number in range(QUICK_TOPICS if self.quick else TOPICS):
@@ -66,16 +91,39 @@ class Bench:
                 taken_ms.append((time.monotonic() - began) * 1000)
                 await self.client.admin.delete_topic(topic)
                 await asyncio.sleep(1.0)
-        return Row(
-            f"topic of {PARTITIONS} partitions → usable on every broker", f"{spread(taken_ms, 0)} ms",
-            "< 300 ms", Reached.of(ms < 300 for ms in taken_ms), self.cluster.kernel,
-        )  # fmt: skip
+        return [
+            Row(
+                name, f"{spread(taken_ms, 0)} ms", "< 300 ms", Reached.of(ms < 300 for ms in taken_ms),
+                self.cluster.kernel, values=tuple(taken_ms),
+            )
+        ]  # fmt: skip
 
     # --- commits ---
 
-    async def _commits(self, number: int) -> float:
-        """A second, of all streams together."""
-        leader = await asyncio.to_thread(_leading, self.cluster)
+    async def _commits(self, name: str) -> list[Row]:
+        rounds = [await self._commits_round(at) for at in range(QUICK_ROUNDS if self.quick else ROUNDS)]
+        commits_s, leader_us, others_us, own_us = zip(*rounds, strict=True)
+        kernel = self.cluster.kernel
+        return [
+            Row(
+                name, f"{spread(commits_s, 0)} /s", "≥ 2,000 /s",
+                Reached.of(value >= 2_000 for value in commits_s), kernel, values=commits_s,
+            ),
+            *(
+                Row(f"{name}: CPU of {whose} a commit", f"{spread(us, 0)} µs", kernel=kernel, values=us)
+                for whose, us in (
+                    ("the leading controller", leader_us),
+                    ("the others together", others_us),
+                    ("the measuring process", own_us),
+                )
+            ),
+        ]  # fmt: skip
+
+    async def _commits_round(self, number: int) -> tuple[float, float, float, float]:
+        """A second, of all streams together; and microseconds of a commit: the leader's, those of the others
+        together, this process's own."""
+        leader = await asyncio.to_thread(self.cluster.leading_controller)
+        others = [each for each in self.cluster.processes("controller") if each.pid != leader.pid]
         channel = grpc.aio.insecure_channel(leader.address)
         async with channel:
             streams = [Proposer(channel, FIRST_STREAM + number * STREAMS + at) for at in range(STREAMS)]
@@ -83,21 +131,33 @@ class Bench:
             ending = asyncio.Event()
             working = [asyncio.create_task(stream.propose(ending)) for stream in streams]
             await asyncio.sleep(0.5)
-            before, began = sum(stream.commits for stream in streams), time.monotonic()
+
+            def state() -> list[float]:
+                return [
+                    sum(stream.commits for stream in streams), time.monotonic(), leader.cpu_s(),
+                    sum(each.cpu_s() for each in others), time.process_time(),
+                ]  # fmt: skip
+
+            before = state()
             await asyncio.sleep(QUICK_COMMITS_S if self.quick else COMMITS_S)
-            after, ended = sum(stream.commits for stream in streams), time.monotonic()
+            commits, seconds, *cpu_s = (b - a for a, b in zip(before, state(), strict=True))
             ending.set()
             await asyncio.gather(*working)
-        return (after - before) / (ended - began)
+        if not commits:
+            raise ClusterFailed("nothing was committed")
+        leader_us, others_us, own_us = (1e6 * each / commits for each in cpu_s)
+        return commits / seconds, leader_us, others_us, own_us
 
     # --- many partitions ---
 
-    async def _idle(self) -> list[Row]:
-        topics = [f"many-{number}" for number in range(1 if self.quick else MANY_TOPICS)]
-        for topic in topics:
-            await self.client.admin.create_topic(topic, MANY_PARTITIONS, REPLICAS)
-            await asyncio.gather(*(_named(client, topic, MANY_PARTITIONS) for client in self.each))
-        partitions = MANY_PARTITIONS * len(topics)
+    async def _idle(self, name: str) -> list[Row]:
+        topics = [f"many-{number}" for number in range(self._many_topics)]
+        async with self.client.producer() as producer:
+            for topic in topics:
+                await self.client.admin.create_topic(topic, MANY_PARTITIONS, REPLICAS)
+                await asyncio.gather(*(_named(client, topic, MANY_PARTITIONS) for client in self.each))
+                sent = [await producer.send(topic, b"x", partition=at) for at in range(MANY_PARTITIONS)]
+                await asyncio.gather(*sent)
         await asyncio.sleep(SETTLE_S)
         seconds = QUICK_IDLE_S if self.quick else IDLE_S
         processes = self.cluster.processes()
@@ -110,13 +170,13 @@ class Bench:
         return [
             row
             for role, most_percent, most_mib in (("broker", 5, None), ("controller", None, 150))
-            for row in self._of_role(role, partitions, percent, most_percent, most_mib)
+            for row in self._of_role(role, name, percent, most_percent, most_mib)
         ]
 
     def _of_role(
         self,
         role: str,
-        partitions: int,
+        name: str,
         percent: dict[Process, float],
         most_percent: int | None,
         most_mib: int | None,
@@ -124,25 +184,29 @@ class Bench:
         kernel = self.cluster.kernel
         busy = [value for process, value in percent.items() if process.role == role]
         yield Row(
-            f"{partitions:,} partitions: CPU of an idle {role}", f"{spread(busy, 1)} %",
+            f"{name}: CPU of an idle {role}", f"{spread(busy, 1)} %",
             f"< {most_percent} %" if most_percent else "",
-            Reached.of([max(busy) < most_percent]) if most_percent else None, kernel,
+            Reached.of(each < most_percent for each in busy) if most_percent else None, kernel,
+            values=tuple(busy),
         )  # fmt: skip
         mib = [process.resident_bytes() / (1 << 20) for process in percent if process.role == role]
         yield Row(
-            f"{partitions:,} partitions: memory of a {role}", f"{spread(mib, 0)} MiB",
-            f"≤ {most_mib} MiB" if most_mib else "",
-            Reached.of([max(mib) <= most_mib]) if most_mib else None, kernel,
+            f"{name}: memory of a {role}", f"{spread(mib, 0)} MiB", f"≤ {most_mib} MiB" if most_mib else "",
+            Reached.of(each <= most_mib for each in mib) if most_mib else None, kernel, values=tuple(mib),
         )  # fmt: skip
 
 
 class Proposer:
-    """A stream to the controller that leads, as a broker has one, with one proposal under way at a time."""
+    """A stream to the controller that leads, as a broker has one, with one proposal under way at a time. What
+    it proposes is encoded once: the measuring process takes from the same processors."""
 
     def __init__(self, channel: grpc.aio.Channel, broker_id: int) -> None:
         self.commits = 0
         self._broker_id = broker_id
-        self._call = BrokersStub(channel).Session()
+        self._call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(SESSION)()
+        command = pb.Command(now_ms=int(time.time() * 1000), init_producer=pb.InitProducer())
+        proposal = pb.BrokerProposal(request_id=1, command=command)
+        self._proposal = pb.BrokerUp(proposal=proposal).SerializeToString()
 
     async def register(self) -> None:
         """ClusterFailed: it isn't taken."""
@@ -154,15 +218,14 @@ class Proposer:
             endpoints=[pb.Endpoint(name="tank", host="127.0.0.1", port=self._broker_id)],
             replicates=True,
         )
-        await self._call.write(pb.BrokerUp(register=pb.BrokerRegister(broker=broker)))
+        up = pb.BrokerUp(register=pb.BrokerRegister(broker=broker))
+        await self._call.write(up.SerializeToString())
         await self._answer("registered")
 
     async def propose(self, ending: asyncio.Event) -> None:
         """One command after the other, until told to end."""
         while not ending.is_set():
-            command = pb.Command(now_ms=int(time.time() * 1000), init_producer=pb.InitProducer())
-            proposal = pb.BrokerProposal(request_id=self.commits + 1, command=command)
-            await self._call.write(pb.BrokerUp(proposal=proposal))
+            await self._call.write(self._proposal)
             answer = await self._answer("outcome")
             if answer.outcome.error:
                 raise ClusterFailed(f"a command was refused: {answer.outcome.message}")
@@ -171,25 +234,11 @@ class Proposer:
 
     async def _answer(self, kind: str) -> pb.BrokerDown:
         while (message := await self._call.read()) is not grpc.aio.EOF:
-            if message.WhichOneof("message") == kind:
-                found: pb.BrokerDown = message
+            assert isinstance(message, bytes)
+            found = pb.BrokerDown.FromString(message)
+            if found.WhichOneof("message") == kind:
                 return found
         raise ClusterFailed("the controllers' leader ended a stream")
-
-
-def _commits_row(commits_s: list[float], kernel: Kernel) -> Row:
-    return Row(
-        f"controllers' commits of {STREAMS} streams, fsync", f"{spread(commits_s, 0)} /s", "≥ 2,000 /s",
-        Reached.of(value >= 2_000 for value in commits_s), kernel,
-    )  # fmt: skip
-
-
-def _leading(cluster: LocalCluster) -> Process:
-    """ClusterFailed: no controller leads."""
-    for controller in cluster.processes("controller"):
-        if cluster.leads(controller):
-            return controller
-    raise ClusterFailed("no controller leads")
 
 
 async def _named(client: Client, topic: str, partitions: int) -> None:
@@ -204,12 +253,12 @@ async def _named(client: Client, topic: str, partitions: int) -> None:
     raise ClusterFailed(f"a broker doesn't know the leaders of {topic}")
 
 
-async def measure(cluster: LocalCluster, *, quick: bool) -> list[Row]:
+async def measure(cluster: LocalCluster, display: Display, *, quick: bool) -> list[Row]:
     """All rows of one kernel."""
     each = [Client(broker.address) for broker in cluster.brokers]
     try:
         async with Client(cluster.servers) as client:
-            return await Bench(cluster, client, each, quick=quick).rows()
+            return await Bench(cluster, client, each, display, quick=quick).rows()
     finally:
         for one in each:
             await one.close()
@@ -227,18 +276,23 @@ def main() -> None:
         "--rows", action="store_true", help="print the rows as JSON, for `make bench-cluster`"
     )
     given = parser.parse_args()
+    names = kernels(given.kernel)
     rows: list[Row] = []
-    for kernel in kernels(given.kernel):
-        try:
-            with running_cluster(kernel) as cluster:
-                rows += asyncio.run(measure(cluster, quick=given.quick))
-        except (ClusterFailed, TankError, grpc.aio.AioRpcError) as failure:
-            raise SystemExit(f"FAILED {failure}") from None
+    for kernel in names:
+        with ExitStack() as stack:
+            display = Display(3, stack)
+            try:
+                cluster = stack.enter_context(running_cluster(kernel))
+                rows += asyncio.run(measure(cluster, display, quick=given.quick))
+            except (ClusterFailed, TankError) as failure:
+                raise SystemExit(f"FAILED {failure}") from None
     if given.rows:
-        dump(rows)
+        dump(rows, HOW)
         return
-    show(f"Metadata of a cluster. {machine()}. {summary(rows)}", rows, markdown=given.markdown)
+    show(f"Metadata of a cluster: {HOW}. {machine()}. {summary(rows)}", rows, markdown=given.markdown)
 
+
+HOW = "three controllers, three brokers, three replicas of each partition"
 
 if __name__ == "__main__":
     main()

@@ -58,6 +58,15 @@ class Process:
                 raise ClusterFailed(f"{self.role} {self.number} doesn't end")
             time.sleep(0.02)
 
+    def counted(self, sample: str) -> float:
+        """The sum of the samples of /metrics whose lines begin so. ClusterFailed: it doesn't answer."""
+        try:
+            with urllib.request.urlopen(f"http://{self.http}/metrics", timeout=10) as answer:
+                lines = answer.read().decode().splitlines()
+        except OSError as error:
+            raise ClusterFailed(f"{self.role} {self.number} tells no metrics: {error}") from None
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(sample))
+
     def cpu_s(self) -> float:
         """Processor time that it took since its start, all threads."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
@@ -85,16 +94,25 @@ class LocalCluster:
         """Places a partition's replicas, "2,3,1", the preferred leader first. ClusterFailed."""
         self._tank("move", topic, str(partition), "--to", to, "--data", str(self.data))
 
+    def drain(self, broker: int, *, undo: bool = False) -> None:
+        """Moves everything off a broker, or lets it hold partitions again. ClusterFailed."""
+        self._tank("drain", str(broker), *(["--undo"] if undo else []), "--data", str(self.data))
+
     def _tank(self, *arguments: str) -> None:
         command = [sys.executable, "-m", "tank_cli", "cluster", *arguments]
-        ended = subprocess.run(
-            command,
-            env=environment(self.kernel),
-            capture_output=True,
-            text=True,
-            timeout=UP_TIMEOUT_S,
-            check=False,
-        )
+        try:
+            ended = subprocess.run(
+                command,
+                env=environment(self.kernel),
+                capture_output=True,
+                text=True,
+                timeout=UP_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ClusterFailed(
+                f"{' '.join(command[1:])}\nhas not ended after {UP_TIMEOUT_S:.0f} s"
+            ) from None
         if ended.returncode:
             raise ClusterFailed(f"{' '.join(command[1:])}\n{ended.stderr}")
 
@@ -127,6 +145,13 @@ class LocalCluster:
         except (OSError, ValueError):
             return False
 
+    def leading_controller(self) -> Process:
+        """ClusterFailed: none leads."""
+        for controller in self.processes("controller"):
+            if self.leads(controller):
+                return controller
+        raise ClusterFailed("no controller leads")
+
     def leader(self, client: Client, topic: str, partition: int = 0) -> Process:
         """The broker that leads. ClusterFailed: none does."""
         (described,) = client.admin.describe_topics([topic])
@@ -141,11 +166,12 @@ class LocalCluster:
 def running_cluster(
     kernel: Kernel, *, brokers: int = 3, controllers: int = 3, folder: str | None = None
 ) -> Iterator[LocalCluster]:
-    """The cluster, up; killed and swept away at the end.
+    """The cluster, up; killed and swept away at the end, also when this process is told to end.
 
     Raises:
         ClusterFailed: it doesn't start.
     """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     place = Path(tempfile.mkdtemp(prefix="tank-bench-", dir=folder))
     data = place / "cluster"
     cluster = LocalCluster(data, brokers, controllers, _free_base(data, controllers, brokers), kernel)

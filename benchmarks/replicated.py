@@ -5,16 +5,21 @@
 
 Three controllers and three brokers, topics of three replicas, every write acknowledged by all in sync, beside
 a single broker (`tank serve`, one replica) under the same load in turn. The load generator speaks to the
-leader. Of others the figures were recorded on such a machine, each with its own generator.
+leader; a run after which a replica is out of sync counts as failed. The others' figures are in `peers`.
 """
 
 import argparse
+import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
+from benchmarks import peers
+from benchmarks.display import Display
 from benchmarks.load_generator import Load, LoadFailed, build, run_load
-from benchmarks.local_cluster import ClusterFailed, LocalCluster, running_cluster
+from benchmarks.local_cluster import ClusterFailed, LocalCluster, Process, running_cluster
+from benchmarks.peers import Peers
 from benchmarks.servers import Kernel, NotListening, Running, kernels, ours, running
 from benchmarks.table import Reached, Row, dump, machine, show, spread, summary
 from tank_client import TankError
@@ -28,7 +33,9 @@ SETTLE_S = 3.0
 REPLICAS = 3
 SEGMENTS = {"log.segment.bytes": "67108864", "retention.segments.count": "2"}
 """So that long runs don't fill the disk."""
-KAFKA_MESSAGES_S = 407_000
+TIMES_KAFKA = 3
+BUSY = 0.1
+"""Processors that others may take in a run: with more the title says so."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -37,10 +44,10 @@ class Throughput:
 
     name: str
     load: str
+    value_bytes: int
     most_us: float
     most_times: float | None
-    least_messages_s: float | None
-    recorded: str
+    least_messages_s: float
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,26 +56,25 @@ class Latency:
 
     rate: int
     flush: str
-    p50_ms: float | None
-    p99_ms: float | None
-    recorded: str = ""
+    p50_ms: float | None = None
+    p99_ms: float | None = None
 
 
 THROUGHPUT = (
     Throughput(
-        "100 B in bundles of 100", "produce -c 8 -d 64 -s 100 -m 100", 0.3, 3.5, 3 * KAFKA_MESSAGES_S,
-        "Kafka 3.2 µs, 0.41 M/s; RabbitMQ 5.4; NATS 11",
+        "100 B in bundles of 100", "produce -c 8 -d 64 -s 100 -m 100", 100, 0.3, 3.5,
+        TIMES_KAFKA * 1e6 * peers.RATES[100].figures["Kafka"],
     ),
     Throughput(
-        "1 KB in bundles of 10", "produce -c 8 -d 64 -s 1024 -m 10", 4.0, None, None,
-        "RabbitMQ 15 µs, Kafka 22, NATS 24",
+        "1 KB in bundles of 10", "produce -c 8 -d 64 -s 1024 -m 10", 1024, 4.0, None,
+        1e6 * peers.RATES[1024].figures["RabbitMQ"],
     ),
 )  # fmt: skip
 LATENCIES = (
-    Latency(1_000, "replicated", 0.4, 1.8, "NATS 0.46 / 1.8, Kafka 0.54 / 13"),
-    Latency(10_000, "replicated", 0.7, 5.0, "NATS 0.77 / 5.9, Kafka 2.6 / 38"),
-    Latency(1_000, "disk", None, None),
-    Latency(10_000, "disk", None, None),
+    Latency(1_000, "replicated", 0.4, 1.8),
+    Latency(10_000, "replicated", 0.7, 5.0),
+    Latency(1_000, "disk"),
+    Latency(10_000, "disk"),
 )
 
 
@@ -76,25 +82,37 @@ class Bench:
     """One cluster, a single broker beside it, and a client that makes topics."""
 
     def __init__(
-        self, cluster: LocalCluster, client: Client, single: Running, given: argparse.Namespace
-    ) -> None:
-        self.cluster, self.client, self.single = cluster, client, single
-        self.rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
-        self.seconds = given.seconds or (QUICK_SECONDS if given.quick else SECONDS)
+        self, cluster: LocalCluster, client: Client, single: Running, rounds: int, seconds: float,
+        display: Display,
+    ) -> None:  # fmt: skip
+        self.cluster, self.client, self.single, self.display = cluster, client, single, display
+        self.rounds, self.seconds = rounds, seconds
+        self.loads: list[Load] = []
+        """Of the cluster, all of them."""
         self._topics = 0
 
     def rows(self) -> Iterator[Row]:
-        """All measurements."""
-        yield from self._memory("idle", 80, 60)
+        """All measurements; one that fails has a row that says so, and the others go on."""
+        yield from self._memory("idle", 80, 60, peers.IDLE_MIB)
         for throughput in THROUGHPUT:
-            yield from self._throughput(throughput)
+            try:
+                yield from self._throughput(throughput)
+            except (ClusterFailed, LoadFailed, TankError) as failure:
+                yield self._failed(f"produce {throughput.name}", failure)
         for latency in LATENCIES:
-            yield from self._latency(latency)
-        yield from self._memory("after the runs", 300, 150)
+            try:
+                yield from self._latency(latency)
+            except (ClusterFailed, LoadFailed, TankError) as failure:
+                yield self._failed(f"{latency.rate:,} a second, flush={latency.flush}", failure)
+        yield from self._memory("after the runs", 300, 150, peers.AFTER_MIB)
+
+    def _failed(self, name: str, failure: Exception) -> Row:
+        self.display.say(f"FAILED {name}: {failure}")
+        return Row(name, "failed", reached=Reached.NO, kernel=self.cluster.kernel)
 
     def _on_cluster(self, load: str, flush: str) -> Load:
         """One run on a topic of its own, led by whom the controllers chose; the processor time is that of all
-        brokers."""
+        brokers. LoadFailed: a replica fell behind, so that it was not written three times."""
         self._topics += 1
         topic = f"run-{self._topics}"
         self.client.admin.create_topic(topic, 1, REPLICAS, {"flush": flush, **SEGMENTS})
@@ -102,74 +120,125 @@ class Bench:
             producer.send(topic, b"x").result()  # now its leader knows of it, too
         leader = self.cluster.leader(self.client, topic)
         pids = ",".join(str(broker.pid) for broker in self.cluster.brokers)
+        left = leader.counted(LEFT)
         try:
-            return run_load(f"{load} -t {topic} {self._times()}", leader.port, pids)
+            found = run_load(f"{load} -t {topic} {self._times()}", leader.port, pids)
+            (described,) = self.client.admin.describe_topics([topic])
+            if len(described.partitions[0].in_sync) < REPLICAS or leader.counted(LEFT) > left:
+                raise LoadFailed(f"a replica of {topic} fell out of sync under {load}")
         finally:
             self.client.admin.delete_topic(topic)
+        self.loads.append(found)
+        self.display.ran()
+        return found
 
     def _on_single(self, load: str) -> Load:
         chosen = {"flush": "replicated", **SEGMENTS}
         settings = "\n".join(f"{name}={value}" for name, value in chosen.items())
         self._topics += 1
         load = f"{load} -C -t run-{self._topics} {self._times()}"
-        return run_load(load, self.single.port, self.single.pid, "--config", settings + "\n")
+        found = run_load(load, self.single.port, self.single.pid, "--config", settings + "\n")
+        self.display.ran()
+        return found
 
     def _times(self) -> str:
         return f"-w {WARM_UP_S} -T {self.seconds} -L {MOST_WRITTEN_MIB}"
 
     def _throughput(self, case: Throughput) -> Iterator[Row]:
-        pairs = []
+        self.display.begin(f"produce {case.name}")
+        controllers = self.cluster.processes("controller")
+        pairs, controllers_us = [], []
         for number in range(self.rounds):
-            if number % 2:
-                single = self._on_single(case.load)
-                pairs.append((self._on_cluster(case.load, "replicated"), single))
-            else:
-                pairs.append((self._on_cluster(case.load, "replicated"), self._on_single(case.load)))
+            single = self._on_single(case.load) if number % 2 else None
+            before, began = _cpu_s(controllers), time.monotonic()
+            replicated = self._on_cluster(case.load, "replicated")
+            share = (_cpu_s(controllers) - before) / (time.monotonic() - began)
+            controllers_us.append(1e6 * share / replicated.messages_s)
+            pairs.append((replicated, single or self._on_single(case.load)))
         bundle = pairs[0][0].messages_s / pairs[0][0].requests_s
         us = [replicated.server_us / bundle for replicated, _ in pairs]
         single_us = [single.server_us / bundle for _, single in pairs]
-        kernel = self.cluster.kernel
-        yield Row(
-            f"produce {case.name}: CPU of all brokers a message", f"{spread(us, 3)} µs",
-            f"≤ {case.most_us:g} µs",
-            Reached.of(value <= case.most_us for value in us), kernel, recorded=case.recorded,
-        )  # fmt: skip
         times = [a / b for a, b in zip(us, single_us, strict=True)]
+        rates = [replicated.messages_s / 1e6 for replicated, _ in pairs]
+        beside = peers.TIMES_ONE_NODE.get(case.value_bytes)
+        yield self._row(
+            f"produce {case.name}: CPU of all brokers a message", us, 3, "µs", case.most_us,
+            peers.CPU_US[case.value_bytes],
+        )  # fmt: skip
+        yield self._row(f"produce {case.name}: CPU of all controllers meanwhile", controllers_us, 3, "µs")
         yield Row(
             f"produce {case.name}: beside one broker, one replica", f"{spread(us, 3)} µs",
             f"≤ {case.most_times:g} ×" if case.most_times else "",
             Reached.of(value <= case.most_times for value in times) if case.most_times else None,
-            kernel, f"{spread(single_us, 3)} µs", f"{spread(times, 2)} ×",
+            self.cluster.kernel, f"{spread(single_us, 3)} µs", f"{spread(times, 2)} ×",
+            beside.beside(statistics.median(times)) if beside else "", tuple(times),
         )  # fmt: skip
-        rates = [replicated.messages_s / 1e6 for replicated, _ in pairs]
-        least = case.least_messages_s
+        least = case.least_messages_s / 1e6
         yield Row(
-            f"produce {case.name}: messages a second", f"{spread(rates, 2)} M/s",
-            f"≥ {least / 1e6:.2f} M/s" if least else "",
-            Reached.of(rate * 1e6 >= least for rate in rates) if least else None, kernel,
+            f"produce {case.name}: messages a second", f"{spread(rates, 2)} M/s", f"≥ {least:.2f} M/s",
+            Reached.of(rate >= least for rate in rates), self.cluster.kernel,
             f"{spread([single.messages_s / 1e6 for _, single in pairs], 2)} M/s",
+            recorded=peers.RATES[case.value_bytes].beside(statistics.median(rates)), values=tuple(rates),
         )  # fmt: skip
 
     def _latency(self, case: Latency) -> Iterator[Row]:
+        name = f"{case.rate:,} a second of 100 B, flush={case.flush}"
+        self.display.begin(name)
         found = [self._on_cluster(f"paced -r {case.rate} -s 100", case.flush) for _ in range(self.rounds)]
-        for name, bar, values in (
-            ("p50", case.p50_ms, [load.p50_us / 1000 for load in found]),
-            ("p99", case.p99_ms, [load.p99_us / 1000 for load in found]),
+        for which, bar, values, others in (
+            ("p50", case.p50_ms, [load.p50_us / 1000 for load in found], peers.LATENCY_P50),
+            ("p99", case.p99_ms, [load.p99_us / 1000 for load in found], peers.LATENCY_P99),
         ):
-            yield Row(
-                f"{case.rate:,} a second of 100 B, flush={case.flush}: {name}", f"{spread(values, 2)} ms",
-                f"≤ {bar:g} ms" if bar else "", Reached.of(value <= bar for value in values) if bar else None,
-                self.cluster.kernel, recorded=case.recorded if name == "p50" else "",
-            )  # fmt: skip
+            beside = others[case.rate] if bar else None
+            yield self._row(f"{name}: {which}", values, 2, "ms", bar, beside)
 
-    def _memory(self, when: str, broker_mib: int, controller_mib: int) -> Iterator[Row]:
+    def _row(
+        self, name: str, values: Sequence[float], digits: int, unit: str, most: float | None = None,
+        others: Peers | None = None,
+    ) -> Row:  # fmt: skip
+        """With a bar that is not to be passed, if there is one."""
+        row = Row(
+            name, f"{spread(values, digits)} {unit}", f"≤ {most:g} {unit}" if most else "",
+            Reached.of(value <= most for value in values) if most else None, self.cluster.kernel,
+            recorded=others.beside(statistics.median(values)) if others else "", values=tuple(values),
+        )  # fmt: skip
+        self.display.say(f"{row.name}: {row.figure}")
+        return row
+
+    def _memory(self, when: str, broker_mib: int, controller_mib: int, others: Peers) -> Iterator[Row]:
         time.sleep(SETTLE_S)
+        medians = []
         for role, most in (("broker", broker_mib), ("controller", controller_mib)):
             mib = [process.resident_bytes() / (1 << 20) for process in self.cluster.processes(role)]
-            yield Row(
-                f"memory of a {role}, {when}", f"{spread(mib, 0)} MiB", f"≤ {most} MiB",
-                Reached.of([max(mib) <= most]), self.cluster.kernel,
-            )  # fmt: skip
+            medians.append(statistics.median(mib))
+            yield self._row(f"memory of a {role}, {when}", mib, 0, "MiB", most)
+        yield self._row(
+            f"memory of a broker and a controller, {when}", [sum(medians)], 0, "MiB", None, others
+        )
+
+
+LEFT = 'tank_in_sync_changes_total{change="left"}'
+
+
+def _cpu_s(processes: Sequence[Process]) -> float:
+    return sum(process.cpu_s() for process in processes)
+
+
+def how(loads: Sequence[Load], rounds: int, seconds: float) -> str:
+    """How it was measured, and what others took of the machine meanwhile."""
+    told = (
+        f"{rounds} rounds of {seconds:g} s in turn with a single broker, 8 connections of 64 requests each; "
+        "the others, at another time, with one pipelined producer"
+    )
+    for who, taken in (
+        ("other processes than brokers and generator", [load.other_cpu for load in loads]),
+        ("the hypervisor", [load.stolen_cpu for load in loads]),
+    ):
+        if often := sum(share > BUSY for share in taken):
+            told += (
+                f"; {who} took up to {max(taken):.2f} processors, over {BUSY} in {often} of {len(taken)} runs"
+            )
+    return told
 
 
 def main() -> None:
@@ -186,22 +255,31 @@ def main() -> None:
         "--rows", action="store_true", help="print the rows as JSON, for `make bench-cluster`"
     )
     given = parser.parse_args()
+    rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
+    seconds = given.seconds or (QUICK_SECONDS if given.quick else SECONDS)
     build()
+    names = kernels(given.kernel)
     rows: list[Row] = []
+    loads: list[Load] = []
+    runs = rounds * (2 * len(THROUGHPUT) + len(LATENCIES))
     try:
-        for kernel in kernels(given.kernel):
-            with (
-                running_cluster(kernel) as cluster,
-                Client(cluster.servers) as client,
-                running(ours(kernel)) as single,
-            ):
-                rows += Bench(cluster, client, single, given).rows()
-    except (ClusterFailed, LoadFailed, NotListening, TankError) as failure:
+        for kernel in names:
+            with ExitStack() as stack:
+                display = Display(runs, stack)
+                display.begin("starting three controllers, three brokers, and one alone")
+                cluster = stack.enter_context(running_cluster(kernel))
+                client = stack.enter_context(Client(cluster.servers))
+                single = stack.enter_context(running(ours(kernel)))
+                bench = Bench(cluster, client, single, rounds, seconds, display)
+                rows += bench.rows()
+                loads += bench.loads
+    except (ClusterFailed, NotListening, TankError) as failure:
         raise SystemExit(f"FAILED {failure}") from None
+    told = how(loads, rounds, seconds)
     if given.rows:
-        dump(rows)
+        dump(rows, told)
         return
-    show(f"Three replicas. {machine()}. {summary(rows)}", rows, markdown=given.markdown)
+    show(f"Three replicas: {told}. {machine()}. {summary(rows)}", rows, markdown=given.markdown)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
+from benchmarks.display import Display
 from benchmarks.servers import Kernel, kernels
 from benchmarks.spark_jobs import MEMORY, PARTITIONS, WORK, Bench, fill, keep_batches, session, start
 from benchmarks.table import Reached, Row, dump, machine, show, spread
@@ -65,33 +63,6 @@ class Job:
     def sources(self, names: Sequence[Kernel]) -> list[str]:
         """Who runs it in turn."""
         return [*names] if self.work in JSON else [*names, MEMORY]
-
-
-class Display:
-    """Progress to stderr: a bar on a terminal, lines elsewhere; and each row as soon as it is known."""
-
-    def __init__(self, runs: int, stack: ExitStack) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._progress = stack.enter_context(progress)
-        self._task = progress.add_task("", total=runs)
-        self._began = time.monotonic()
-
-    def begin(self, what: str) -> None:
-        """What is done now."""
-        self._progress.update(self._task, description=what)
-        if not self._progress.console.is_terminal:
-            self.say(what)
-
-    def ran(self) -> None:
-        """One run is through."""
-        self._progress.advance(self._task)
-
-    def say(self, what: str) -> None:
-        """A line that stays."""
-        self._progress.console.print(
-            f"{time.monotonic() - self._began:4.0f} s  {what}", soft_wrap=True, highlight=False
-        )
 
 
 def main() -> None:

@@ -68,6 +68,8 @@ class Row:
     """One to the other, of the same rounds: "1.48 × (1.41–1.52)"."""
     recorded: str = ""
     """What another system did, measured at another time."""
+    values: tuple[float, ...] = ()
+    """Every run's, in the figure's unit, for programs that read the JSON: the tables don't show it."""
 
 
 HEADS = {
@@ -189,7 +191,7 @@ def _median(text: str) -> str:
 
 
 def _cells(row: Row) -> dict[str, str]:
-    return {**asdict(row), "reached": row.reached or ""}
+    return {field: getattr(row, field) or "" for field in HEADS}
 
 
 def dump(rows: Iterable[Row], how: str = "") -> None:
@@ -205,7 +207,10 @@ def load(text: str) -> tuple[str, list[Row]]:
     """
     said = json.loads(text)
     rows = [Row(**fields) for fields in said["rows"]]
-    return said["how"], [replace(row, reached=Reached(row.reached)) if row.reached else row for row in rows]
+    return said["how"], [
+        replace(row, values=tuple(row.values), reached=Reached(row.reached) if row.reached else None)
+        for row in rows
+    ]
 
 
 def summary(rows: Iterable[Row]) -> str:

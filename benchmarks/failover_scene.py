@@ -1,0 +1,172 @@
+"""What `benchmarks.failover` hurts: a cluster, a producer that writes to it all the while, and what became of
+each of its values."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from benchmarks.local_cluster import ClusterFailed, LocalCluster, Process
+from tank_client import Client, ProducerSettings, TankError
+
+TOPIC = "failover"
+REPLICAS = 3
+VALUE_BYTES = 100
+PACE_S = 0.005
+PATIENCE_S = 60.0
+
+
+@dataclass(slots=True)
+class Writes:
+    """One value each 5 ms, and when it was acknowledged; seconds of the monotonic clock."""
+
+    acknowledged: list[tuple[float, float]] = field(default_factory=list)
+    """(sent, acknowledged), in the order of the acknowledgements."""
+    numbers: list[int] = field(default_factory=list)
+    """Which values they were, in the same order."""
+    sent: int = 0
+    failed: int = 0
+
+    async def pause_s(self, since: float) -> float:
+        """From `since` to the first acknowledgement of what was sent after it. ClusterFailed."""
+        at = len(self.acknowledged)
+        while time.monotonic() < since + PATIENCE_S:
+            while at < len(self.acknowledged):
+                sent, acknowledged = self.acknowledged[at]
+                if sent >= since:
+                    return acknowledged - since
+                at += 1
+            await asyncio.sleep(PACE_S)
+        raise ClusterFailed(f"nothing was written for {PATIENCE_S:.0f} s after a fault")
+
+    def longest_gap_s(self, since: float, until: float) -> float:
+        """The longest time without an acknowledgement between these moments, be it at their ends."""
+        times = [acknowledged for _, acknowledged in self.acknowledged if since < acknowledged < until]
+        return max(later - earlier for earlier, later in pairwise([since, *times, until]))
+
+
+@dataclass(slots=True, frozen=True)
+class Kept:
+    """What became of the values, by what the topic holds in the end."""
+
+    lost: int
+    """Acknowledged, and not there."""
+    repeated: int
+    """There more than once."""
+    out_of_order: int
+    """Behind one that was sent later."""
+
+    def __add__(self, other: "Kept") -> "Kept":
+        return Kept(
+            self.lost + other.lost,
+            self.repeated + other.repeated,
+            self.out_of_order + other.out_of_order,
+        )
+
+
+def kept(acknowledged: Sequence[int], stored: Sequence[int]) -> Kept:
+    """Compares what was acknowledged with what is stored, in the order in which it is."""
+    often = Counter(stored)
+    most, behind = -1, 0
+    for number in stored:
+        behind += number < most
+        most = max(most, number)
+    return Kept(
+        lost=sum(number not in often for number in set(acknowledged)),
+        repeated=sum(count > 1 for count in often.values()),
+        out_of_order=behind,
+    )
+
+
+def value_of(number: int) -> bytes:
+    """A value that says which one it is."""
+    return b"%0*d" % (VALUE_BYTES, number)
+
+
+async def write(client: Client, writes: Writes, stopping: asyncio.Event) -> None:
+    """Until it is told to stop."""
+    producer = client.producer(ProducerSettings(linger_ms=0, delivery_timeout_ms=30_000))
+    waiting: set[asyncio.Task[None]] = set()
+
+    async def one(sent: float, number: int) -> None:
+        try:
+            await (await producer.send(TOPIC, value_of(number), partition=0))
+        except TankError:
+            writes.failed += 1
+        else:
+            writes.acknowledged.append((sent, time.monotonic()))
+            writes.numbers.append(number)
+
+    while not stopping.is_set():
+        task = asyncio.create_task(one(time.monotonic(), writes.sent))
+        writes.sent += 1
+        waiting.add(task)
+        task.add_done_callback(waiting.discard)
+        await asyncio.sleep(PACE_S)
+    if waiting:
+        await asyncio.wait(waiting, timeout=PATIENCE_S)
+    producer.abort()
+
+
+async def stored(client: Client) -> list[int]:
+    """The numbers of all values that the topic holds, in its order."""
+    found = []
+    async with client.consumer(TOPIC, stop_at_end=True) as consumer:
+        async for batch in consumer:
+            found += [int(value) for value in batch.values if value != THAWED_VALUE]
+    return found
+
+
+THAWED_VALUE = b"thawed"
+"""Of the requests that wait in a frozen leader's sockets."""
+
+
+@dataclass(slots=True)
+class Scene:
+    """A cluster, and clients that write to it and look at it."""
+
+    cluster: LocalCluster
+    client: Client
+    writes: Writes
+    thawed_asked: int = 0
+    thawed_acknowledged: int = 0
+    """By leaders that had been frozen, and led no longer."""
+
+    async def leader(self) -> Process:
+        """The broker that leads the partition."""
+        (topic,) = await self.client.admin.describe_topics([TOPIC])
+        return next(b for b in self.cluster.brokers if b.number == topic.partitions[0].leader)
+
+    async def await_other_leader(self, than: int, since: float) -> None:
+        """ClusterFailed: the leadership stays where it is."""
+        while (await self.leader()).number == than:
+            if time.monotonic() > since + PATIENCE_S:
+                raise ClusterFailed(f"broker {than} leads still")
+            await asyncio.sleep(PACE_S)
+
+    async def replicas(self) -> tuple[int, ...]:
+        """The brokers that hold the partition, the preferred leader first."""
+        (topic,) = await self.client.admin.describe_topics([TOPIC])
+        return tuple(topic.partitions[0].replicas)
+
+    async def leading_controller(self) -> Process:
+        """ClusterFailed: none leads."""
+        return await asyncio.to_thread(self.cluster.leading_controller)
+
+    async def whole(self) -> None:
+        """Starts what doesn't run, and waits until every replica is in sync, and the preferred one leads
+        again: that is not to happen in the middle of a measurement. ClusterFailed."""
+        await asyncio.to_thread(self.cluster.up)
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            with suppress(TankError):
+                (topic,) = await self.client.admin.describe_topics([TOPIC])
+                partition = topic.partitions[0]
+                if len(partition.in_sync) == REPLICAS and partition.leader == partition.replicas[0]:
+                    await asyncio.sleep(0.5)
+                    return
+            await asyncio.sleep(0.1)
+        raise ClusterFailed("not every replica is in sync, or the preferred one doesn't lead")
