@@ -89,6 +89,9 @@ class Kubernetes:
             self._proxy.kill()
             self._proxy.wait()
         with contextlib.suppress(CommandError):
+            # Kubernetes looks again after half of the pods' grace, which is minutes: so none may be left.
+            for release in self.helm("list", "-q").split():
+                self.helm("uninstall", release, "--wait", "--timeout", "300s")
             run("kubectl", "delete", "namespace", self.namespace, "--timeout=120s")
 
     def kubectl(self, *arguments: str, given: str | None = None) -> str:
