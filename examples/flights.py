@@ -199,6 +199,7 @@ def main() -> None:
     )
     weather = read_weather(spark, given.weather)
     queries = start(spark, given.servers, given.topic, given.result_topic, weather, given.out)
+    print(f"reading {given.topic!r}", flush=True)
     try:
         watch(queries, given.until)
         if given.until is not None:
