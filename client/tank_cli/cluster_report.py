@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from tank_cli.broker_reports import Asked
 from tank_cli.figures import bytes_text, count_text
-from tank_controller.api_report import BELOW, UNDER, Controller, Row, TopicCounts, address_of
+from tank_controller.api_report import BELOW, UNDER, Controller, Row, TopicCounts, address_of, level_of
 from tank_protos.generated import control_pb2 as pb
 
 # --- brokers ---
@@ -190,9 +190,8 @@ def level_text(answer: pb.OverviewAnswer) -> str:
         for noun, ids in (("broker", answer.brokers_behind), ("controller", answer.controllers_behind))
         if ids
     ]
-    if not named:
-        return str(answer.feature_level)
-    return f"{answer.feature_level}; level {answer.feature_level + 1} waits for {' and '.join(named)}"
+    level = level_of(answer)
+    return f"{level}; level {level + 1} waits for {' and '.join(named)}" if named else str(level)
 
 
 def brokers_text(answer: pb.OverviewAnswer) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tank_protos.feature_levels import FIRST
 from tank_protos.generated import control_pb2 as pb
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
@@ -41,6 +42,11 @@ def broker_json(load: pb.BrokerLoad) -> dict[str, Json]:
         "leads": load.leads,
         "arriving": load.arriving,
     }
+
+
+def level_of(found: pb.OverviewAnswer) -> int:
+    """The feature level in force. A controller of before there were levels says none."""
+    return found.feature_level or FIRST
 
 
 def fenced_of(found: pb.OverviewAnswer) -> list[int]:
@@ -287,7 +293,7 @@ def status_json(
         },
         "lossy_elections": found.lossy_elections,
         "balanced": found.balanced,
-        "feature_level": found.feature_level,
+        "feature_level": level_of(found),
         "next_level_waits_for": {
             "brokers": list(found.brokers_behind),
             "controllers": list(found.controllers_behind),

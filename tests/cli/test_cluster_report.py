@@ -103,6 +103,11 @@ def test_the_feature_level_says_who_holds_up_the_next(
     assert told["next_level_waits_for"] == {"brokers": brokers, "controllers": controllers}
 
 
+def test_a_controller_of_before_there_were_levels_is_at_the_first() -> None:
+    assert report.level_text(pb.OverviewAnswer()) == "1"
+    assert api_report.status_json([], pb.OverviewAnswer(), [], [])["feature_level"] == 1
+
+
 def test_a_controller_that_learns_or_is_down_is_told_from_one_that_follows() -> None:
     own, other = pb.RaftNode(ordinal=1, disk=b"a"), pb.RaftNode(ordinal=2, disk=b"b")
     members = [
