@@ -1,5 +1,7 @@
 """What is left when a release goes, and what the next one finds."""
 
+import time
+
 from e2e.kubernetes import Kubernetes
 from e2e.load import Load
 from e2e.release import LOOK_EVERY_S, NAME, PATIENCE_S, Release
@@ -10,12 +12,14 @@ def test_volumes_stay_and_the_next_install_finds_the_data(release: Release, load
     load.all_get_on()
     load.end()
     before = release.kubernetes.volumes()
+    began = time.monotonic()
     release.uninstall()
+    print(f"\n  helm uninstall, until all pods are gone: {time.monotonic() - began:.1f} s")
     assert [name for name in release.kubernetes.volumes() if name in before] == before
 
     release.install()
     release.await_whole()
-    print(f"\n  helm install around the volumes, to ready: {release.ready_s:.1f} s")
+    print(f"  helm install around the volumes, to ready: {release.ready_s:.1f} s")
     assert load.violations() == []
 
 
