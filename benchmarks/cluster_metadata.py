@@ -22,6 +22,7 @@ from benchmarks.local_cluster import ClusterFailed, LocalCluster, Process, runni
 from benchmarks.servers import Kernel, kernels
 from benchmarks.table import Reached, Row, dump, machine, show, spread, summary
 from tank_client import Client, ProducerSettings, TankError
+from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
 
 REPLICAS = 3
@@ -101,7 +102,13 @@ class Bench:
     # --- commits ---
 
     async def _commits(self, name: str) -> list[Row]:
-        rounds = [await self._commits_round(at) for at in range(QUICK_ROUNDS if self.quick else ROUNDS)]
+        rounds = []
+        for number in range(QUICK_ROUNDS if self.quick else ROUNDS):
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    rounds.append(await self._commits_round(number))
+            except TimeoutError:
+                raise ClusterFailed(f"{STREAMS} streams did not end within {PATIENCE_S:.0f} s") from None
         commits_s, leader_us, others_us, own_us = zip(*rounds, strict=True)
         kernel = self.cluster.kernel
         return [
@@ -217,6 +224,8 @@ class Proposer:
             tail_sure=True,
             endpoints=[pb.Endpoint(name="tank", host="127.0.0.1", port=self._broker_id)],
             replicates=True,
+            min_level=feature_levels.OWN.lowest,
+            max_level=feature_levels.OWN.highest,
         )
         up = pb.BrokerUp(register=pb.BrokerRegister(broker=broker))
         await self._call.write(up.SerializeToString())
@@ -238,6 +247,8 @@ class Proposer:
             found = pb.BrokerDown.FromString(message)
             if found.WhichOneof("message") == kind:
                 return found
+            if found.WhichOneof("message") == "refused":
+                raise ClusterFailed(f"a stream was refused: {found.refused.message}")
         raise ClusterFailed("the controllers' leader ended a stream")
 
 
