@@ -123,6 +123,18 @@ def messages(release: Release) -> int:
     return sum(each["high_water_mark"] or 0 for each in described["partitions"])
 
 
+def await_messages(release: Release, number: int) -> int:
+    """Returns how many there are as soon as it is more than this. StuckError."""
+    found: list[int] = []
+
+    def more() -> bool:
+        found.append(messages(release))
+        return found[-1] > number
+
+    until(more, "no flights come", PATIENCE_S, LOOK_EVERY_S)
+    return found[-1]
+
+
 def pod_that_leads_most(release: Release) -> str:
     """Of the topic's partitions."""
     described = json.loads(release.tank("topic", "describe", TOPIC, "-o", "json"))
@@ -148,14 +160,14 @@ def test_every_flight_is_counted_once(topics: Release, spark_image: str, name: s
         print(f"  {name}: both queries read after {time.monotonic() - began:.0f} s")
         victim = pod_that_leads_most(release)
         with applied(kubernetes, LOAD, spark_image):
-            until(lambda: messages(release) > FLIGHTS // 4, "no flights come", PATIENCE_S, LOOK_EVERY_S)
+            sent = await_messages(release, FLIGHTS // 4)
             kubernetes.kubectl("delete", "pod", victim, "--force", "--grace-period=0")
-            killed, sent = time.monotonic(), messages(release)
+            killed = time.monotonic()
             await_end(kubernetes, LOAD)
             loaded = time.monotonic()
         await_end(kubernetes, job)
         after = f"{loaded - killed:.0f} s later, all counted {time.monotonic() - loaded:.0f} s after that"
-        print(f"  {victim} deleted by force before flight {sent:,}; all loaded {after}", flush=True)
+        print(f"  {victim} deleted by force at {sent:,} flights; all loaded {after}", flush=True)
         said = log_of(kubernetes, job)
 
     release.await_whole()
