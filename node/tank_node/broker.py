@@ -105,6 +105,7 @@ class Broker(WaitList):
         self.link.on_registered(self._on_registered)
         for view in views:
             self._take_in(view)
+        self.moved_away.ask()
         self.link.on_change(self._on_change)
         self.link.on_ends_asked(self._ends)
         self.opening_ms = self.clock.monotonic_ms() - began_ms
