@@ -27,6 +27,8 @@ CHANNEL_OPTIONS = (
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
+    # A pod that comes back has another address under its name: gRPC would look it up again after 30 s only.
+    ("grpc.dns_min_time_between_resolutions_ms", 250),
     ("grpc.enable_http_proxy", 0),  # controllers are neighbours
     ("grpc.use_local_subchannel_pool", 1),  # else a new channel inherits an old one's waiting time
 )
