@@ -9,6 +9,7 @@ from tank_controller.outcome import Outcome
 from tank_controller.raft.errors import NotLeaderError, ProposalRefusedError, UnansweredError
 from tank_controller.raft.membership import Change, ChangeKind
 from tank_controller.raft.messages import NodeId
+from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.world import MS, World
@@ -198,6 +199,7 @@ def any_command(world: World, operator: Operator) -> pb.Command:
                     disk_uuid=bytes(16),
                     tail_sure=True,
                     rack=world.random.choice(("", "r1")),
+                    max_level=OWN.highest,
                 )
             )
         case 1:
