@@ -109,8 +109,8 @@ def test_bytes_that_are_no_snapshot_are_refused(data: bytes) -> None:
 
 
 def test_a_snapshot_of_a_newer_format_is_refused() -> None:
-    with pytest.raises(SnapshotError, match="format 4"):
-        ClusterState.load(pb.Snapshot(format=4).SerializeToString())
+    with pytest.raises(SnapshotError, match="format 5"):
+        ClusterState.load(pb.Snapshot(format=5).SerializeToString())
 
 
 def test_a_snapshot_cut_anywhere_is_refused_or_another_state() -> None:
