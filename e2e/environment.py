@@ -2,6 +2,8 @@
 
 import os
 import shlex
+import shutil
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BESIDE = ROOT.parent / "shared" / "k8s"
 """Scripts that start a Kubernetes and build images for it, where they are."""
+PROGRAMS = ("helm", "kubectl")
+"""What all is done with."""
 
 
 class MissingError(Exception):
@@ -40,6 +44,9 @@ class Environment:
         )
         if not variables.get("KUBECONFIG"):
             raise MissingError("KUBECONFIG names no cluster; `make e2e` starts one")
+        absent = [each for each in PROGRAMS if not shutil.which(each, path=variables.get("PATH", ""))]
+        if absent:
+            raise MissingError(f"{' and '.join(absent)} can't be found on the PATH: install what is missing")
         if not found.image and not found.image_load:
             raise MissingError(
                 "set TANK_IMAGE_LOAD to the command that brings an image's archive to the nodes "
@@ -52,3 +59,10 @@ def of_node(template: str, node: str) -> list[str]:
     """The command for this node."""
     number = node[len(node.rstrip("0123456789")) :]
     return [word.format(node=node, number=number) for word in shlex.split(template)]
+
+
+def docker_answers() -> bool:
+    """A client without an engine is no Docker."""
+    if shutil.which("docker") is None:
+        return False
+    return not subprocess.run(["docker", "info"], capture_output=True, check=False).returncode

@@ -2,16 +2,29 @@
 
 import hashlib
 import shlex
-import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from e2e.environment import BESIDE, ROOT, MissingError
+from e2e.environment import BESIDE, ROOT, MissingError, docker_answers
 
 NAME = "localhost/tank"
 ARCHIVES = ROOT / "out" / "e2e"
-SOURCES = ("pyproject.toml", "README.md", "protos", "node", "controller", "client", "spark", "examples")
+KEPT = 2
+"""Archives of a name: an image, and the one that it is upgraded to. Each has hundreds of megabytes."""
+TAG = 12
+"""Its digits."""
+SOURCES = (
+    ".dockerignore",
+    "pyproject.toml",
+    "README.md",
+    "protos",
+    "node",
+    "controller",
+    "client",
+    "spark",
+    "examples",
+)
 DEBIAN = "localhost/python:3.11-slim"
 """The base that the scripts beside the repository make, where no registry is reached."""
 
@@ -22,6 +35,7 @@ def built(name: str, dockerfile: str, *arguments: str) -> tuple[str, Path]:
     tag = digest([ROOT / dockerfile, *(ROOT / each for each in SOURCES)], arguments)
     image, archive = f"{name}:{tag}", ARCHIVES / f"{name.replace('/', '_')}-{tag}.tar"
     if archive.exists():
+        archive.touch()
         return image, archive
     ARCHIVES.mkdir(parents=True, exist_ok=True)
     fresh = archive.with_suffix(".new")
@@ -29,13 +43,21 @@ def built(name: str, dockerfile: str, *arguments: str) -> tuple[str, Path]:
     if (BESIDE / "image-build").exists():
         command = [str(BESIDE / "image-build"), str(ROOT), "-f", str(ROOT / dockerfile), "-t", image]
         _run([*command, "-o", str(fresh), "--build-arg", f"BASE={DEBIAN}", *more])
-    elif shutil.which("docker"):
+    elif docker_answers():
         _run(["docker", "build", str(ROOT), "-f", str(ROOT / dockerfile), "-t", image, *more])
         _run(["docker", "save", image, "-o", str(fresh)])
     else:
         raise MissingError("there is no Docker to build the image with; set TANK_IMAGE to one that is there")
     fresh.rename(archive)
+    forget(archive)
     return image, archive
+
+
+def forget(newest: Path) -> None:
+    """Removes the archives of the same name that were used longest ago."""
+    same = newest.parent.glob(f"{newest.stem[:-TAG]}{'?' * TAG}.tar")
+    for old in sorted(same, key=lambda each: each.stat().st_mtime_ns)[:-KEPT]:
+        old.unlink()
 
 
 def load(archive: Path, command: str) -> None:
@@ -47,11 +69,21 @@ def digest(places: Iterable[Path], more: Iterable[str]) -> str:
     """Of all files there, but for what is made of others, and of these words."""
     found = hashlib.sha256("\0".join(more).encode())
     for place in places:
-        files = [place] if place.is_file() else sorted(place.rglob("*.*"))
+        files = [place] if place.is_file() else sorted(place.rglob("*"))
         for file in files:
-            if file.is_file() and "__pycache__" not in file.parts and file.suffix not in (".so", ".c"):
+            if file.is_file() and not _is_made(file):
                 found.update(f"{file.relative_to(place.parent)}\0".encode() + file.read_bytes())
-    return found.hexdigest()[:12]
+    return found.hexdigest()[:TAG]
+
+
+def _is_made(file: Path) -> bool:
+    """Of others, and so no part of the image: .dockerignore has the same."""
+    return (
+        "__pycache__" in file.parts
+        or file.suffix in (".so", ".c")
+        or file.name == "built.json"
+        or "/node/tank_node/compiled/" in file.as_posix()
+    )
 
 
 def _run(command: list[str]) -> None:

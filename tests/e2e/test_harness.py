@@ -1,13 +1,14 @@
 """The parts of the end-to-end suite that need no cluster."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from e2e.environment import ROOT, Environment, MissingError, of_node
-from e2e.images import digest
+from e2e.environment import PROGRAMS, ROOT, Environment, MissingError, of_node
+from e2e.images import KEPT, digest, forget
 from e2e.load import packed
 from e2e.release import commands
 
@@ -17,17 +18,32 @@ def test_commands_of_nodes_are_filled_in() -> None:
     assert of_node("docker kill {node}", "kind-worker2") == ["docker", "kill", "kind-worker2"]
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A PATH with all programs that the suite can't do without."""
+    for name in PROGRAMS:
+        (tmp_path / name).touch(0o755)
+    return str(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("variables", "wanted"),
     [({}, "KUBECONFIG"), ({"KUBECONFIG": "k"}, "TANK_IMAGE_LOAD")],
 )
-def test_what_is_missing_is_named(variables: dict[str, str], wanted: str) -> None:
+def test_what_is_missing_is_named(path: str, variables: dict[str, str], wanted: str) -> None:
     with pytest.raises(MissingError, match=wanted):
-        Environment.read(variables)
+        Environment.read({"PATH": path, **variables})
 
 
-def test_the_environment_names_commands() -> None:
+def test_a_missing_program_is_named_and_no_other(path: str) -> None:
+    (Path(path) / "helm").unlink()
+    with pytest.raises(MissingError, match=r"^helm can't be found on the PATH"):
+        Environment.read({"PATH": path, "KUBECONFIG": "k", "TANK_IMAGE": "tank:1"})
+
+
+def test_the_environment_names_commands(path: str) -> None:
     variables = {
+        "PATH": path,
         "KUBECONFIG": "k",
         "TANK_IMAGE_LOAD": "load",
         "TANK_NODE_START": "start",
@@ -53,6 +69,28 @@ def test_the_image_has_another_tag_when_a_source_or_an_argument_changes(tmp_path
     assert digest([tmp_path], ["REVISION=2"]) != first
     source.write_text("two")
     assert digest([tmp_path], []) != first
+
+
+def test_what_a_build_makes_has_no_part_in_the_tag_and_a_file_without_a_suffix_has(tmp_path: Path) -> None:
+    first = digest([tmp_path], [])
+    compiled = tmp_path / "node" / "tank_node" / "compiled"
+    compiled.mkdir(parents=True)
+    (compiled / "anything").touch()
+    for name in ("built.json", "kernel.c"):
+        (tmp_path / name).touch()
+    assert digest([tmp_path], []) == first
+    (tmp_path / "LICENSE").touch()
+    assert digest([tmp_path], []) != first
+
+
+def test_the_archives_that_were_used_longest_ago_go_and_those_of_other_names_stay(tmp_path: Path) -> None:
+    archives = [tmp_path / f"localhost_tank-{n:012x}.tar" for n in range(KEPT + 2)]
+    other = tmp_path / f"localhost_tank-spark-{0:012x}.tar"
+    for n, archive in enumerate([other, *archives]):
+        archive.touch()
+        os.utime(archive, (n, n))
+    forget(archives[-1])
+    assert sorted(tmp_path.iterdir()) == sorted([other, *archives[-KEPT:]])
 
 
 @pytest.mark.parametrize("module", ["tests.chaos.load", "e2e.verdict"])
