@@ -1,23 +1,28 @@
 """`make e2e`: the suite against a Kubernetes that is started for it, and ended with it.
 
-Against KUBECONFIG's, when that is set. Else by the scripts beside the repository, where they are, else by
-kind, where a Docker engine answers. Where none of these is, that is said loudly, and is no failure; a test
-that fails is one. Further arguments are pytest's.
+Against KUBECONFIG's, where an image for it is named as well: a cluster that somebody merely has open is left
+alone. Else by the scripts beside the repository, where they are, else by kind, where a Docker engine answers.
+Where none of these is, that is said loudly, and is no failure; a test that fails is one. Further arguments
+are pytest's.
 """
 
 import contextlib
 import os
+import secrets
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
-from e2e.environment import BESIDE, ROOT
+from e2e.environment import BESIDE, PROGRAMS, ROOT, Environment, MissingError, docker_answers
 
 NODES = 3
-KIND = "tank-e2e"
+SUITE = (sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", str(ROOT / "e2e"))
 
 
 class NoClusterError(Exception):
@@ -28,17 +33,29 @@ class NoClusterError(Exception):
 def cluster() -> Iterator[dict[str, str]]:
     """The environment in which the suite reaches it. NoClusterError."""
     with contextlib.ExitStack() as stack:
-        if os.environ.get("KUBECONFIG"):
+        if _is_given():
             yield {}
         elif (BESIDE / "up").exists():
             yield stack.enter_context(_beside())
-        elif _answers("docker", "info") and shutil.which("kind"):
+        elif all(map(shutil.which, ("kind", *PROGRAMS))) and docker_answers():
             yield stack.enter_context(_kind())
         else:
             raise NoClusterError(
-                "KUBECONFIG is not set, there is no ../shared/k8s beside the repository, "
-                "and no Docker engine with kind"
+                "KUBECONFIG with TANK_IMAGE_LOAD or TANK_IMAGE is not set, there is no ../shared/k8s beside "
+                f"the repository, and no Docker engine with kind, {' and '.join(PROGRAMS)}"
             )
+
+
+def _is_given() -> bool:
+    if not os.environ.get("KUBECONFIG"):
+        return False
+    if os.environ.get("TANK_IMAGE_LOAD") or os.environ.get("TANK_IMAGE"):
+        return True
+    print(
+        "KUBECONFIG's cluster is left alone: to run there, set TANK_IMAGE_LOAD or TANK_IMAGE (e2e/README.md)",
+        file=sys.stderr,
+    )
+    return False
 
 
 @contextlib.contextmanager
@@ -47,24 +64,29 @@ def _beside() -> Iterator[dict[str, str]]:
         state = {"TANK_K8S_STATE": f"{folder}/cluster"}
         environment = {**os.environ, **state}
         up = [str(BESIDE / "up"), "--nodes", str(NODES)]
-        done = subprocess.run(up, stdout=subprocess.PIPE, text=True, env=environment, check=False)
         try:
+            done = subprocess.run(up, stdout=subprocess.PIPE, text=True, env=environment, check=False)
             if done.returncode:
                 raise NoClusterError("../shared/k8s/up could not start one: its reason stands above")
-            # Its network first: no connection is closed in order, as in a power cut.
-            stop = f"{BESIDE}/node-stop {{number}}"
-            words = done.stdout.split()[1:]  # export A=… B=…
+            words = done.stdout.partition("export ")[2].split()  # A=… B=…
             found = {name: value for name, _, value in (word.partition("=") for word in words)}
+            load, stop, start, inside = (
+                shlex.quote(str(BESIDE / name))
+                for name in ("load-image", "node-stop", "node-start", "in-node")
+            )
+            # Its network first: no connection is closed in order, as in a power cut.
+            lose = f"{stop} {{number}} --cut && {stop} {{number}}"
             yield {
                 **state,
                 "KUBECONFIG": found["KUBECONFIG"],
                 "PATH": found["PATH"].replace("$PATH", os.environ["PATH"]),
-                "TANK_IMAGE_LOAD": f"{BESIDE}/load-image",
-                "TANK_NODE_STOP": f"sh -c '{stop} --cut && {stop}'",
-                "TANK_NODE_START": f"{BESIDE}/node-start {{number}}",
-                "TANK_IN_NODE": f"{BESIDE}/in-node {{number}}",
+                "TANK_IMAGE_LOAD": load,
+                "TANK_NODE_STOP": shlex.join(["sh", "-c", lose]),
+                "TANK_NODE_START": f"{start} {{number}}",
+                "TANK_IN_NODE": f"{inside} {{number}}",
             }
         finally:
+            # Also of what `up` had begun when it failed or was interrupted.
             subprocess.run([str(BESIDE / "down")], env=environment, check=False)
 
 
@@ -72,15 +94,17 @@ def _beside() -> Iterator[dict[str, str]]:
 def _kind() -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="tank-e2e-") as folder:
         config = str(Path(folder) / "kubeconfig")
-        name = ["--name", KIND, "--kubeconfig", config]
+        # Nobody else's: it is deleted in the end, also when it could not be created.
+        cluster = f"tank-e2e-{secrets.token_hex(3)}"
+        name = ["--name", cluster, "--kubeconfig", config]
         nodes = ["--config", str(ROOT / "e2e" / "kind.yaml")]
-        made = subprocess.run(["kind", "create", "cluster", *name, *nodes, "--wait", "180s"], check=False)
         try:
+            made = subprocess.run(["kind", "create", "cluster", *name, *nodes, "--wait", "180s"], check=False)
             if made.returncode:
                 raise NoClusterError("kind could not start one: its reason stands above")
             yield {
                 "KUBECONFIG": config,
-                "TANK_IMAGE_LOAD": f"kind load image-archive --name {KIND}",
+                "TANK_IMAGE_LOAD": f"kind load image-archive --name {cluster}",
                 "TANK_NODE_STOP": "docker kill {node}",
                 "TANK_NODE_START": "docker start {node}",
                 "TANK_IN_NODE": "docker exec {node}",
@@ -89,23 +113,26 @@ def _kind() -> Iterator[dict[str, str]]:
             subprocess.run(["kind", "delete", "cluster", *name], check=False)
 
 
-def _answers(*command: str) -> bool:
-    """A client without an engine fails."""
-    if shutil.which(command[0]) is None:
-        return False
-    return not subprocess.run(command, capture_output=True, check=False).returncode
+def _end(number: int, frame: FrameType | None) -> None:
+    """SIGTERM ends the cluster as well, and another one doesn't disturb that."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 def main() -> int:
     """See the module."""
-    suite = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", str(ROOT / "e2e")]
+    signal.signal(signal.SIGTERM, _end)
     try:
         with cluster() as found:
             environment = {**os.environ, **found}
-            return subprocess.run([*suite, *sys.argv[1:]], cwd=ROOT, env=environment, check=False).returncode
+            Environment.read(environment)
+            return subprocess.run([*SUITE, *sys.argv[1:]], cwd=ROOT, env=environment, check=False).returncode
     except NoClusterError as error:
         print(f"\nTHE END-TO-END TESTS DID NOT RUN: {error}.", file=sys.stderr)
         return 0
+    except MissingError as error:
+        print(f"\nTHE END-TO-END TESTS CAN'T RUN: {error}.", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":
