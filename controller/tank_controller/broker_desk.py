@@ -347,6 +347,9 @@ class BrokerDesk:
         def done(problem: Rejected | None) -> None:
             stream.waiting -= 1
             if problem is None:
+                if query.HasField("view") and stream.follows:
+                    # What tells brokers nothing, positions above all, counts too.
+                    stream.send(pb.BrokerDown(view=self._alive(stream)))
                 for part in queries.answers(self._metadata.state, query):
                     stream.send(pb.BrokerDown(answer=part))
             elif problem.is_unsure:

@@ -28,6 +28,9 @@ def _parts(delta: pb.Delta) -> Iterator[pb.Delta]:
     for field, items in delta.ListFields():
         if field.name == "index":
             continue
+        if isinstance(items, int):
+            setattr(part, field.name, items)
+            continue
         for item in items:
             item_size = 10 if isinstance(item, int) else item.ByteSize() + 6
             if size and size + item_size > PART_BYTES:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from tank_node.controller_link import ControllerLink
 
+MOST_AT_ONCE = 100
+"""Each is a rename or two on the event loop; the others go the next time."""
 Key = tuple[int, int]
 """(topic id, partition)"""
 
@@ -54,6 +56,10 @@ class MovedAway:
         if not current:
             self._waiting.update(asked)
             return
-        for topic_id, number in asked:
-            self._delete(topic_id, number)
-        self.ask()
+        for at, key in enumerate(asked):
+            if at < MOST_AT_ONCE:
+                self._delete(*key)
+            else:
+                self._waiting[key] = None
+        if len(asked) < MOST_AT_ONCE:
+            self.ask()

@@ -48,9 +48,9 @@ class CatchingUp:
 
 
 def _held(broker_id: int, topics: Iterable[Topic]) -> Iterator[PartitionView]:
-    """This broker's replicas, but for those that are only just moving here."""
+    """This broker's replicas, but for those that are only just moving here, or wait to be deleted."""
     for topic in topics:
         for number in topic.partitions:
             partition = topic.view.partitions[number]
-            if broker_id not in partition.adding:
+            if broker_id in partition.replicas and broker_id not in partition.adding:
                 yield partition

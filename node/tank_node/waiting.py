@@ -71,6 +71,8 @@ class Tick:
     monotonic_ms: int = 0
     monotonic_us: int = 0
     """The same moment, for measuring."""
+    dropped_us: int = -1
+    """The tick in which a whole log was dropped last, to be copied anew: one in each."""
     touched: "list[Partition]" = field(default_factory=list)
     late: list[LateAnswer] = field(default_factory=list)
 

@@ -166,6 +166,18 @@ def test_a_question_is_answered_by_what_is_committed(office: Office) -> None:
     assert (answer.request_id, answer.positions[0].sequence_number) == (3, 9)
 
 
+def test_who_asks_how_far_a_view_is_has_it_with_the_answer_whatever_was_committed(office: Office) -> None:
+    broker = office.broker(1)
+    broker.propose(create("t"))
+    position = pb.Position(topic_id=broker.outcome().topic_id, sequence_number=9)
+    broker.propose(pb.Command(commit_positions=pb.CommitPositions(group="g", positions=[position])), 2)
+    broker.outcome(2)
+    assert broker.line.index < office.state.index, "that tells brokers nothing"
+    broker.say(pb.BrokerUp(query=pb.BrokerQuery(request_id=3, view=pb.ViewQuery())))
+    office.until(lambda: broker.line.all("answer"))
+    assert broker.line.index == broker.line.all("answer")[0].answer.index == office.state.index
+
+
 def test_a_broker_that_shuts_down_may_stop_when_others_lead(office: Office) -> None:
     first, second = office.broker(1), office.broker(2)
     first.propose(create("t", 4, 2))

@@ -15,12 +15,13 @@ TOPICS = st.builds(
     lambda number, name: pb.Topic(topic_id=number, name=name), st.integers(1, 1000), st.text(max_size=40)
 )
 DELTAS = st.builds(
-    lambda topics, deleted, ended: pb.Delta(
-        index=9, topics=topics, deleted_topics=deleted, ended_producers=ended
+    lambda topics, deleted, ended, level: pb.Delta(
+        index=9, topics=topics, deleted_topics=deleted, ended_producers=ended, feature_level=level
     ),
     st.lists(TOPICS, max_size=20),
     st.lists(st.integers(1, 2**63), max_size=40),
     st.lists(st.integers(1, 2**63), max_size=40),
+    st.integers(0, 3),
 )
 
 

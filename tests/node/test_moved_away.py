@@ -79,6 +79,19 @@ def test_an_answer_that_says_nothing_is_asked_for_again() -> None:
     assert gone == [(1, 0)]
 
 
+def test_of_many_some_go_at_once_and_the_others_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tank_node.moved_away.MOST_AT_ONCE", 2)
+    moved, controller, gone = given()
+    for number in range(3):
+        moved.add(1, number)
+    moved.ask()
+    controller.waiting.pop()(True)
+    assert (gone, controller.waiting) == ([(1, 0), (1, 1)], [])
+    moved.ask()
+    controller.waiting.pop()(True)
+    assert gone == [(1, 0), (1, 1), (1, 2)]
+
+
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[BenchNode]:
     with BenchNode(tmp_path / "data") as node:

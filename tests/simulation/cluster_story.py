@@ -87,8 +87,8 @@ class ClusterStory:
             adversary = Adversary(world, self.network, self.faults, self.brokers, names)
             for machine in self.brokers.values():
                 machine.proposes = partial(adversary.proposed, machine)
-        self._emptied: set[tuple[Key, int]] = set()
-        """(partition, broker) of each replica that an emptied disk had."""
+        self._emptied: dict[tuple[Key, int], int] = {}
+        """By partition and broker: where the partition ended when the broker's disk was emptied last."""
         self.clients: dict[str, list[Client]] = {}
         """By topic's name: those of the topic that is there."""
         self.length_us = chance.choice((8, 12, 20)) * SECOND
@@ -231,7 +231,7 @@ class ClusterStory:
         if not all(self._others_have(state, key, machine) for key in held):
             return False
         machine.empty()
-        self._emptied |= {(key, machine.broker_id) for key in held}
+        self._emptied |= {(key, machine.broker_id): self.books.of(key).end for key in held}
         return True
 
     def _others_have(self, state: ClusterState, key: Key, machine: BrokerMachine) -> bool:
@@ -260,9 +260,9 @@ class ClusterStory:
         the in-sync set in order: where one replica is enough, that is all of them."""
         topic = state.topics[key[0]]
         placed, replica = topic.partitions[key[1]], self.brokers[topic.partitions[key[1]].leader].replica(key)
-        lacks = replica is None or replica.log.written < self.books.of(key).end
+        lacks = replica is None or replica.log.written < self._emptied.get((key, placed.leader), 0)
         one_is_enough = len(placed.replicas) < 3 or topic.settings.get("min.insync.replicas") == "1"
-        return one_is_enough and lacks and (key, placed.leader) in self._emptied
+        return one_is_enough and lacks
 
     def _damage(self, machine: Machine, *, index: bool) -> bool:
         """Whether something of a partition was spoiled, while the process was down."""

@@ -249,8 +249,8 @@ class BrokerCell:
         """The controller changes a partition: epochs rise as they must."""
         old = self.topics[topic]
         before = old.partitions[number]
-        values = {name: getattr(before, name) for name in before.__slots__} | fields
-        values["partition_epoch"] = before.partition_epoch + 1
+        values = {name: getattr(before, name) for name in before.__slots__}
+        values |= {"partition_epoch": before.partition_epoch + 1} | fields
         if values["leader"] != before.leader and "leader_epoch" not in fields:
             values["leader_epoch"] = before.leader_epoch + 1
         placed = PartitionView(**values)

@@ -113,13 +113,15 @@ def leader_log(count: int = 3, epoch: int = 5) -> Folder:
     return folder
 
 
-def push_of(request_id: int, *stretches: tuple[int, Stretch], version: int = PUSH_VERSION) -> Message:
+def push_of(
+    request_id: int, *stretches: tuple[int, Stretch], version: int = PUSH_VERSION, topic: str = "a"
+) -> Message:
     """A push of (start, stretch) of partition 0."""
     entries = []
     for start, stretch in stretches:
         content = b"".join(stretch.encode())
         entries.append(ProduceBasePartition(0, len(content), start, content))
-    topics = [ProduceBaseTopic("a", entries)] if entries else []
+    topics = [ProduceBaseTopic(topic, entries)] if entries else []
     return ProduceWithBaseSeqNumRequest(version, request_id, "", 0, 0, topics)
 
 

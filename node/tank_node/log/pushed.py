@@ -5,6 +5,7 @@ checked, compared with what the log has, and written.
 """
 
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from tank_node.log.epoch_history import epoch_at
@@ -81,7 +82,7 @@ def _compare(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> tuple[int,
     has none there."""
     own = _own_records(log, pushed.start)
     mine = next(own, None)
-    compacted_through = log.may_be_compacted_through()
+    compacted_through = cache(log.may_be_compacted_through)  # it looks into every segment: seldom asked
     had = 0
     for record in _each(pushed.records):
         while mine is not None and _was_compacted_away(mine, record, keep_through, is_first=not had):
@@ -92,7 +93,7 @@ def _compare(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> tuple[int,
             # Committed, and gone here: this log goes on behind it.
         elif _is_same(mine, record):
             mine = next(own, None)
-        elif record.last >= mine.first or record.last > compacted_through:
+        elif record.last >= mine.first or record.last > compacted_through():
             return had, mine.first
         elif epoch_at(log.epochs, record.last) not in (0, record.leader_epoch):
             return had, record.first  # what compaction took here was not this
@@ -209,7 +210,7 @@ def _append(
             producers.replay(_each(records))
         producers.pass_over(newest.append_ms)
     if not log.written:
-        log.log_start = max(log.log_start, first.first)
+        log.log_start = max(log.log_start, last + 1)  # the leader's, though its first batches may be gone
     log.took_over(newest)
     assert log.synced <= log.written, "it would be acknowledged without an fsync"
     return rest, batches[size:]

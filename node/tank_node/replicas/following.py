@@ -107,7 +107,12 @@ class Following(FollowerRole):
         if order.is_possible and order.leader_epoch > partition.leader_epoch:
             # Before its log is looked at: what was staged here, as a leader, is not stored.
             partition.believe(order.leader_epoch)
-        verdict = self._judged(order, placed, own_id)
+        try:
+            verdict = self._judged(order, placed, own_id)
+        except StorageError as error:  # what it has can't be read
+            self._line = None
+            partition.note_error(error)
+            return self._answer(PushError.STORAGE)
         if verdict.error is PushError.STALE_LEADER:
             return self._answer(verdict.error)
         self._line = None  # whom nobody obeys takes nobody's place: an fsync may have to be told yet
@@ -131,7 +136,7 @@ class Following(FollowerRole):
         is_obeyed = order.leader_epoch == partition.leader_epoch and not leads
         if is_obeyed and is_good and goes_on(order, log.last, log.epochs):
             return TAKE
-        outdated = is_outdated(placed.lossy_epoch, log.epochs)
+        outdated = is_good and is_outdated(placed.lossy_epoch, log.epochs)
         standing = Standing(
             partition.leader_epoch,
             leads,
@@ -159,6 +164,11 @@ class Following(FollowerRole):
             # The view may yet tell of a lossy election: what is committed here and missing there is lost
             # then, not compacted away.
             return PushError.NOT_READY
+        if verdict.anew and log.state is LogState.ACTIVE and order.start <= log.written:
+            tick = partition.tick  # it writes both checkpoints: many at once would hold up the loop
+            if tick.dropped_us == tick.monotonic_us:
+                return PushError.NOT_READY
+            tick.dropped_us = tick.monotonic_us
         pushed = Pushed(
             order.start, order.previous_epoch, order.leader_epoch, stretch.records, stretch.batches
         )

@@ -223,12 +223,20 @@ class Leadership(LeaderRole):
         in_sync = self.in_sync
         in_sync.flush_disk = self.partition.flush_disk
         before = in_sync.members
+        missed = 0 <= in_sync.partition_epoch < placed.partition_epoch - 1
         in_sync.view(placed.partition_epoch, placed.in_sync, replicas, min_in_sync)
         if before:  # this epoch's first view is no change
             metrics = self.partition.metrics
             metrics.in_sync_joined += len(set(in_sync.members) - set(before))
             metrics.in_sync_left += len(set(before) - set(in_sync.members))
         followers = tuple(in_sync.replicas)
+        if missed:
+            # Of those that are no members one may have been moved away and back, and what it matched is gone.
+            self.followers = tuple(each for each in self.followers if each in in_sync.members)
+            for follower in followers:
+                if follower not in in_sync.members:
+                    self.leave(follower)
+            self._pushers.lead(self)
         if followers != self.followers:
             for follower in self.followers:
                 if follower not in followers:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from tank_node.cluster_view import BrokerView
+from tank_node.log.errors import DiskFailed
+from tank_node.log.record import RECORD_BYTES
 from tank_protos.error_codes import PushError
 from tank_protos.stretch import Stretch
 from tests.support.bench_node import BenchNode
@@ -112,3 +114,60 @@ def test_what_was_compacted_for_what_is_lost_is_copied_anew(node: BenchNode) -> 
     told = the_answer(line.send(push_of(3, all_of(chosen, 1, epoch=6, mark=1))))
     assert (told.error, told.matched, log.last) == (PushError.NONE, 1, 1)
     assert_copies(chosen.log(), log)
+
+
+def test_a_log_that_cannot_be_read_is_answered_for_and_the_connection_stays(node: BenchNode) -> None:
+    line = opened(node)
+    line.send(push_of(1, all_of(leader_log(), mark=3)))
+    log = node.broker.topics["a"].partitions[0].log
+    place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
+
+    def refuse() -> int:
+        raise DiskFailed("its index can't be read")
+
+    log.may_be_compacted_through = refuse  # type: ignore[method-assign]
+    assert the_answer(line.send(push_of(2, empty_behind(1)))).error == PushError.STORAGE
+    assert node.metrics.storage_errors == 1
+    log.damage("a bad batch")
+    told = the_answer(line.send(push_of(3, all_of(leader_log(1), 1, epoch=6))))
+    assert (told.error, told.matched) == (PushError.NONE, 1), "it is filled anew, unread"
+
+
+def test_whole_logs_are_dropped_one_in_a_tick(node: BenchNode) -> None:
+    line = opened(node)
+    for topic_id, name in ((10, "a"), (11, "b")):
+        place(node, name, topic_id)
+        line.send(push_of(topic_id, all_of(leader_log(), mark=3, topic_id=topic_id), topic=name))
+        node.broker.topics[name].partitions[0].log.compacted_through = 2
+        place(node, name, topic_id, leader_epoch=6, lossy_epoch=6)
+    chosen = leader_log(1)
+
+    def pushed(topic_id: int, name: str) -> PushError:
+        stretch = all_of(chosen, 1, epoch=6, topic_id=topic_id)
+        return PushError(the_answer(line.send(push_of(99, stretch, topic=name))).error)
+
+    assert [pushed(10, "a"), pushed(11, "b")] == [PushError.NONE, PushError.NOT_READY]
+    node.pass_ms(1)
+    assert pushed(11, "b") is PushError.NONE
+
+
+def test_half_a_copy_behind_a_compacted_front_goes_on(node: BenchNode) -> None:
+    line, theirs = opened(node), Folder()
+    append_sparse(theirs.log(), [3], b"the first that is left", epoch=5)
+    append(theirs.log(), b"another", epoch=5)
+    place(node, "a", 10, leader_epoch=6, lossy_epoch=6)
+    log = node.broker.topics["a"].partitions[0].log
+    first, half = all_of(theirs, 1, epoch=6)
+    half = Stretch(
+        10,
+        6,
+        0,
+        0,
+        1,
+        half.records[:RECORD_BYTES],
+        bytes(half.batches)[: theirs.log().segments[0].index.record(0).length],
+    )
+    assert not the_answer(line.send(push_of(1, (first, half)))).error
+    told = the_answer(line.send(push_of(2, empty_behind(4))))
+    assert (told.error, told.log_end) == (PushError.DISAGREES, 3), "it goes on behind what was copied"
+    assert log.first_available == 1

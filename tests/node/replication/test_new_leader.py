@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tank_node.numbering import END
+from tank_node.replicas.leadership import Leadership
 from tank_node.replication.role import Role
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
 from tank_protos.generated.tank import (
@@ -301,6 +302,26 @@ def test_a_replica_that_was_moved_away_tells_who_waits_and_goes_with_its_data(ce
     cell.run(2000)
     assert members(cell) == (1, 2, 3)
     assert_copies(cell.nodes[2].log(), cell.nodes[1].log())
+
+
+def test_who_may_have_been_moved_away_and_back_unseen_is_asked_anew(cell: BrokerCell) -> None:
+    cell.create()
+    cell.run(200)
+    append(cell.nodes[1], b"x", Told(), 0)
+    cell.run(300)
+    cell.judge = lambda node: None
+    placed = cell.change(in_sync=(1, 3))
+    cell.run(20)
+    leadership = cell.nodes[1].broker.topics["a"].partitions[0].leadership
+    assert isinstance(leadership, Leadership)
+    before = leadership.places[2][1]
+    assert leadership.in_sync.replicas[2].matched == 1
+    cell.change(in_sync=(1, 3), partition_epoch=placed.partition_epoch + 3)
+    assert leadership.in_sync.replicas[2].matched == 0, "what it matched may be gone"
+    assert leadership.places[2][1] is not before
+    cell.judge = cell.accept
+    cell.run(2000)
+    assert members(cell) == (1, 2, 3)
 
 
 def test_what_was_moved_away_while_its_broker_was_away_goes_when_it_comes_back(cell: BrokerCell) -> None:
