@@ -4,7 +4,9 @@ import contextlib
 import json
 import re
 import subprocess
+import sys
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -39,6 +41,8 @@ class Pod:
     name: str
     uid: str
     node: str
+    image: str
+    """Of its one container."""
     ready: bool
     """Ready, and not about to go."""
     restarts: int
@@ -51,7 +55,10 @@ class Pod:
         ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
         staying = "deletionTimestamp" not in meta
         restarts = sum(each["restartCount"] for each in found["status"].get("containerStatuses", []))
-        return cls(meta["name"], meta["uid"], found["spec"].get("nodeName", ""), ready and staying, restarts)
+        spec = found["spec"]
+        (image,) = [each["image"] for each in spec["containers"]]
+        node = spec.get("nodeName", "")
+        return cls(meta["name"], meta["uid"], node, image, ready and staying, restarts)
 
 
 @dataclass(slots=True)
@@ -88,10 +95,11 @@ class Kubernetes:
         if self._proxy is not None:
             self._proxy.kill()
             self._proxy.wait()
-        with contextlib.suppress(CommandError):
+        with _telling():
             # Kubernetes looks again after half of the pods' grace, which is minutes: so none may be left.
             for release in self.helm("list", "-q").split():
                 self.helm("uninstall", release, "--wait", "--timeout", "300s")
+        with _telling():
             run("kubectl", "delete", "namespace", self.namespace, "--timeout=120s")
 
     def kubectl(self, *arguments: str, given: str | None = None) -> str:
@@ -145,6 +153,15 @@ class Kubernetes:
                 lines = self.kubectl(*command).splitlines()
                 said += ["", f"kubectl {' '.join(command)}", *lines[-80:]]
         return "\n".join(said)
+
+
+@contextlib.contextmanager
+def _telling() -> Iterator[None]:
+    """What can't be taken away fails no test, and is said: somebody has to do it."""
+    try:
+        yield
+    except CommandError as error:
+        print(f"\nLEFT BEHIND: {error}", file=sys.stderr)
 
 
 def nodes() -> list[str]:

@@ -14,6 +14,7 @@ from e2e.environment import ROOT
 from e2e.figures import Step, figures
 from e2e.kubernetes import Kubernetes
 from e2e.release import Release
+from e2e.waiting import until
 from tests.chaos.load import TOPICS
 from tests.chaos.load_process import LoadProcess
 from tests.chaos.members import tied_to_us
@@ -24,6 +25,7 @@ RATE = 50.0
 """Messages a second of each of the four idempotent producers."""
 SEED = 1
 GET_ON_S = 120.0
+CLOSE_S = 60.0
 SOURCES = ("e2e", "tests/chaos", "tests/support")
 RECORD = PurePosixPath("/record/run")
 
@@ -146,4 +148,9 @@ class Load:
         if self._process is not None:
             self._process.close()
         self.kubernetes.kubectl("delete", "pod", POD, "--now", "--ignore-not-found")
-        self.release.tank("topic", "delete", *TOPICS, "--yes", "--if-exists")
+
+        def gone() -> bool:
+            self.release.tank("topic", "delete", *TOPICS, "--yes", "--if-exists")
+            return True
+
+        until(gone, "the clients' topics can't be deleted", CLOSE_S)

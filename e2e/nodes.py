@@ -1,10 +1,13 @@
 """What can happen to a node and to the processes on it, by the commands that the environment names."""
 
+import contextlib
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from e2e.environment import Environment, of_node
 from e2e.kubernetes import Pod, run
+from tests.chaos.members import tied_to_us
 
 _KILL = """
 for folder in /proc/[0-9]*; do
@@ -38,13 +41,19 @@ class Nodes:
         assert "killed" in said, f"{pod.name} has no process on {pod.node}"
 
 
-def drain(names: list[str], release: str) -> "list[subprocess.Popen[str]]":
-    """`kubectl drain` of these nodes at the same time, of the release's pods alone."""
+@contextlib.contextmanager
+def draining(names: list[str], label: str) -> "Iterator[list[subprocess.Popen[str]]]":
+    """`kubectl drain` of these nodes at the same time, of pods with this label alone: it takes those of every
+    namespace. Then the nodes take pods again, and no drain goes on. CommandError."""
     what = ["--ignore-daemonsets", "--delete-emptydir-data", "--timeout=600s"]
-    what += ["--pod-selector", f"app.kubernetes.io/instance={release}"]
-    return [
-        subprocess.Popen(
-            ["kubectl", "drain", name, *what], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        for name in names
-    ]
+    what += ["--pod-selector", label]
+    with contextlib.ExitStack() as stack:
+        started = []
+        for name in names:
+            stack.callback(run, "kubectl", "uncordon", name)
+            command = [*tied_to_us(), "kubectl", "drain", name, *what]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            started.append(process)
+        yield started

@@ -1,6 +1,5 @@
 """An installed release: scaled, rolled and looked at as its operator does it."""
 
-import contextlib
 import json
 import time
 from collections.abc import Iterable
@@ -9,14 +8,12 @@ from typing import Any
 
 from e2e.environment import ROOT
 from e2e.kubernetes import CommandError, Kubernetes
-from tests.chaos.members import until
+from e2e.waiting import STRANGE, until
 from tests.support.readiness import samples_of
 
 CHART = ROOT / "charts" / "tank"
 NAME = "tank"
 CONTROLLER_HTTP, BROKER_HTTP = 9091, 11012
-LOOK_EVERY_S = 0.25
-PATIENCE_S = 300.0
 
 
 def commands(notes: str) -> list[str]:
@@ -42,12 +39,19 @@ class Release:
         """For clients in the cluster."""
         return f"{NAME}.{self.kubernetes.namespace}.svc:11011"
 
+    @property
+    def mark(self) -> tuple[str, str]:
+        """The label of its pods, and of nobody else's in the whole Kubernetes."""
+        return "e2e", self.kubernetes.namespace
+
     # --- as helm does it ---
 
     def install(self, *values: str) -> None:
         """From nothing, or around the volumes that are there, to ready. CommandError."""
         began = time.monotonic()
-        self.kubernetes.helm("install", NAME, str(CHART), *self._image(self.image), *_set(values), *_WAIT)
+        marks = [f"{kind}.podLabels.{self.mark[0]}={self.mark[1]}" for kind in ("controller", "broker")]
+        wanted = [*self._image(self.image), *_set(marks), *_set(values)]
+        self.kubernetes.helm("install", NAME, str(CHART), *wanted, *_WAIT)
         self.ready_s = time.monotonic() - began
         self.notes = self.kubernetes.helm("get", "notes", NAME)
 
@@ -67,7 +71,7 @@ class Release:
     def uninstall(self) -> None:
         """Returns when all pods are gone. CommandError."""
         self.kubernetes.helm("uninstall", NAME, "--wait", "--timeout", "300s")
-        until(lambda: not self._pods(), "pods stay after helm uninstall", PATIENCE_S, LOOK_EVERY_S)
+        until(lambda: not self._pods(), "pods stay after helm uninstall")
 
     def _image(self, image: str) -> list[str]:
         repository, _, tag = image.rpartition(":")
@@ -90,9 +94,16 @@ class Release:
         self.kubernetes.kubectl("rollout", "status", brokers, "--timeout=600s")
 
     def tank(self, *arguments: str) -> str:
-        """The command `tank`, in the pod of a controller that is ready."""
-        ready = [pod.name for pod in self.kubernetes.pods("controller") if pod.ready]
-        return self.kubernetes.kubectl("exec", ready[0], "--", "tank", *arguments)
+        """The command `tank`, in the pod of a controller that is ready; where it fails, in the next one's.
+        CommandError, also when none is ready."""
+        failed = []
+        for pod in self.kubernetes.pods("controller"):
+            if pod.ready:
+                try:
+                    return self.kubernetes.kubectl("exec", pod.name, "--", "tank", *arguments)
+                except CommandError as error:
+                    failed.append(str(error))
+        raise CommandError("\n".join(failed) or "no controller is ready")
 
     def status(self) -> dict[str, Any]:
         """`tank cluster status`."""
@@ -110,7 +121,7 @@ class Release:
             found[:] = [pod for pod in pods if self._samples(pod).get("tank_controller_leads")]
             return len(found) == 1
 
-        until(look, "no controller leads", PATIENCE_S, LOOK_EVERY_S)
+        until(look, "no controller leads")
         return found[0]
 
     def state(self) -> dict[str, int]:
@@ -136,7 +147,7 @@ class Release:
             pods = self.kubernetes.pods("broker")
             return len(pods) == brokers and all(pod.ready for pod in pods) and self.is_whole(brokers)
 
-        until(whole, f"{brokers} brokers are not ready with all replicas in sync", PATIENCE_S, LOOK_EVERY_S)
+        until(whole, f"{brokers} brokers are not ready with all replicas in sync")
 
     def await_balanced(self, brokers: int) -> None:
         """Whole, and replicas and leaders are spread evenly over all of them. StuckError."""
@@ -144,23 +155,23 @@ class Release:
         def balanced() -> bool:
             if not self.is_whole(brokers):
                 return False
-            with contextlib.suppress(CommandError):
-                found = self.status()
-                return found["balanced"] and all(broker["leads"] for broker in found["brokers"])
-            return False
+            found = self.status()
+            return found["balanced"] and all(broker["leads"] for broker in found["brokers"])
 
-        until(balanced, f"{brokers} brokers are not balanced", PATIENCE_S, 1.0)
+        until(balanced, f"{brokers} brokers are not balanced", every_s=1.0)
 
     def memory_mib(self, component: str) -> dict[str, float]:
         """Of each pod's process, by pod."""
         found = {pod.name: self._samples(pod.name) for pod in self.kubernetes.pods(component)}
-        return {pod: samples["process_resident_memory_bytes"] / 2**20 for pod, samples in found.items()}
+        return {
+            pod: samples["process_resident_memory_bytes"] / 2**20 for pod, samples in found.items() if samples
+        }
 
     def _samples(self, pod: str) -> dict[str, float]:
         port = CONTROLLER_HTTP if "-controller-" in pod else BROKER_HTTP
         try:
             return samples_of(self.kubernetes.http(pod, port))
-        except OSError:
+        except STRANGE:
             return {}
 
 

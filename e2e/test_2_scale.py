@@ -6,8 +6,8 @@ import pytest
 
 from e2e.kubernetes import run
 from e2e.load import POD, Load
-from e2e.release import LOOK_EVERY_S, PATIENCE_S, Release, commands
-from tests.chaos.members import until
+from e2e.release import NAME, Release, commands
+from e2e.waiting import until
 
 PARTITIONS, MESSAGES, BYTES = 100, 1_000_000, 1_000
 """1 GB in 100 partitions, three times."""
@@ -37,10 +37,19 @@ def test_three_to_five_and_back(release: Release, load: Load, filled: None) -> N
     print(f"  (replicas, leads) of each broker: {spread}")
     assert all(replicas for replicas, _ in spread)
 
+    with load.step("helm upgrade that knows of 3, and leaves 5"):
+        release.upgrade("commonLabels.a=b")
+        brokers = release.kubernetes.get("statefulset", f"{NAME}-broker")
+        assert brokers["metadata"]["labels"]["a"] == "b"
+        assert brokers["spec"]["replicas"] == 5
+        release.await_whole(5)
+
     with load.step("5 to 3, until the pods are gone and the brokers removed"):
         release.scale(3)
         release.await_whole(3)
 
+    # A rollback goes to the number that its revision was rendered with: none of the next ones' may be of 5.
+    release.upgrade()
     release.tank("topic", "delete", "filling", "--yes")
     assert load.violations() == []
 
@@ -48,7 +57,7 @@ def test_three_to_five_and_back(release: Release, load: Load, filled: None) -> N
 def test_three_to_two_is_refused_and_three_again_is_whole(release: Release, load: Load) -> None:
     with load.step("3 to 2, until the pod is gone"):
         release.scale(2)
-        until(lambda: len(release.kubernetes.pods("broker")) == 2, "the pod stays", PATIENCE_S, LOOK_EVERY_S)
+        until(lambda: len(release.kubernetes.pods("broker")) == 2, "the pod stays")
 
     refused = release.kubernetes.events("ScaleDownRefused")
     told = {event["involvedObject"]["kind"]: event["message"] for event in refused}
@@ -71,5 +80,5 @@ def test_controllers_grow_and_shrink(release: Release, load: Load) -> None:
     for number in (5, 3):
         with load.step(f"to {number} controllers, until all vote"):
             release.scale(number, "controller")
-            until(lambda n=number: vote(n), "they don't all vote", PATIENCE_S, LOOK_EVERY_S)  # type: ignore[misc]
+            until(lambda n=number: vote(n), "they don't all vote")  # type: ignore[misc]
     assert load.violations() == []

@@ -7,6 +7,8 @@ from e2e.environment import Environment
 from e2e.load import Load
 from e2e.release import Release
 
+COMPONENTS = ("controller", "broker")
+
 
 @pytest.fixture(scope="session")
 def other_image(environment: Environment, image: str) -> str:
@@ -21,6 +23,11 @@ def other_image(environment: Environment, image: str) -> str:
 def uids(release: Release, component: str) -> list[str]:
     """Other pods have others."""
     return [pod.uid for pod in release.kubernetes.pods(component)]
+
+
+def images_run(release: Release) -> set[str]:
+    """By brokers and controllers."""
+    return {pod.image for component in COMPONENTS for pod in release.kubernetes.pods(component)}
 
 
 def test_rollout_restart(release: Release, load: Load) -> None:
@@ -56,8 +63,10 @@ def test_another_image_rolls_everything(release: Release, load: Load, other_imag
         release.upgrade(image=other_image)
         release.await_whole()
     assert not set(before) & set(uids(release, "controller") + uids(release, "broker"))
+    assert images_run(release) == {other_image}
 
     with load.step("helm rollback to the image before"):
         release.rollback(first)
         release.await_whole()
+    assert images_run(release) == {release.image}
     assert load.violations() == []

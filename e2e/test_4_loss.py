@@ -1,14 +1,15 @@
 """What is lost under load comes back, and nothing acknowledged goes with it. Every broker leads something."""
 
+import contextlib
 import time
 
 import pytest
 
-from e2e.kubernetes import Pod, run
+from e2e.kubernetes import Pod
 from e2e.load import Load
-from e2e.nodes import Nodes, drain
-from e2e.release import LOOK_EVERY_S, NAME, PATIENCE_S, Release
-from tests.chaos.members import until
+from e2e.nodes import Nodes, draining
+from e2e.release import NAME, Release
+from e2e.waiting import LOOK_EVERY_S, STRANGE, until
 
 FORCE = ("--force", "--grace-period=0")
 
@@ -29,9 +30,7 @@ def test_a_process_is_killed_in_its_container(release: Release, load: Load, inne
     with load.step("kill -9 of a broker, until all is in sync"):
         before = broker(release, 2)
         inner_nodes.kill(before, release.kubernetes.namespace)
-        until(
-            lambda: broker(release, 2).restarts > before.restarts, "it stays down", PATIENCE_S, LOOK_EVERY_S
-        )
+        until(lambda: broker(release, 2).restarts > before.restarts, "it stays down")
         release.await_whole()
     assert load.violations() == []
 
@@ -55,8 +54,6 @@ def test_the_controller_that_leads_is_killed(release: Release, load: Load) -> No
         until(
             lambda: [pod.ready for pod in release.kubernetes.pods("controller")] == [True] * 3,
             "three controllers are not ready",
-            PATIENCE_S,
-            LOOK_EVERY_S,
         )
     release.await_whole()
     assert load.violations() == []
@@ -66,13 +63,16 @@ def test_a_node_is_lost_and_comes_back(
     release: Release, load: Load, lost_nodes: Nodes, clients_node: str
 ) -> None:
     lost = next(pod.node for pod in release.kubernetes.pods("broker") if pod.node != clients_node)
-    with load.step(f"{lost} lost, until the others lead"):
-        lost_nodes.stop(lost)
-        until(lambda: bool(release.state().get("brokers_fenced")), "nobody noticed", PATIENCE_S, LOOK_EVERY_S)
-        load.all_get_on()
-    with load.step(f"{lost} back, until all is in sync"):
-        lost_nodes.start(lost)
-        release.await_whole()
+    with contextlib.ExitStack() as stack:
+        # Whatever happens, the next tests have it again.
+        stack.callback(lost_nodes.start, lost)
+        with load.step(f"{lost} lost, until the others lead"):
+            lost_nodes.stop(lost)
+            until(lambda: bool(release.state().get("brokers_fenced")), "nobody noticed")
+            load.all_get_on()
+        with load.step(f"{lost} back, until all is in sync"):
+            stack.close()
+            release.await_whole()
     assert load.violations() == []
 
 
@@ -84,14 +84,13 @@ def test_drained_nodes_wait_for_the_disruption_budget(
         pytest.skip("NO NODE IS DRAINED HERE: all brokers are beside the clients")
     fewest = 3
     with load.step(f"kubectl drain of {' and '.join(full)} at once, until all is in sync elsewhere"):
-        draining = drain(full, NAME)
-        while any(process.poll() is None for process in draining):
-            fewest = min(fewest, sum(pod.ready for pod in release.kubernetes.pods("broker")))
-            time.sleep(LOOK_EVERY_S)
-        for name in full:
-            run("kubectl", "uncordon", name)
-        assert [process.wait() for process in draining] == [0] * len(full), [
-            process.stdout and process.stdout.read() for process in draining
+        with draining(full, "=".join(release.mark)) as drains:
+            while any(process.poll() is None for process in drains):
+                with contextlib.suppress(*STRANGE):
+                    fewest = min(fewest, sum(pod.ready for pod in release.kubernetes.pods("broker")))
+                time.sleep(LOOK_EVERY_S)
+        assert [process.returncode for process in drains] == [0] * len(full), [
+            process.stdout and process.stdout.read() for process in drains
         ]
         release.await_whole()
     assert fewest >= 2, "one broker at a time"

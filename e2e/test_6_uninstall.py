@@ -4,8 +4,8 @@ import time
 
 from e2e.kubernetes import Kubernetes
 from e2e.load import Load
-from e2e.release import LOOK_EVERY_S, NAME, PATIENCE_S, Release
-from tests.chaos.members import until
+from e2e.release import NAME, Release
+from e2e.waiting import until
 
 
 def test_volumes_stay_and_the_next_install_finds_the_data(release: Release, load: Load) -> None:
@@ -29,7 +29,7 @@ def test_volumes_go_where_the_values_say_so(release: Release, kubernetes: Kubern
     its = {f"data-tank-{component}-{n}" for component in ("broker", "controller") for n in range(3)}
     assert its <= set(kubernetes.volumes())
     release.uninstall()
-    until(lambda: not its & set(kubernetes.volumes()), "volumes stay", PATIENCE_S, LOOK_EVERY_S)
+    until(lambda: not its & set(kubernetes.volumes()), "volumes stay")
 
     # What was scaled away before belongs to no set, and stays; the next cluster is another.
     kubernetes.kubectl("delete", "pvc", "-l", f"app.kubernetes.io/instance={NAME}")

@@ -11,6 +11,7 @@ from e2e.environment import PROGRAMS, ROOT, Environment, MissingError, of_node
 from e2e.images import KEPT, digest, forget
 from e2e.load import packed
 from e2e.release import commands
+from e2e.test_5_spark import LOAD, SLOWER, example
 
 
 def test_commands_of_nodes_are_filled_in() -> None:
@@ -57,6 +58,13 @@ def test_commands_are_taken_from_the_notes_as_they_stand() -> None:
         "Tank\n  tank.default.svc:11011\n\nDo:\n  kubectl get pods\n  echo hi | kubectl exec -i x -- cat\n"
     )
     assert commands(notes) == ["kubectl get pods", "echo hi | kubectl exec -i x -- cat"]
+
+
+def test_the_flights_come_slowly_enough_for_a_broker_to_die_meanwhile() -> None:
+    (job,) = example(LOAD, "tank-spark:x")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "tank-spark:x"
+    assert f'{container["args"][-2]}, "{container["args"][-1]}"' == SLOWER
 
 
 def test_the_image_has_another_tag_when_a_source_or_an_argument_changes(tmp_path: Path) -> None:

@@ -1,0 +1,136 @@
+"""What is done to a cluster, and looks at it that fail; kubectl and the API server are played."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.kubernetes import CommandError, Kubernetes, Pod
+from e2e.nodes import draining
+from e2e.release import Release
+from e2e.waiting import until
+from tests.chaos.members import StuckError
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What kubectl was asked for. It does nothing, and fails where a node is called `sick`."""
+    told = tmp_path / "told"
+    told.touch()
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f'#!/bin/sh\necho "$@" >> {told}\ncase "$*" in *sick*) echo no >&2; exit 1;; esac\n')
+    kubectl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return told
+
+
+class Played(Kubernetes):
+    """`pods` and `kubectl` as they are told to."""
+
+    def __init__(self, pods: list[Pod], sick: set[str]) -> None:
+        super().__init__("somewhere")
+        self.there = pods
+        self.sick = sick
+
+    def pods(self, component: str) -> list[Pod]:
+        return self.there
+
+    def kubectl(self, *arguments: str, given: str | None = None) -> str:
+        if arguments[1] in self.sick:
+            raise CommandError(f"{arguments[1]} is gone")
+        return arguments[1]
+
+
+def controller(number: int, ready: bool = True) -> Pod:
+    return Pod(f"tank-controller-{number}", f"u{number}", "node1", "tank:1", ready, 0)
+
+
+def test_a_command_is_tried_in_every_pod_that_is_ready() -> None:
+    pods = [controller(0, ready=False), controller(1), controller(2)]
+    assert Release(Played(pods, set()), "tank:1").tank("cluster", "status") == "tank-controller-1"
+    played = Played(pods, {"tank-controller-1"})
+    assert Release(played, "tank:1").tank("cluster", "status") == "tank-controller-2"
+    played.sick |= {"tank-controller-2"}
+    with pytest.raises(CommandError, match="tank-controller-1 is gone\ntank-controller-2 is gone"):
+        Release(played, "tank:1").tank("cluster", "status")
+
+
+def test_where_no_controller_is_ready_that_is_said() -> None:
+    with pytest.raises(CommandError, match="no controller is ready"):
+        Release(Played([controller(0, ready=False)], set()), "tank:1").tank("cluster", "status")
+
+
+@pytest.mark.parametrize(
+    "failure", [CommandError("no pod"), TimeoutError("slow"), ConnectionResetError("away")]
+)
+def test_a_look_that_fails_is_followed_by_another(failure: Exception) -> None:
+    seen = iter([failure, False, failure, True])
+
+    def look() -> bool:
+        found = next(seen)
+        if isinstance(found, Exception):
+            raise found
+        return bool(found)
+
+    until(look, "it never comes", every_s=0)
+    assert not list(seen)
+
+
+def test_why_the_last_look_failed_is_told_and_a_failed_assertion_ends_it() -> None:
+    def fails() -> bool:
+        raise CommandError("no such pod")
+
+    with pytest.raises(StuckError, match="it never comes, for 0 s; the last look: no such pod"):
+        until(fails, "it never comes", patience_s=0, every_s=0)
+
+    def ends() -> bool:
+        raise AssertionError("the job failed")
+
+    with pytest.raises(AssertionError, match="the job failed"):
+        until(ends, "it never comes")
+
+
+def test_nodes_take_pods_again_whatever_happens_while_they_are_drained(asked: Path) -> None:
+    def hurt() -> None:
+        with draining(["node1", "node2"], "e2e=tank-e2e-1") as drains:
+            assert [process.wait() for process in drains] == [0, 0]
+            raise TimeoutError("the API server is slow")
+
+    with pytest.raises(TimeoutError):
+        hurt()
+    said = asked.read_text().splitlines()
+    assert sorted(line.split()[:2] for line in said) == sorted(
+        [verb, node] for verb in ("drain", "uncordon") for node in ("node1", "node2")
+    )
+    assert all("--pod-selector e2e=tank-e2e-1" in line for line in said if line.startswith("drain"))
+
+
+def test_a_node_that_takes_no_pods_again_keeps_no_other_from_it(asked: Path) -> None:
+    with pytest.raises(CommandError, match="uncordon sick"), draining(["node1", "sick"], "a=b"):
+        pass
+    assert "uncordon node1" in asked.read_text().splitlines()
+
+
+def test_a_namespace_that_stays_is_said(asked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (asked.parent / "helm").write_text("#!/bin/sh\nexit 1\n")
+    (asked.parent / "helm").chmod(0o755)
+    Kubernetes("sick").close()
+    said = capsys.readouterr().err
+    assert "LEFT BEHIND: helm" in said, "and the namespace is deleted all the same"
+    assert "LEFT BEHIND: kubectl delete namespace sick" in said
+
+
+def test_a_pod_is_read_as_the_api_server_tells_of_it() -> None:
+    told: dict[str, Any] = {
+        "metadata": {"name": "tank-broker-0", "uid": "u"},
+        "spec": {"nodeName": "node1", "containers": [{"image": "tank:2"}]},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [{"restartCount": 2}],
+        },
+    }
+    assert Pod.of(told) == Pod("tank-broker-0", "u", "node1", "tank:2", True, 2)
+    going: dict[str, Any] = copy.deepcopy(told)
+    going["metadata"]["deletionTimestamp"] = "now"
+    assert not Pod.of(going).ready
