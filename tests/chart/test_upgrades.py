@@ -1,8 +1,10 @@
 """What an upgrade changes: pods roll only when they must, what Kubernetes never changes stays as it was."""
 
+import itertools
 import json
 import shutil
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from tests.chart.combinations import COMBINATIONS
 from tests.chart.helm import ROOT
-from tests.chart.rendering import CHART, Object, by_key, read_values, render, stateful_set
+from tests.chart.rendering import CHART, Object, RefusedError, by_key, read_values, render, stateful_set
 
 RECORDED = Path(__file__).parent / "immutable.json"
 """What Kubernetes refuses to change, as the chart's first version rendered it. It is not to be edited: who
@@ -60,6 +62,63 @@ def next_chart(tmp_path: Path) -> Path:
     own = read_values("Chart.yaml")
     (chart / "Chart.yaml").write_text(json.dumps({**own, "version": "0.1.1", "appVersion": "0.1.1"}))
     return chart
+
+
+@pytest.fixture
+def upgraded(tmp_path: Path) -> Callable[..., list[Object]]:
+    """Renders the chart as an upgrade does that finds StatefulSets with so many pods, volumes of this size, and
+    this number of pods in the values that they were last rendered with."""
+    copies = itertools.count()
+
+    def render_upgrade(values: Object, replicas: int, size: str = "10Gi", value: str = "3") -> list[Object]:
+        claim = {"spec": {"resources": {"requests": {"storage": size}}}}
+        live = {
+            "metadata": {"annotations": {"tank/replicas-value": value}},
+            "spec": {"replicas": replicas, "volumeClaimTemplates": [claim]},
+        }
+        chart = tmp_path / str(next(copies)) / "tank"
+        shutil.copytree(CHART, chart)
+        # `helm template` looks nothing up.
+        found = f'{{{{ define "tank.live" }}}}{json.dumps(live)}{{{{ end }}}}'
+        (chart / "templates" / "_live.tpl").write_text(found)
+        sizes = {kind: {"storage": {"size": "10Gi"}} for kind in ("controller", "broker")}
+        return render({kind: {**sizes[kind], **values.get(kind, {})} for kind in sizes}, chart=chart)
+
+    return render_upgrade
+
+
+@pytest.mark.parametrize("kind", ["controller", "broker"])
+def test_an_upgrade_leaves_the_number_of_pods_alone_until_its_value_is_changed(
+    kind: str, upgraded: Callable[..., list[Object]]
+) -> None:
+    def number(values: Object, **live: object) -> int:
+        found: int = stateful_set(upgraded(values, **live), kind)["spec"]["replicas"]
+        return found
+
+    assert number({}, replicas=5) == 5, "kubectl scale"
+    assert number({kind: {"replicas": 1}}, replicas=5) == 1, "the value was changed"
+    assert number({}, replicas=1, value="5") == 3, "and back"
+    kept = stateful_set(upgraded({}, replicas=5), kind)["metadata"]["annotations"]["tank/replicas-value"]
+    assert kept == "3", "the value, and not the number: the next upgrade compares it"
+
+
+@pytest.mark.parametrize("kind", ["controller", "broker"])
+def test_another_size_is_refused_with_what_to_do_and_how_many_pods_there_are(
+    kind: str, upgraded: Callable[..., list[Object]]
+) -> None:
+    with pytest.raises(RefusedError) as refused:
+        upgraded({kind: {"storage": {"size": "20Gi"}}}, replicas=5)
+    said = str(refused.value)
+    assert f"{kind}.storage.size is 20Gi, the StatefulSet tank-{kind} has 10Gi" in said
+    assert f"kubectl -n data delete statefulset tank-{kind} --cascade=orphan" in said
+    assert f"--set {kind}.replicas=5" in said
+
+
+@pytest.mark.parametrize("size", ["10240Mi", "10.0Gi", "10737418240", "10737418.24k"])
+def test_the_same_size_written_otherwise_is_no_other_size(
+    size: str, upgraded: Callable[..., list[Object]]
+) -> None:
+    assert upgraded({}, replicas=3, size=size)
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)

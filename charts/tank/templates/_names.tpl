@@ -34,7 +34,7 @@ Takes (list $ "broker" $.Values.broker).
 */}}
 {{- define "tank.replicas" -}}
 {{- $top := index . 0 }}{{- $kind := index . 1 }}{{- $its := index . 2 -}}
-{{- $live := lookup "apps/v1" "StatefulSet" $top.Release.Namespace (include (printf "tank.%s" $kind) $top) | default dict -}}
+{{- $live := include "tank.live" (list $top $kind) | fromJson -}}
 {{- $before := dig "metadata" "annotations" "tank/replicas-value" "" $live -}}
 {{- if and $before (eq $before (toString (int $its.replicas))) -}}
 {{ int (dig "spec" "replicas" (int $its.replicas) $live) }}

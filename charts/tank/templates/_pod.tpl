@@ -112,11 +112,11 @@ Takes (list $ "broker" $.Values.broker).
 {{- define "tank.volume" -}}
 {{- $top := index . 0 }}{{- $kind := index . 1 }}{{- $its := index . 2 -}}
 {{- $name := include (printf "tank.%s" $kind) $top -}}
-{{- $live := lookup "apps/v1" "StatefulSet" $top.Release.Namespace $name | default dict -}}
+{{- $live := include "tank.live" (list $top $kind) | fromJson -}}
 {{- range dig "spec" "volumeClaimTemplates" list $live }}
 {{- $size := .spec.resources.requests.storage }}
 {{- if ne (include "tank.bytes" $size) (include "tank.bytes" $its.storage.size) }}
-{{- fail (printf "\n\n%s.storage.size is %s, the StatefulSet %s has %s. Kubernetes lets nobody change that in place. First let the volumes grow, where their storage class can:\n  kubectl -n %s get pvc -l app.kubernetes.io/instance=%s,app.kubernetes.io/component=%s -o name | xargs -I PVC kubectl -n %s patch PVC --type merge -p '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}'\nthen take the StatefulSet away, not its pods, and upgrade again, which makes it anew around them:\n  kubectl -n %s delete statefulset %s --cascade=orphan\n" $kind $its.storage.size $name $size $top.Release.Namespace $top.Release.Name $kind $top.Release.Namespace $its.storage.size $top.Release.Namespace $name) }}
+{{- fail (printf "\n\n%s.storage.size is %s, the StatefulSet %s has %s. Kubernetes lets nobody change that in place. First let the volumes grow, where their storage class can:\n  kubectl -n %s get pvc -l app.kubernetes.io/instance=%s,app.kubernetes.io/component=%s -o name | xargs -I PVC kubectl -n %s patch PVC --type merge -p '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}'\nthen take the StatefulSet away, not its pods, and upgrade again, which makes it anew around them:\n  kubectl -n %s delete statefulset %s --cascade=orphan\nGive that upgrade --set %s.replicas=%d as well, and write it into your values: it is the number of now, which nobody remembers once the StatefulSet is gone. Pods beyond the values' number would be drained and removed.\n" $kind $its.storage.size $name $size $top.Release.Namespace $top.Release.Name $kind $top.Release.Namespace $its.storage.size $top.Release.Namespace $name $kind (int (dig "spec" "replicas" (int $its.replicas) $live))) }}
 {{- end }}
 {{- end -}}
 persistentVolumeClaimRetentionPolicy:
