@@ -66,8 +66,8 @@ def next_chart(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def upgraded(tmp_path: Path) -> Callable[..., list[Object]]:
-    """Renders the chart as an upgrade does that finds StatefulSets with so many pods, volumes of this size, and
-    this number of pods in the values that they were last rendered with."""
+    """Renders the chart as an upgrade does that finds StatefulSets with so many pods, volumes of this size,
+    and this number of pods in the values that they were last rendered with."""
     copies = itertools.count()
 
     def render_upgrade(values: Object, replicas: int, size: str = "10Gi", value: str = "3") -> list[Object]:
