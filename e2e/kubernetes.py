@@ -96,9 +96,12 @@ class Kubernetes:
             self._proxy.kill()
             self._proxy.wait()
         with _telling():
-            # Kubernetes looks again after half of the pods' grace, which is minutes: so none may be left.
             for release in self.helm("list", "-q").split():
                 self.helm("uninstall", release, "--wait", "--timeout", "300s")
+        with _telling():
+            # Helm waits for StatefulSets, and not for their pods. Where one is left, Kubernetes looks at the
+            # namespace again after half of its grace, which is minutes.
+            self.kubectl("delete", "pods", "--all", "--now", "--timeout=120s")
         with _telling():
             run("kubectl", "delete", "namespace", self.namespace, "--timeout=120s")
 
