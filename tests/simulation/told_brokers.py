@@ -244,7 +244,8 @@ def what_was_compacted_for_what_is_lost_comes_back() -> None:
 
 
 def what_retention_took_before_a_loss_comes_back() -> None:
-    """As before; but A and B have let go of all that C has, because they had so much more."""
+    """A and B have let go of all that C has, because they had so much more; then nobody hears them, and C
+    leads."""
     settings = OF_ANYBODY | {"retention.segments.count": "2", "log.segment.bytes": "100"}
     with telling(settings) as story:
         a, b, c = story.cast
@@ -258,11 +259,11 @@ def what_retention_took_before_a_loss_comes_back() -> None:
         logs = [story.at(machine).log for machine in (a, b)]
         story.until(lambda: all(log.first_available > 2 for log in logs), "their retention", 60 * SECOND)
         for machine in (a, b):
-            machine.end(False)
+            story.part(machine, *story.controllers, c.name)
         c.start()
         story.until(lambda: story.placed.leader == c.broker_id, "C's leading", 30 * SECOND)
         for machine in (a, b):
-            machine.start()
+            story.rejoin(machine, *story.controllers, c.name)
         story.until(lambda: len(story.placed.in_sync) == 3, "their coming together", 30 * SECOND)
         story.until(lambda: story.placed.leader == a.broker_id, "A's leading again", 60 * SECOND)
         firsts = {machine.name: story.at(machine).log.first_available for machine in story.cast}
