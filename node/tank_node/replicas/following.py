@@ -109,9 +109,9 @@ class Following(FollowerRole):
             partition.believe(order.leader_epoch)
         try:
             verdict = self._judged(order, placed, own_id)
-        except StorageError as error:  # what it has can't be read
+        except StorageError as unreadable:
             self._line = None
-            partition.note_error(error)
+            partition.note_error(unreadable)
             return self._answer(PushError.STORAGE)
         if verdict.error is PushError.STALE_LEADER:
             return self._answer(verdict.error)
