@@ -116,6 +116,7 @@ def test_what_was_compacted_for_what_is_lost_is_copied_anew(node: BenchNode) -> 
     assert_copies(chosen.log(), log)
 
 
+@pytest.mark.plain_node
 def test_a_log_that_cannot_be_read_is_answered_for_and_the_connection_stays(node: BenchNode) -> None:
     line = opened(node)
     line.send(push_of(1, all_of(leader_log(), mark=3)))
