@@ -5,17 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.cluster_view import BrokerView
 from tank_node.moved_away import MovedAway
 from tank_protos.error_codes import PushError
 from tests.support.bench_node import BenchNode
 from tests.support.instant_controller import InstantController
 from tests.support.leader_line import (
-    KEY,
     LEADER,
-    LEADER_EPOCH,
     OTHER,
     all_of,
+    following,
     leader_log,
     opened,
     place,
@@ -94,13 +92,7 @@ def test_of_many_some_go_at_once_and_the_others_the_next_time(monkeypatch: pytes
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[BenchNode]:
-    with BenchNode(tmp_path / "data") as node:
-        view = node.controller.view
-        node.controller.peer_key = KEY
-        node.controller.broker_epoch = 30
-        view.index = 50
-        view.brokers[LEADER] = BrokerView(LEADER, LEADER_EPOCH, "127.0.0.1", 11012, "")
-        place(node, "a", 10)
+    with following(tmp_path / "data") as node:
         yield node
 
 

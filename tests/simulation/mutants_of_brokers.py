@@ -347,8 +347,8 @@ MUTANTS = (
     Mutant(
         "an old log stays longer than that of an unclean election's leader",
         NODE + "replication/follow.py",
-        "    if standing.is_outdated and not standing.in_sync and verdict == TAKE:",
-        "    if False:",
+        "    return _ENDS if verdict == TAKE else verdict",
+        "    return verdict",
         told="an_old_log_comes_back_after_an_unclean_election",
     ),
     Mutant(

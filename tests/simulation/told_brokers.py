@@ -190,6 +190,36 @@ def a_replica_is_moved_away_and_back_unheard() -> None:
 OF_ANYBODY = {"flush": "replicated", "unclean.leader.election": "true"}
 
 
+def _leave_behind(story: ToldStory) -> None:
+    """C hears of nothing from now on, and is in sync no more."""
+    a, b, c = story.cast
+    c.end(False)
+    story.until(lambda: story.are_in_sync(a, b), "C's leaving")
+
+
+def _let_the_last_lead(
+    story: ToldStory, cast: tuple[BrokerMachine, ...], leave: Callable[[BrokerMachine], None],
+    come_back: Callable[[BrokerMachine], None],
+) -> None:  # fmt: skip
+    """A and B leave, C is started and leads, and they come back and in sync."""
+    *others, c = cast
+    for machine in others:
+        leave(machine)
+    c.start()
+    story.until(lambda: story.placed.leader == c.broker_id, "C's leading", 30 * SECOND)
+    for machine in others:
+        come_back(machine)
+    story.until(lambda: len(story.placed.in_sync) == 3, "their coming together", 30 * SECOND)
+
+
+def _lead_again(story: ToldStory, a: BrokerMachine) -> None:
+    story.until(lambda: story.placed.leader == a.broker_id, "A's leading again", 60 * SECOND)
+
+
+def _kill(machine: BrokerMachine) -> None:
+    machine.end(False)
+
+
 def an_old_log_comes_back_after_an_unclean_election() -> None:
     """C, which has one message, is all that is left when A and B, which have committed four, are away. They
     come back to a leader that has written nothing: they have what it has, and no older mark."""
@@ -197,21 +227,14 @@ def an_old_log_comes_back_after_an_unclean_election() -> None:
         a, b, c = story.cast
         story.append(a)
         story.until(lambda: story.at(c).high_water_mark == 1, "C's hearing of the first message")
-        c.end(False)
-        story.until(lambda: story.are_in_sync(a, b), "C's leaving")
+        _leave_behind(story)
         story.append(a, 3)
         story.until(lambda: story.at(b).high_water_mark == 4, "B's hearing of the others")
         story.go_on(CHECKPOINTED_WITHIN_US)
-        for machine in (a, b):
-            machine.end(False)
-        c.start()
-        story.until(lambda: story.placed.leader == c.broker_id, "C's leading", 30 * SECOND)
-        for machine in (a, b):
-            machine.start()
-        story.until(lambda: len(story.placed.in_sync) == 3, "their coming together", 30 * SECOND)
+        _let_the_last_lead(story, (a, b, c), _kill, BrokerMachine.start)
         marks = {machine.name: story.at(machine).high_water_mark for machine in story.cast}
         must(set(marks.values()) == {1}, "all have one message, and their marks are %s", marks)
-        story.until(lambda: story.placed.leader == a.broker_id, "A's leading again", 60 * SECOND)
+        _lead_again(story, a)
         story.append(a, 2)
         story.rest()
 
@@ -225,21 +248,14 @@ def what_was_compacted_for_what_is_lost_comes_back() -> None:
             story.append(a, keys=[key])
             story.go_on(100 * MS)
         must(story.at(c).high_water_mark == 2, "C has not heard of both messages")
-        c.end(False)
-        story.until(lambda: story.are_in_sync(a, b), "C's leaving")
+        _leave_behind(story)
         for _ in range(4):
             story.append(a, keys=[b"key"])
             story.go_on(100 * MS)
         logs = [story.at(machine).log for machine in (a, b)]
         story.until(lambda: all(log.compacted_through for log in logs), "their compaction", 60 * SECOND)
-        for machine in (a, b):
-            machine.end(False)
-        c.start()
-        story.until(lambda: story.placed.leader == c.broker_id, "C's leading", 30 * SECOND)
-        for machine in (a, b):
-            machine.start()
-        story.until(lambda: len(story.placed.in_sync) == 3, "their coming together", 30 * SECOND)
-        story.until(lambda: story.placed.leader == a.broker_id, "A's leading again", 60 * SECOND)
+        _let_the_last_lead(story, (a, b, c), _kill, BrokerMachine.start)
+        _lead_again(story, a)
         story.rest()
 
 
@@ -251,21 +267,20 @@ def what_retention_took_before_a_loss_comes_back() -> None:
         a, b, c = story.cast
         story.append(a, 2)
         story.until(lambda: story.at(c).high_water_mark == 2, "C's hearing of the first messages")
-        c.end(False)
-        story.until(lambda: story.are_in_sync(a, b), "C's leaving")
+        _leave_behind(story)
         for _ in range(6):
             story.append(a, 2)
             story.go_on(100 * MS)
         logs = [story.at(machine).log for machine in (a, b)]
         story.until(lambda: all(log.first_available > 2 for log in logs), "their retention", 60 * SECOND)
-        for machine in (a, b):
-            story.part(machine, *story.controllers, c.name)
-        c.start()
-        story.until(lambda: story.placed.leader == c.broker_id, "C's leading", 30 * SECOND)
-        for machine in (a, b):
-            story.rejoin(machine, *story.controllers, c.name)
-        story.until(lambda: len(story.placed.in_sync) == 3, "their coming together", 30 * SECOND)
-        story.until(lambda: story.placed.leader == a.broker_id, "A's leading again", 60 * SECOND)
+        others = *story.controllers, c.name
+        _let_the_last_lead(
+            story,
+            (a, b, c),
+            lambda machine: story.part(machine, *others),
+            lambda machine: story.rejoin(machine, *others),
+        )
+        _lead_again(story, a)
         firsts = {machine.name: story.at(machine).log.first_available for machine in story.cast}
         must(set(firsts.values()) == {1}, "what C had kept is gone: %s", firsts)
         story.rest()

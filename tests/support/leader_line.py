@@ -1,6 +1,10 @@
 """A leader's connection to one node, played by a test, and what it pushes."""
 
-from tank_node.cluster_view import PartitionView, TopicView
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tank_node.cluster_view import BrokerView, PartitionView, TopicView
 from tank_node.sessions.peer import FollowerSession
 from tank_node.sessions.session import Session
 from tank_protos import topic_settings
@@ -97,6 +101,19 @@ def place(node: BenchNode, name: str, topic_id: int, **changes: object) -> None:
     topic = TopicView(topic_id, name, 3, topic_settings.from_pairs({}), {}, [placed])
     view._by_id[topic_id] = view._by_name[name] = topic
     node.broker._take_in(topic)
+
+
+@contextmanager
+def following(folder: Path) -> Iterator[BenchNode]:
+    """A node that is registered, and follows broker 2 in partition 0 of topic a, whose id is 10."""
+    with BenchNode(folder) as node:
+        view = node.controller.view
+        node.controller.peer_key = KEY
+        node.controller.broker_epoch = 30
+        view.index = 50
+        view.brokers[LEADER] = BrokerView(LEADER, LEADER_EPOCH, "127.0.0.1", 11012, "")
+        place(node, "a", 10)
+        yield node
 
 
 def opened(node: BenchNode, **changes: object) -> Line:

@@ -188,11 +188,12 @@ class Following(FollowerRole):
             kept = kept_through(partition.high_water_mark, placed.lossy_epoch, log.epochs)
             try:
                 log.append_stretch(pushed, kept)
-                if verdict.ends and not self._ends_with(last_of(pushed)):
+                last = last_of(pushed)
+                if verdict.ends and not self._ends_with(last):
                     return PushError.DISAGREES
             finally:  # what a lossy election has cut, or a refill dropped, takes the mark down with it
                 partition.high_water_mark = min(partition.high_water_mark, log.high_water_mark)
-            self._matched = last_of(pushed)
+            self._matched = last
             self._mark = stretch.high_water_mark
             partition.advance(mark_of(partition.high_water_mark, self._mark, self._matched))
             log.retain_from(order.log_start)

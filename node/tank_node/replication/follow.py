@@ -96,10 +96,9 @@ def judge(order: Order, standing: Standing) -> Verdict:
         return Verdict(PushError.STORAGE)
     if standing.condition is Condition.DAMAGED:
         return _refill(order, standing)
-    verdict = _match(order, standing)
-    if standing.is_outdated and not standing.in_sync and verdict == TAKE:
-        return _ENDS
-    return verdict
+    if standing.is_outdated and not standing.in_sync:
+        return _after_a_loss(order, standing)
+    return _match(order, standing)
 
 
 def _refill(order: Order, standing: Standing) -> Verdict:
@@ -107,15 +106,26 @@ def _refill(order: Order, standing: Standing) -> Verdict:
     the stretch begins where the leader does."""
     if standing.in_sync:
         return Verdict(PushError.DAMAGED)
+    return _copied_anew(order)
+
+
+def _copied_anew(order: Order) -> Verdict:
+    """Everything is dropped for a stretch from the leader's start on; before, that is asked for."""
     return _ANEW if order.start == order.log_start else Verdict(PushError.DISAGREES)
+
+
+def _after_a_loss(order: Order, standing: Standing) -> Verdict:
+    """What nobody counts on, and is older than a lossy election, ends where the leader that it chose does."""
+    if _lacks(order, standing):
+        return _copied_anew(order)
+    verdict = _match(order, standing)
+    return _ENDS if verdict == TAKE else verdict
 
 
 def _match(order: Order, standing: Standing) -> Verdict:
     """Raft's log matching, on epochs that hold for holes too."""
     before = order.start - 1
     is_gone = standing.log_end < order.log_start - 1
-    if standing.is_outdated and not standing.in_sync and _lacks(order, standing):
-        return _ANEW if order.start == order.log_start else Verdict(PushError.DISAGREES)
     if order.start == order.log_start:
         # Nothing older is left to agree on. What lies below is gone at the leader, so it was committed, or
         # it was never there: whatever the follower has there goes too.

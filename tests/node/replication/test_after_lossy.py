@@ -5,17 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.cluster_view import BrokerView
 from tank_node.log.errors import DiskFailed
 from tank_node.log.record import RECORD_BYTES
 from tank_protos.error_codes import PushError
 from tank_protos.stretch import Stretch
 from tests.support.bench_node import BenchNode
 from tests.support.leader_line import (
-    KEY,
-    LEADER,
-    LEADER_EPOCH,
     all_of,
+    following,
     leader_log,
     opened,
     place,
@@ -28,13 +25,7 @@ from tests.support.replicas import assert_copies
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[BenchNode]:
-    with BenchNode(tmp_path / "data") as node:
-        view = node.controller.view
-        node.controller.peer_key = KEY
-        node.controller.broker_epoch = 30
-        view.index = 50
-        view.brokers[LEADER] = BrokerView(LEADER, LEADER_EPOCH, "127.0.0.1", 11012, "")
-        place(node, "a", 10)
+    with following(tmp_path / "data") as node:
         yield node
 
 

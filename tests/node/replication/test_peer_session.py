@@ -28,6 +28,7 @@ from tests.support.leader_line import (
     OWN,
     Line,
     all_of,
+    following,
     leader_log,
     opened,
     opening,
@@ -41,13 +42,7 @@ from tests.support.replicas import assert_copies
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[BenchNode]:
-    with BenchNode(tmp_path / "data") as node:
-        view = node.controller.view
-        node.controller.peer_key = KEY
-        node.controller.broker_epoch = 30
-        view.index = 50
-        view.brokers[LEADER] = BrokerView(LEADER, LEADER_EPOCH, "127.0.0.1", 11012, "")
-        place(node, "a", 10)
+    with following(tmp_path / "data") as node:
         yield node
 
 
