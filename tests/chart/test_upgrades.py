@@ -66,12 +66,16 @@ def next_chart(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def upgraded(tmp_path: Path) -> Callable[..., list[Object]]:
-    """Renders the chart as an upgrade does that finds StatefulSets with so many pods, volumes of this size,
-    and this number of pods in the values that they were last rendered with."""
+    """Renders the chart as an upgrade does that finds StatefulSets with so many pods, volumes of this size
+    and class, and this number of pods in the values that they were last rendered with."""
     copies = itertools.count()
 
-    def render_upgrade(values: Object, replicas: int, size: str = "10Gi", value: str = "3") -> list[Object]:
-        claim = {"spec": {"resources": {"requests": {"storage": size}}}}
+    def render_upgrade(
+        values: Object, replicas: int, size: str = "10Gi", value: str = "3", storage_class: str = ""
+    ) -> list[Object]:
+        claim: Object = {"spec": {"resources": {"requests": {"storage": size}}}}
+        if storage_class:
+            claim["spec"]["storageClassName"] = storage_class
         live = {
             "metadata": {"annotations": {"tank/replicas-value": value}},
             "spec": {"replicas": replicas, "volumeClaimTemplates": [claim]},
@@ -81,8 +85,11 @@ def upgraded(tmp_path: Path) -> Callable[..., list[Object]]:
         # `helm template` looks nothing up.
         found = f'{{{{ define "tank.live" }}}}{json.dumps(live)}{{{{ end }}}}'
         (chart / "templates" / "_live.tpl").write_text(found)
-        sizes = {kind: {"storage": {"size": "10Gi"}} for kind in ("controller", "broker")}
-        return render({kind: {**sizes[kind], **values.get(kind, {})} for kind in sizes}, chart=chart)
+        given: Object = {}
+        for kind in ("controller", "broker"):
+            its = values.get(kind, {})
+            given[kind] = {**its, "storage": {"size": "10Gi", **its.get("storage", {})}}
+        return render(given, chart=chart)
 
     return render_upgrade
 
@@ -119,6 +126,30 @@ def test_the_same_size_written_otherwise_is_no_other_size(
     size: str, upgraded: Callable[..., list[Object]]
 ) -> None:
     assert upgraded({}, replicas=3, size=size)
+
+
+@pytest.mark.parametrize("kind", ["controller", "broker"])
+@pytest.mark.parametrize(("before", "wanted"), [("", "fast"), ("fast", ""), ("fast", "faster")])
+def test_another_storage_class_is_refused_with_what_to_do_and_how_many_pods_there_are(
+    kind: str, before: str, wanted: str, upgraded: Callable[..., list[Object]]
+) -> None:
+    other = "broker" if kind == "controller" else "controller"
+    values = {kind: {"storage": {"className": wanted}}, other: {"storage": {"className": before}}}
+    with pytest.raises(RefusedError) as refused:
+        upgraded(values, replicas=5, storage_class=before)
+    said = str(refused.value)
+    assert f'{kind}.storage.className is "{wanted}", the StatefulSet tank-{kind} has "{before}"' in said
+    assert f"kubectl -n data delete statefulset tank-{kind} --cascade=orphan" in said
+    assert f"--set {kind}.replicas=5" in said
+    assert f"kubectl -n data delete pvc data-tank-{kind}-0" in said
+
+
+@pytest.mark.parametrize("storage_class", ["", "fast"])
+def test_the_same_storage_class_is_no_other(
+    storage_class: str, upgraded: Callable[..., list[Object]]
+) -> None:
+    named = {"storage": {"className": storage_class}}
+    assert upgraded({"controller": named, "broker": named}, replicas=3, storage_class=storage_class)
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)

@@ -106,17 +106,23 @@ readinessProbe:
 {{- end }}
 
 {{/*
-The volume of each pod. A StatefulSet never takes another size: that is said here, with what to do, and not by the API server.
+The volume of each pod. A StatefulSet never takes another size or class: that is said here, with what to do, and not by the API server.
 Takes (list $ "broker" $.Values.broker).
 */}}
 {{- define "tank.volume" -}}
 {{- $top := index . 0 }}{{- $kind := index . 1 }}{{- $its := index . 2 -}}
 {{- $name := include (printf "tank.%s" $kind) $top -}}
 {{- $live := include "tank.live" (list $top $kind) | fromJson -}}
+{{- $kubectl := printf "kubectl -n %s" $top.Release.Namespace -}}
+{{- $anew := printf "take the StatefulSet away, not its pods, and upgrade again, which makes it anew around them:\n  %s delete statefulset %s --cascade=orphan\nGive that upgrade --set %s.replicas=%d as well, and write it into your values: it is the number of now, which nobody remembers once the StatefulSet is gone. Pods beyond the values' number would be drained and removed." $kubectl $name $kind (int (dig "spec" "replicas" (int $its.replicas) $live)) -}}
 {{- range dig "spec" "volumeClaimTemplates" list $live }}
 {{- $size := .spec.resources.requests.storage }}
 {{- if ne (include "tank.bytes" $size) (include "tank.bytes" $its.storage.size) }}
-{{- fail (printf "\n\n%s.storage.size is %s, the StatefulSet %s has %s. Kubernetes lets nobody change that in place. First let the volumes grow, where their storage class can:\n  kubectl -n %s get pvc -l app.kubernetes.io/instance=%s,app.kubernetes.io/component=%s -o name | xargs -I PVC kubectl -n %s patch PVC --type merge -p '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}'\nthen take the StatefulSet away, not its pods, and upgrade again, which makes it anew around them:\n  kubectl -n %s delete statefulset %s --cascade=orphan\nGive that upgrade --set %s.replicas=%d as well, and write it into your values: it is the number of now, which nobody remembers once the StatefulSet is gone. Pods beyond the values' number would be drained and removed.\n" $kind $its.storage.size $name $size $top.Release.Namespace $top.Release.Name $kind $top.Release.Namespace $its.storage.size $top.Release.Namespace $name $kind (int (dig "spec" "replicas" (int $its.replicas) $live))) }}
+{{- fail (printf "\n\n%s.storage.size is %s, the StatefulSet %s has %s. Kubernetes lets nobody change that in place. First let the volumes grow, where their storage class can:\n  %s get pvc -l app.kubernetes.io/instance=%s,app.kubernetes.io/component=%s -o name | xargs -I PVC %s patch PVC --type merge -p '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}'\nthen %s\n" $kind $its.storage.size $name $size $kubectl $top.Release.Name $kind $kubectl $its.storage.size $anew) }}
+{{- end }}
+{{- $class := .spec.storageClassName | default "" }}
+{{- if ne $class $its.storage.className }}
+{{- fail (printf "\n\n%s.storage.className is %q, the StatefulSet %s has %q (empty: the cluster's default). Kubernetes lets nobody change that in place, and a volume stays of the class that it was made of. To go on with the old class, give %s.storage.className its name again. For the new one, %s\nThen empty one pod after the other; each gets a volume of the new class, and is filled by the others (a single pod has none, and would lose all it has). Wait each time until `tank cluster status` finds nothing missing, before the next:\n  %s delete pvc data-%s-0 --wait=false && %s delete pod %s-0\n" $kind $its.storage.className $name $class $kind $anew $kubectl $name $kubectl $name) }}
 {{- end }}
 {{- end -}}
 persistentVolumeClaimRetentionPolicy:
