@@ -58,7 +58,7 @@ class Release:
     def upgrade(self, *values: str, image: str = "") -> None:
         """Changes these values or the image; returns when all is ready again. CommandError."""
         changed = [*(self._image(image) if image else ()), *_set(values)]
-        self.kubernetes.helm("upgrade", NAME, str(CHART), "--reuse-values", *changed, *_WAIT)
+        self.kubernetes.helm("upgrade", NAME, str(CHART), "--reset-then-reuse-values", *changed, *_WAIT)
 
     def revision(self) -> int:
         """The newest one's number."""
