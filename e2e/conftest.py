@@ -9,7 +9,7 @@ from e2e import images
 from e2e.environment import Environment
 from e2e.kubernetes import Kubernetes, nodes
 from e2e.load import Load, packed
-from e2e.nodes import Nodes
+from e2e.nodes import Nodes, all_in_zones
 from e2e.release import Release
 
 ONE_TEST_S = 1500
@@ -48,11 +48,12 @@ def kubernetes(environment: Environment) -> Iterator[Kubernetes]:
 
 
 @pytest.fixture(scope="session")
-def release(kubernetes: Kubernetes, image: str) -> Release:
-    """Three controllers and three brokers, installed and ready."""
-    installed = Release(kubernetes, image)
-    installed.install()
-    return installed
+def release(kubernetes: Kubernetes, image: str) -> Iterator[Release]:
+    """Three controllers and three brokers, installed and ready. Every node is in a zone."""
+    with all_in_zones():
+        installed = Release(kubernetes, image)
+        installed.install()
+        yield installed
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,8 @@
-"""What can happen to a node and to the processes on it, by the commands that the environment names."""
+"""Nodes: their zones, and what can happen to one and to the processes on it, by the commands that the
+environment names."""
 
 import contextlib
+import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,10 +11,13 @@ from e2e.environment import Environment, of_node
 from e2e.kubernetes import Pod, run
 from tests.chaos.members import tied_to_us
 
-_KILL = """
+ZONE = "topology.kubernetes.io/zone"
+"""The label of a node that says where it stands."""
+
+_SIGNAL = """
 for folder in /proc/[0-9]*; do
     if grep -qzx POD_NAME={pod} $folder/environ && grep -qzx POD_NAMESPACE={namespace} $folder/environ; then
-        kill -9 ${{folder#/proc/}} && echo killed
+        kill -{signal} ${{folder#/proc/}} && echo signalled
     fi
 done 2>/dev/null
 true
@@ -33,12 +38,47 @@ class Nodes:
         """CommandError."""
         run(*of_node(self.environment.node_start, node))
 
-    def kill(self, pod: Pod, namespace: str) -> None:
-        """kill -9 to the pod's process, from outside: none in its container may kill its first one.
-        CommandError."""
-        script = _KILL.format(pod=pod.name, namespace=namespace)
+    def signal(self, name: str, pod: Pod, namespace: str) -> None:
+        """KILL, STOP or CONT to the pod's process, from outside: none in its container may kill its first
+        one. CommandError."""
+        script = _SIGNAL.format(pod=pod.name, namespace=namespace, signal=name)
         said = run(*of_node(self.environment.in_node, pod.node), "sh", "-c", script)
-        assert "killed" in said, f"{pod.name} has no process on {pod.node}"
+        assert "signalled" in said, f"{pod.name} has no process on {pod.node}"
+
+    @contextlib.contextmanager
+    def frozen(self, pod: Pod, namespace: str) -> Iterator[None]:
+        """Its process does nothing meanwhile. CommandError."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.signal, "CONT", pod, namespace)
+            self.signal("STOP", pod, namespace)
+            yield
+
+
+def zones() -> dict[str, str]:
+    """Of the nodes that have one. CommandError."""
+    found = json.loads(run("kubectl", "get", "nodes", "-l", ZONE, "-o", "json"))["items"]
+    return {each["metadata"]["name"]: each["metadata"]["labels"][ZONE] for each in found}
+
+
+def addresses() -> dict[str, str]:
+    """Of the nodes that are there, inside of the cluster's network. CommandError."""
+    found: dict[str, str] = {}
+    for each in json.loads(run("kubectl", "get", "nodes", "-o", "json"))["items"]:
+        for address in each["status"]["addresses"]:
+            if address["type"] == "InternalIP":
+                found.setdefault(each["metadata"]["name"], address["address"])
+    return found
+
+
+@contextlib.contextmanager
+def all_in_zones() -> Iterator[None]:
+    """A node without a zone gets one of its own, until the end. CommandError."""
+    without = run("kubectl", "get", "nodes", "-l", f"!{ZONE}", "-o", "name").split()
+    with contextlib.ExitStack() as stack:
+        for node in without:
+            stack.callback(run, "kubectl", "label", node, f"{ZONE}-")
+            run("kubectl", "label", node, f"{ZONE}={node.rpartition('/')[2]}")
+        yield
 
 
 @contextlib.contextmanager

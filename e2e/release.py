@@ -8,12 +8,13 @@ from typing import Any
 
 from e2e.environment import ROOT
 from e2e.kubernetes import CommandError, Kubernetes
-from e2e.waiting import STRANGE, until
+from e2e.waiting import PATIENCE_S, STRANGE, until
 from tests.support.readiness import samples_of
 
 CHART = ROOT / "charts" / "tank"
 NAME = "tank"
 CONTROLLER_HTTP, BROKER_HTTP = 9091, 11012
+RACKS = "rackFromNode.enabled=true"
 
 
 def commands(notes: str) -> list[str]:
@@ -23,7 +24,7 @@ def commands(notes: str) -> list[str]:
 
 @dataclass(slots=True)
 class Release:
-    """The chart with its defaults, three controllers and three brokers."""
+    """The chart with its defaults and racks from nodes; three controllers and three brokers."""
 
     kubernetes: Kubernetes
     image: str
@@ -50,7 +51,7 @@ class Release:
         """From nothing, or around the volumes that are there, to ready. CommandError."""
         began = time.monotonic()
         marks = [f"{kind}.podLabels.{self.mark[0]}={self.mark[1]}" for kind in ("controller", "broker")]
-        wanted = [*self._image(self.image), *_set(marks), *_set(values)]
+        wanted = [*self._image(self.image), *_set([RACKS, *marks]), *_set(values)]
         self.kubernetes.helm("install", NAME, str(CHART), *wanted, *_WAIT)
         self.ready_s = time.monotonic() - began
         self.notes = self.kubernetes.helm("get", "notes", NAME)
@@ -105,12 +106,35 @@ class Release:
                     failed.append(str(error))
         raise CommandError("\n".join(failed) or "no controller is ready")
 
+    def racks(self) -> dict[int, str]:
+        """Of each broker, by its id, as it says."""
+        found = json.loads(self.tank("cluster", "brokers", "-o", "json"))["brokers"]
+        return {broker["broker_id"]: broker["rack"] for broker in found}
+
+    def partitions(self) -> list[dict[str, Any]]:
+        """Of all topics: who holds them."""
+        found: list[dict[str, Any]] = json.loads(self.tank("cluster", "partitions", "-o", "json"))[
+            "partitions"
+        ]
+        return found
+
     def status(self) -> dict[str, Any]:
         """`tank cluster status`."""
         found: dict[str, Any] = json.loads(self.tank("cluster", "status", "-o", "json"))
         return found
 
     # --- how it is ---
+
+    def await_told(self, reason: str, about: str, words: str, patience_s: float = PATIENCE_S) -> None:
+        """By an event on this object, with these words in it. StuckError."""
+
+        def told() -> bool:
+            return any(
+                event["involvedObject"]["name"] == about and words in event["message"]
+                for event in self.kubernetes.events(reason)
+            )
+
+        until(told, f"no event {reason} on {about} says {words!r}", patience_s)
 
     def leader(self) -> str:
         """The pod of the controller that leads. StuckError."""

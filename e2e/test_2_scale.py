@@ -6,12 +6,14 @@ import pytest
 
 from e2e.kubernetes import run
 from e2e.load import POD, Load
+from e2e.nodes import Nodes, zones
 from e2e.release import NAME, Release, commands
 from e2e.waiting import until
 
 PARTITIONS, MESSAGES, BYTES = 100, 1_000_000, 1_000
 """1 GB in 100 partitions, three times."""
 QUIET_S = 15
+REFUSED = "ControllersNotAsWanted"
 
 
 @pytest.fixture
@@ -25,7 +27,21 @@ def filled(release: Release, load: Load) -> None:
     release.await_balanced(3)
 
 
-def test_three_to_five_and_back(release: Release, load: Load, filled: None) -> None:
+def assert_spread_over_racks(release: Release) -> None:
+    """Each broker says its node's zone, and no partition is in fewer racks than there could be."""
+    racks, zone_of = release.racks(), zones()
+    assert racks == {n + 1: zone_of[pod.node] for n, pod in enumerate(release.kubernetes.pods("broker"))}
+    for each in release.partitions():
+        used = {racks[broker] for broker in each["replicas"]}
+        assert len(used) == min(len(each["replicas"]), len(set(racks.values()))), each
+
+
+def claims(release: Release) -> dict[str, str]:
+    """The volumes' UIDs, by name."""
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in release.kubernetes.get("pvc")}
+
+
+def test_three_to_five_and_back_and_again(release: Release, load: Load, filled: None) -> None:
     with load.step("quiet"):
         time.sleep(QUIET_S)
 
@@ -36,6 +52,7 @@ def test_three_to_five_and_back(release: Release, load: Load, filled: None) -> N
     spread = [(broker["replicas"], broker["leads"]) for broker in release.status()["brokers"]]
     print(f"  (replicas, leads) of each broker: {spread}")
     assert all(replicas for replicas, _ in spread)
+    assert_spread_over_racks(release)
 
     with load.step("helm upgrade that knows of 3, and leaves 5"):
         release.upgrade("commonLabels.a=b")
@@ -45,6 +62,23 @@ def test_three_to_five_and_back(release: Release, load: Load, filled: None) -> N
         release.await_whole(5)
 
     with load.step("5 to 3, until the pods are gone and the brokers removed"):
+        release.scale(3)
+        release.await_whole(3)
+    for n in (3, 4):
+        pod, words = f"{NAME}-broker-{n}", f"Broker {n + 1} "
+        release.await_told("ScalingDown", f"{NAME}-broker", words)
+        release.await_told("Draining", pod, words)
+        release.await_told("MayStop", pod, words)
+        release.await_told("ScaledDown", f"{NAME}-broker", words)
+
+    left = claims(release)
+    assert {f"data-{NAME}-broker-{n}" for n in (3, 4)} <= left.keys()
+    with load.step("3 to 5 again, onto the volumes that were left"):
+        release.scale(5)
+        release.await_balanced(5)
+    assert claims(release) == left
+    assert all(broker["replicas"] for broker in release.status()["brokers"])
+    with load.step("5 to 3 again"):
         release.scale(3)
         release.await_whole(3)
 
@@ -72,13 +106,37 @@ def test_three_to_two_is_refused_and_three_again_is_whole(release: Release, load
     assert load.violations() == []
 
 
-def test_controllers_grow_and_shrink(release: Release, load: Load) -> None:
-    def vote(number: int) -> bool:
-        pods = release.kubernetes.pods("controller")
-        return len(pods) == number == release.state().get("voters") and all(pod.ready for pod in pods)
+def vote(release: Release, number: int) -> bool:
+    """So many controllers, and no more, and all are ready."""
+    pods = release.kubernetes.pods("controller")
+    return len(pods) == number == release.state().get("voters") and all(pod.ready for pod in pods)
 
-    for number in (5, 3):
-        with load.step(f"to {number} controllers, until all vote"):
-            release.scale(number, "controller")
-            until(lambda n=number: vote(n), "they don't all vote")  # type: ignore[misc]
+
+def test_controllers_grow_and_shrink(release: Release, load: Load) -> None:
+    with load.step("to 5 controllers, until all vote"):
+        release.scale(5, "controller")
+        until(lambda: vote(release, 5), "they don't all vote")
+    with load.step("a sixth, until an event refuses it"):
+        release.scale(6, "controller")
+        release.await_told(REFUSED, f"{NAME}-controller-5", "there are at most 5")
+        until(lambda: release.state().get("voters") == 5, "others have a vote")
+    with load.step("to 3 controllers, until all vote"):
+        release.scale(3, "controller")
+        until(lambda: vote(release, 3), "they don't all vote")
+    assert load.violations() == []
+
+
+def test_a_controller_that_the_others_need_is_not_taken_out(
+    release: Release, load: Load, inner_nodes: Nodes
+) -> None:
+    first = release.kubernetes.pods("controller")[0]
+    with (
+        load.step("3 to 2 controllers while another one is frozen, until an event refuses it"),
+        inner_nodes.frozen(first, release.kubernetes.namespace),
+    ):
+        release.scale(2, "controller")
+        release.await_told(REFUSED, f"{NAME}-controller-2", "the others still count it as a member")
+    with load.step("back to 3 controllers, until all vote"):
+        release.scale(3, "controller")
+        until(lambda: vote(release, 3), "they don't all vote")
     assert load.violations() == []

@@ -29,7 +29,7 @@ def test_a_pod_is_deleted_by_force(release: Release, load: Load) -> None:
 def test_a_process_is_killed_in_its_container(release: Release, load: Load, inner_nodes: Nodes) -> None:
     with load.step("kill -9 of a broker, until all is in sync"):
         before = broker(release, 2)
-        inner_nodes.kill(before, release.kubernetes.namespace)
+        inner_nodes.signal("KILL", before, release.kubernetes.namespace)
         until(lambda: broker(release, 2).restarts > before.restarts, "it stays down")
         release.await_whole()
     assert load.violations() == []

@@ -1,13 +1,15 @@
 """What is done to a cluster, and looks at it that fail; kubectl and the API server are played."""
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.environment import Environment
 from e2e.kubernetes import CommandError, Kubernetes, Pod
-from e2e.nodes import draining
+from e2e.nodes import Nodes, addresses, all_in_zones, draining, zones
 from e2e.release import Release
 from e2e.waiting import until
 from tests.chaos.members import StuckError
@@ -15,13 +17,18 @@ from tests.chaos.members import StuckError
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What kubectl was asked for. It does nothing, and fails where a node is called `sick`."""
+    """What kubectl was asked for. It does nothing, and fails where a node is called `sick`. The nodes `a.b`
+    and `c` have no zone. What it is asked for as JSON lies in the file `answer`."""
     told = tmp_path / "told"
     told.touch()
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(f"""#!/bin/sh
 echo "kubectl $*" >> {told}
-case "$*" in *sick*) echo no >&2; exit 1;; esac
+case "$*" in
+    *sick*) echo no >&2; exit 1;;
+    *"-l !topology.kubernetes.io/zone -o name") printf 'node/a.b\\nnode/c\\n';;
+    *"-o json") cat {tmp_path}/answer;;
+esac
 """)
     kubectl.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -107,6 +114,63 @@ def test_nodes_take_pods_again_whatever_happens_while_they_are_drained(asked: Pa
         [verb, node] for verb in ("drain", "uncordon") for node in ("node1", "node2")
     )
     assert all("--pod-selector e2e=tank-e2e-1" in line for line in said if "drain" in line)
+
+
+def test_nodes_without_a_zone_have_one_of_their_own_and_give_it_back(asked: Path) -> None:
+    def fail() -> None:
+        with all_in_zones():
+            raise TimeoutError("helm install takes its time")
+
+    with pytest.raises(TimeoutError):
+        fail()
+    zone = "topology.kubernetes.io/zone"
+    _, *labels = asked.read_text().splitlines()
+    assert labels[:2] == [f"kubectl label node/{node} {zone}={node}" for node in ("a.b", "c")]
+    assert sorted(labels[2:]) == [f"kubectl label node/{node} {zone}-" for node in ("a.b", "c")]
+
+
+def test_zones_and_addresses_are_read_as_the_api_server_tells_of_nodes(asked: Path) -> None:
+    node = {
+        "metadata": {"name": "node1", "labels": {"topology.kubernetes.io/zone": "east"}},
+        "status": {
+            "addresses": [
+                {"type": "Hostname", "address": "node1"},
+                {"type": "InternalIP", "address": "10.0.0.1"},
+                {"type": "InternalIP", "address": "fd00::1"},
+            ]
+        },
+    }
+    (asked.parent / "answer").write_text(json.dumps({"items": [node]}))
+    assert zones() == {"node1": "east"}
+    assert addresses() == {"node1": "10.0.0.1"}
+
+
+def test_a_process_that_is_frozen_goes_on_whatever_happens(tmp_path: Path) -> None:
+    told, inside = tmp_path / "told", tmp_path / "in-node"
+    inside.write_text(f'#!/bin/sh\necho "$1 $4" | grep -Eo "node1|-(STOP|CONT) " >> {told}; echo signalled\n')
+    inside.chmod(0o755)
+    nodes = Nodes(Environment("", "load", "", "", f"{inside} {{node}}"))
+
+    def fail() -> None:
+        with nodes.frozen(controller(1), "somewhere"):
+            raise TimeoutError("no event")
+
+    with pytest.raises(TimeoutError):
+        fail()
+    assert told.read_text().split() == ["node1", "-STOP", "node1", "-CONT"]
+
+
+def test_what_was_told_is_found_by_its_object_and_its_words() -> None:
+    class Telling(Played):
+        def events(self, reason: str) -> list[dict[str, Any]]:
+            about = {"kind": "Pod", "name": "tank-broker-4"}
+            return [{"involvedObject": about, "message": f"Broker 5 is {reason}."}]
+
+    release = Release(Telling([], set()), "tank:1")
+    release.await_told("Draining", "tank-broker-4", "Broker 5 ", patience_s=0)
+    for about, words in (("tank-broker-3", "Broker 5 "), ("tank-broker-4", "Broker 4 ")):
+        with pytest.raises(StuckError, match=f"no event Draining on {about}"):
+            release.await_told("Draining", about, words, patience_s=0)
 
 
 def test_a_node_that_takes_no_pods_again_keeps_no_other_from_it(asked: Path) -> None:
