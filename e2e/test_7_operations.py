@@ -1,0 +1,81 @@
+"""What docs/kubernetes.md tells an operator to do beside scaling and upgrades."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.kubernetes import CommandError, run
+from e2e.load import POD, Load
+from e2e.nodes import addresses
+from e2e.release import NAME, Release, commands
+
+FIRST_PORT = 31011
+SIZE, LARGER = "10Gi", "11Gi"
+
+
+@pytest.fixture
+def growing(release: Release) -> Iterator[None]:
+    """The volumes' storage class takes claims of more, whether or not it can do anything about them."""
+    claim = release.kubernetes.get("pvc", f"data-{NAME}-broker-0")
+    name = claim["spec"]["storageClassName"]
+
+    def allow(does: bool) -> None:
+        run("kubectl", "patch", "storageclass", name, "-p", json.dumps({"allowVolumeExpansion": does}))
+
+    did = bool(
+        json.loads(run("kubectl", "get", "storageclass", name, "-o", "json")).get("allowVolumeExpansion")
+    )
+    try:
+        allow(True)
+        yield
+    finally:
+        allow(did)
+
+
+def test_brokers_are_reached_at_a_nodes_address(release: Release, load: Load) -> None:
+    at = addresses()
+    host, others = at[load.node], [at[node] for node in at if node != load.node]
+    advertised = {f"{host}:{FIRST_PORT + n}" for n in range(3)}
+    with load.step("helm upgrade to a port of the nodes for each broker"):
+        release.upgrade(
+            "externalAccess.enabled=true,externalAccess.type=NodePort",
+            f"externalAccess.host={host},externalAccess.firstNodePort={FIRST_PORT}",
+        )
+        release.await_whole()
+    assert {broker["address"] for broker in release.status()["brokers"]} == advertised
+
+    for n in range(3):
+        # Any node passes it on.
+        asked = f"{[host, *others][n % len(at)]}:{FIRST_PORT + n}"
+        said = release.kubernetes.kubectl(
+            "exec", POD, "--", "tank", "status", "--servers", asked, "-o", "json"
+        )
+        found = json.loads(said)
+        assert found["broker_id"] == n + 1
+        assert {f"{each['host']}:{each['port']}" for each in found["brokers"]} == advertised
+
+    with load.step("helm upgrade back to addresses of the inside"):
+        release.upgrade("externalAccess.enabled=false")
+        release.await_whole()
+    assert load.violations() == []
+
+
+def test_the_commands_that_helm_prints_for_larger_volumes_work_as_printed(
+    release: Release, load: Load, growing: None
+) -> None:
+    before = [pod.uid for pod in release.kubernetes.pods("broker")]
+    with load.step("larger volumes: their claims, and the StatefulSet made anew around its pods"):
+        with pytest.raises(CommandError, match=f"StatefulSet {NAME}-broker has {SIZE}") as refused:
+            release.upgrade(f"broker.storage.size={LARGER}")
+        said = str(refused.value)
+        for command in commands(said):
+            run("bash", "-c", command)
+        (number,) = re.findall(r"--set (broker\.replicas=\d+)", said)
+        release.upgrade(f"broker.storage.size={LARGER},{number}")
+        release.await_whole()
+    assert [pod.uid for pod in release.kubernetes.pods("broker")] == before, "they ran on"
+    claims = release.kubernetes.get("pvc", "-l", "app.kubernetes.io/component=broker")
+    assert {each["spec"]["resources"]["requests"]["storage"] for each in claims} == {LARGER}
+    assert load.violations() == []
