@@ -11,7 +11,12 @@ from tank_node.replication.push_frame import Part
 from tank_protos import stretch as stretches
 from tank_protos.error_codes import PushError
 from tank_protos.framing import HEADER_BYTES
-from tank_protos.generated.tank import ProduceWithBaseSeqNumRequest, PushAnswer, PushedPartition
+from tank_protos.generated.tank import (
+    ProduceBasePartition,
+    ProduceWithBaseSeqNumRequest,
+    PushAnswer,
+    PushedPartition,
+)
 from tank_protos.index_record import RECORD, RECORD_BYTES
 
 TOPIC_ID = 7
@@ -134,14 +139,8 @@ class ModelFollower:
         """It answers where its log ends, whatever it was asked."""
 
     def take(self, frame: list[Part]) -> PushAnswer:
-        payload = b"".join(bytes(part) for part in frame if isinstance(part, bytes))[HEADER_BYTES:]
-        push = ProduceWithBaseSeqNumRequest.decode(payload)
-        answers = []
-        for topic in push.topics:
-            for entry in topic.partitions:
-                content = stretches.decode(memoryview(entry.bundle))
-                answers.append(self._take(entry.base_seq_num, content))
-        return PushAnswer(push.request_id, 0, answers)
+        answers = [self._take(entry.base_seq_num, content) for entry, content in entries(frame)]
+        return PushAnswer(decoded(frame).request_id, 0, answers)
 
     def _take(self, start: int, content: stretches.Stretch) -> PushedPartition:
         history = history_of(self.log)
@@ -193,3 +192,38 @@ def line_to(
         bytes_per_s=bytes_per_s,
         short_pushes=short_pushes,
     )
+
+
+class NamedLeader(ModelLeader):
+    """One of many partitions."""
+
+    def __init__(self, number: int, topic: bytes = b"t") -> None:
+        super().__init__([1], 2, (1,))
+        self._number = number
+        self._topic = topic
+
+    number = property(lambda self: self._number)
+    topic_name = property(lambda self: self._topic)
+
+
+def taken(frame: list[Part]) -> PushAnswer:
+    """What a follower says that takes everything."""
+    told = []
+    for entry, content in entries(frame):
+        last = entry.base_seq_num - 1 + len(content.records) // 64
+        told.append(PushedPartition(content.topic_id, entry.partition, 0, last, last, last, 2))
+    return PushAnswer(decoded(frame).request_id, 0, told)
+
+
+def decoded(frame: list[Part]) -> ProduceWithBaseSeqNumRequest:
+    payload = b"".join(bytes(part) for part in frame if isinstance(part, bytes))
+    assert int.from_bytes(payload[1:HEADER_BYTES], "little") == len(payload) - HEADER_BYTES
+    return ProduceWithBaseSeqNumRequest.decode(payload[HEADER_BYTES:])
+
+
+def entries(frame: list[Part]) -> list[tuple[ProduceBasePartition, stretches.Stretch]]:
+    return [
+        (entry, stretches.decode(memoryview(entry.bundle)))
+        for topic in decoded(frame).topics
+        for entry in topic.partitions
+    ]

@@ -5,30 +5,13 @@ import pytest
 from tank_node.replication.place import PlaceState
 from tank_node.replication.push import PushLine, PushRefused
 from tank_node.replication.push_frame import Part, PushFrame
-from tank_protos import stretch as stretches
 from tank_protos.error_codes import PushError
 from tank_protos.framing import HEADER_BYTES
 from tank_protos.generated.tank import (
-    ProduceBasePartition,
-    ProduceWithBaseSeqNumRequest,
     PushAnswer,
     PushedPartition,
 )
-from tests.support.push_model import TOPIC_ID, ModelFollower, ModelLeader, line_to
-
-
-def decoded(frame: list[Part]) -> ProduceWithBaseSeqNumRequest:
-    payload = b"".join(bytes(part) for part in frame if isinstance(part, bytes))
-    assert int.from_bytes(payload[1:HEADER_BYTES], "little") == len(payload) - HEADER_BYTES
-    return ProduceWithBaseSeqNumRequest.decode(payload[HEADER_BYTES:])
-
-
-def entries(frame: list[Part]) -> list[tuple[ProduceBasePartition, stretches.Stretch]]:
-    return [
-        (entry, stretches.decode(memoryview(entry.bundle)))
-        for topic in decoded(frame).topics
-        for entry in topic.partitions
-    ]
+from tests.support.push_model import TOPIC_ID, ModelFollower, ModelLeader, decoded, entries, line_to, taken
 
 
 def connected(
@@ -77,55 +60,6 @@ def test_an_answer_makes_room() -> None:
     assert line.next_frame(0)
 
 
-def test_partitions_share_a_frame_and_one_without_news_is_not_named() -> None:
-    line = line_to(1)
-    leaders = [_Named(number) for number in range(600)]
-    for leader in leaders:
-        leader.connect(line)
-    asked = []
-    while frame := line.next_frame(0):
-        asked.append(frame)
-        assert all(len(topic.partitions) <= 255 for topic in decoded(frame).topics)
-        line.answered(_taken(frame), 0)
-    assert sum(len(entries(frame)) for frame in asked) == 600
-    leaders[3].append()
-    leaders[7].append()
-    (frame,) = [line.next_frame(0)]
-    assert [entry.partition for entry, _ in entries(frame)] == [3, 7]
-
-
-def test_partitions_of_topics_that_take_turns_are_answered_in_the_frames_order() -> None:
-    line = line_to(1)
-    leaders = [_Named(number, topic=b"t%d" % (number % 2)) for number in range(6)]
-    for leader in leaders:
-        leader.connect(line)
-    frame = line.next_frame(0)
-    assert [entry.partition for entry, _ in entries(frame)] == [0, 2, 4, 1, 3, 5]
-    line.answered(_taken(frame), 0)
-    assert not line.unanswered
-
-
-class _Named(ModelLeader):
-    """One of many partitions."""
-
-    def __init__(self, number: int, topic: bytes = b"t") -> None:
-        super().__init__([1], 2, (1,))
-        self._number = number
-        self._topic = topic
-
-    number = property(lambda self: self._number)
-    topic_name = property(lambda self: self._topic)
-
-
-def _taken(frame: list[Part]) -> PushAnswer:
-    """What a follower says that takes everything."""
-    told = []
-    for entry, content in entries(frame):
-        last = entry.base_seq_num - 1 + len(content.records) // 64
-        told.append(PushedPartition(content.topic_id, entry.partition, 0, last, last, last, 2))
-    return PushAnswer(decoded(frame).request_id, 0, told)
-
-
 def test_a_mark_is_told_by_the_next_beat_once_and_by_a_stretch_that_comes_before() -> None:
     leader, line, follower = connected()
     leader.append()
@@ -161,7 +95,7 @@ def test_a_heartbeat_names_nothing_and_comes_only_when_nothing_else_does() -> No
     line.answered(PushAnswer(decoded(frame).request_id), 501)
     assert line.silent_since_ms() is None
     leader.append()
-    line.answered(_taken(line.next_frame(900)), 900)
+    line.answered(taken(line.next_frame(900)), 900)
     assert not line.heartbeat(1399)
 
 
@@ -173,7 +107,7 @@ def test_answers_to_what_was_sent_before_going_back_are_ignored() -> None:
     follower.log = [1] * 3  # it lost something that it had
     told = follower.take(first)
     assert told.partitions[0].error == PushError.DISAGREES
-    late = _taken(second)
+    late = taken(second)
     line.answered(told, 0)
     frame = line.next_frame(0)
     assert [entry.base_seq_num for entry, _ in entries(frame)] == [4]
