@@ -23,8 +23,9 @@ class ServeProcess(NodeProcess):
     UnknownEntryError, RegistrationError.
     """
 
-    def _recover(self) -> None:
+    def _recover(self) -> bool:
         """Its controller knows what there is: the logs are opened with the broker."""
+        return False
 
     async def _open_controller(self) -> ControllerLink:
         meta = self.data_folder.meta

@@ -71,8 +71,9 @@ class ClusterNodeProcess(NodeProcess):
             found.cancel()
             stopped.cancel()
 
-    def _recover(self) -> None:
+    def _recover(self) -> bool:
         self.data_folder.open_found()
+        return True
 
     async def _open_controller(self) -> ControllerLink:
         meta = self.data_folder.meta

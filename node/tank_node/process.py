@@ -112,8 +112,8 @@ class NodeProcess(ABC):
             http_address = await self._listen_http(http)
         self.data_folder = self._open_data_folder(await self._find_cluster() if self._is_new else "")
         try:
-            self._recover()
-            http_address = http_address or await self._listen_http(http)
+            if self._recover():
+                http_address = http_address or await self._listen_http(http)
             link = await self._open_controller()
         except BaseException:
             await self._abandon()
@@ -127,6 +127,7 @@ class NodeProcess(ABC):
         broker.open()
         # What ends it before here leaves the folder as a crash does: closing says that its logs are in order.
         try:
+            http_address = http_address or await self._listen_http(http)
             await self._serve(server, http_address, announce)
         finally:
             with bounded_stop():
@@ -195,8 +196,9 @@ class NodeProcess(ABC):
         return ""
 
     @abstractmethod
-    def _recover(self) -> None:
-        """Learns of its logs what it has to say when it registers."""
+    def _recover(self) -> bool:
+        """Learns of its logs what it has to say when it registers; False: they are recovered with the broker's
+        opening."""
 
     @abstractmethod
     async def _open_controller(self) -> ControllerLink:
