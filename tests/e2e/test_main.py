@@ -112,7 +112,7 @@ def test_commands_of_a_folder_with_a_space_in_its_name_can_be_run(machine: Machi
         subprocess.run(of_node(told[variable], "node12"), check=True)
     assert machine.done()[3:] == [
         "load-image",
-        "node-stop 12 --cut",
+        "in-node control ip link delete node12",
         "node-stop 12",
         "node-start 12",
         "in-node 12",
