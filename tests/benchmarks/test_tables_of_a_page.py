@@ -6,7 +6,17 @@ from pathlib import Path
 import pytest
 
 import benchmarks.__main__
-from benchmarks.__main__ import PARTS, PLACES, PartFailed, main, marks, places_of, put_into
+from benchmarks.__main__ import (
+    EVERY_PART,
+    PARTS,
+    PLACES,
+    TITLES,
+    PartFailed,
+    main,
+    marks,
+    places_of,
+    put_into,
+)
 from benchmarks.table import Reached, Row
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +60,7 @@ def test_each_part_goes_into_every_page_that_has_a_place_for_it_unless_it_failed
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, short = tmp_path / "whole.md", tmp_path / "short.md"
-    whole.write_text(place("client", "old") + place("memory", "old"))
+    whole.write_text(place("client", "old") + place("memory", "old") + place("failover", "old"))
     short.write_text(place("client in short", "old"))
 
     def rows_of(part: str, *_: object) -> tuple[str, list[Row]]:
@@ -60,12 +70,13 @@ def test_each_part_goes_into_every_page_that_has_a_place_for_it_unless_it_failed
 
     monkeypatch.setattr(benchmarks.__main__, "rows_of", rows_of)
     pages = ["--into", str(whole), "--into", str(short)]
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "--parts", "client,memory", *pages])
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--parts", "client,memory,failover", *pages])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 1
     assert "| a | pure | 1.0 (0.5–2.0) M/s | ≥ 1 M/s | some |" in whole.read_text()
-    assert whole.read_text().endswith(place("memory", "old"))
+    assert place("memory", "old") in whole.read_text()
+    assert "Pauses of writes: once. " in whole.read_text()
     assert "The Python client: once. " in short.read_text()
     assert "| a | 1.0 M/s, some |" in short.read_text()
 
@@ -73,3 +84,7 @@ def test_each_part_goes_into_every_page_that_has_a_place_for_it_unless_it_failed
 def test_the_page_on_performance_has_all_places_and_the_readme_some() -> None:
     assert places_of((ROOT / "docs/performance.md").read_text()) == list(PLACES)
     assert set(places_of((ROOT / "README.md").read_text())) >= {f"{part} in short" for part in PARTS[:2]}
+
+
+def test_every_part_has_a_title() -> None:
+    assert tuple(TITLES) == EVERY_PART
