@@ -31,7 +31,7 @@ PLACES = (*EVERY_PART, *map(IN_SHORT.format, EVERY_PART))
 """What a page may have a place for: the tables of a part, or its medians alone."""
 TITLES = {
     "broker": "The broker beside C", "client": "The Python client", "spark": "Spark", "memory": "Memory",
-    "replicated": "Three replicas", "cluster_metadata": "A cluster's metadata", "failover": "Pauses of writes",
+    "replicated": "Three replicas", "cluster_metadata": "Cluster metadata", "failover": "Pauses of writes",
 }  # fmt: skip
 
 ROUNDS_OPTION = {"client": "--rounds", "spark": "--runs"}
