@@ -136,16 +136,23 @@ class Scene:
     """By leaders that had been frozen, and led no longer."""
 
     async def leader(self) -> Process:
-        """The broker that leads the partition."""
-        (topic,) = await self.client.admin.describe_topics([TOPIC])
-        return next(b for b in self.cluster.brokers if b.number == topic.partitions[0].leader)
+        """The broker that leads the partition. ClusterFailed: none does."""
+        number = await self._leading()
+        for broker in self.cluster.brokers:
+            if broker.number == number:
+                return broker
+        raise ClusterFailed(f"nobody leads {TOPIC}/0")
 
     async def await_other_leader(self, than: int, since: float) -> None:
-        """ClusterFailed: the leadership stays where it is."""
-        while (await self.leader()).number == than:
+        """ClusterFailed: the leadership stays where it is. In between nobody may lead for a while."""
+        while (leading := await self._leading()) in (than, None):
             if time.monotonic() > since + PATIENCE_S:
-                raise ClusterFailed(f"broker {than} leads still")
+                raise ClusterFailed(f"broker {than} leads still" if leading else f"nobody leads {TOPIC}/0")
             await asyncio.sleep(PACE_S)
+
+    async def _leading(self) -> int | None:
+        (topic,) = await self.client.admin.describe_topics([TOPIC])
+        return topic.partitions[0].leader
 
     async def replicas(self) -> tuple[int, ...]:
         """The brokers that hold the partition, the preferred leader first."""

@@ -2,14 +2,61 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from benchmarks.failover import CASES, Case, Totals, kill_leader
-from benchmarks.failover_scene import Kept, Writes, kept, value_of
+from benchmarks.failover_scene import PATIENCE_S, TOPIC, Kept, Scene, Writes, kept, value_of
+from benchmarks.local_cluster import ClusterFailed, LocalCluster, Process
 from benchmarks.peers import Peers
 from benchmarks.servers import Kernel
 from benchmarks.table import Reached
+from tank_client import Client, PartitionDescription, TopicDescription
+
+
+class Leaders:
+    """A client and its admin, who tells one leader after the other, the last one for ever."""
+
+    def __init__(self, *leaders: int | None) -> None:
+        self.admin = self
+        self._leaders = list(leaders)
+
+    async def describe_topics(self, names: Sequence[str]) -> list[TopicDescription]:
+        leader = self._leaders.pop(0) if len(self._leaders) > 1 else self._leaders[0]
+        return [TopicDescription(names[0], (PartitionDescription(0, leader),))]
+
+
+def scene_of(*leaders: int | None) -> Scene:
+    """A cluster of three brokers, and who leads when it is asked."""
+    cluster = ThreeBrokers(Path(), 3, 3, 0, Kernel.PURE)
+    return Scene(cluster, cast(Client, Leaders(*leaders)), Writes())
+
+
+class ThreeBrokers(LocalCluster):
+    def processes(self, role: str = "") -> list[Process]:
+        return [Process("broker", number, 0, "127.0.0.1:1", "") for number in (1, 2, 3)]
+
+
+def test_while_nobody_leads_a_case_fails_and_says_so() -> None:
+    assert asyncio.run(scene_of(2).leader()).number == 2
+    for nobody in (None, 9):
+        with pytest.raises(ClusterFailed, match=f"nobody leads {TOPIC}/0"):
+            asyncio.run(scene_of(nobody).leader())
+
+
+def test_another_leader_is_awaited_while_nobody_leads() -> None:
+    scene = scene_of(1, None, 1, None, 2)
+    asyncio.run(scene.await_other_leader(1, time.monotonic()))
+    assert asyncio.run(scene.leader()).number == 2
+
+
+@pytest.mark.parametrize(("leading", "told"), [(1, "broker 1 leads still"), (None, "nobody leads")])
+def test_no_other_leader_is_awaited_for_ever(leading: int | None, told: str) -> None:
+    with pytest.raises(ClusterFailed, match=told):
+        asyncio.run(scene_of(leading).await_other_leader(1, time.monotonic() - PATIENCE_S - 1))
 
 
 def acknowledged(*times: float) -> Writes:
