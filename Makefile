@@ -124,7 +124,7 @@ bench: $(VENV)/.ready-dev kernel ## all that has a bar: broker beside C, client,
 bench-broker bench-client bench-spark bench-memory: $(VENV)/.ready-dev kernel
 	@$(BENCH) --parts $(@:bench-%=%)
 
-bench-cluster: $(VENV)/.ready-dev kernel ## three replicas beside other systems: what they cost, and what a fault costs (QUICK=1, JSON=FILE)
+bench-cluster: $(VENV)/.ready-dev kernel ## three replicas beside other systems: what they cost, and what a fault costs (QUICK=1, ROUNDS=N, INTO=FILES, JSON=FILE)
 	@$(BENCH) --parts replicated,cluster_metadata,failover
 
 proto: $(VENV)/.ready-dev ## write the generated code and the protocol reference again

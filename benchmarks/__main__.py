@@ -34,8 +34,8 @@ TITLES = {
     "replicated": "Three replicas", "cluster_metadata": "Cluster metadata", "failover": "Pauses of writes",
 }  # fmt: skip
 
-ROUNDS_OPTION = {"client": "--rounds", "spark": "--runs"}
-"""What their scripts call `--rounds`; the memory's has none."""
+ROUNDS_OPTION = {"client": "--rounds", "spark": "--runs", "replicated": "--rounds", "failover": "--runs"}
+"""What their scripts call `--rounds`; the others have none."""
 
 
 class PartFailed(Exception):
@@ -151,7 +151,7 @@ def main() -> None:
         default=",".join(PARTS),
         help=f"with commas between; those of a cluster are {CLUSTER_PARTS}",
     )
-    parser.add_argument("--rounds", type=int, help="how often each load and each job runs")
+    parser.add_argument("--rounds", type=int, help="how often each load, job and fault runs")
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="append every single result here, a line each"

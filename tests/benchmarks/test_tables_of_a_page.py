@@ -1,6 +1,9 @@
 """Tables go into the places that a page has for them, and nothing else of it changes."""
 
+import argparse
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from benchmarks.__main__ import (
     PartFailed,
     main,
     marks,
+    measure,
     places_of,
     put_into,
 )
@@ -88,3 +92,19 @@ def test_the_page_on_performance_has_all_places_and_the_readme_some() -> None:
 
 def test_every_part_has_a_title() -> None:
     assert tuple(TITLES) == EVERY_PART
+
+
+def test_how_often_is_told_to_each_script_that_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: dict[str, Sequence[str]] = {}
+
+    def rows_of(part: str, arguments: Sequence[str], *_: object) -> tuple[str, list[Row]]:
+        told[part] = arguments
+        return "once", []
+
+    monkeypatch.setattr(benchmarks.__main__, "rows_of", rows_of)
+    for part in EVERY_PART[1:]:
+        measure(part, argparse.Namespace(quick=False, rounds=7, json=None))
+    for part, arguments in told.items():
+        script = (ROOT / f"benchmarks/{part}.py").read_text()
+        taken = re.findall(r'"(--rounds|--runs)"', script)
+        assert list(arguments) == [each for option in taken for each in (option, "7")], part
