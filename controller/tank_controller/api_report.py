@@ -229,10 +229,12 @@ class Controller:
 
 def controllers(found: Mapping[str, pb.ControllersDescription | str]) -> list[Controller]:
     """All that were asked, by number. `found`: what each says of itself, or why it can't be asked, by
-    address."""
+    address. One that answers at its own and at another address, as the name for all pods, is there once."""
     described = {address: said for address, said in found.items() if not isinstance(said, str)}
     ordinals = {m.address: m.node.ordinal for said in described.values() for m in said.members}
     ordinals.update({address: said.node.ordinal for address, said in described.items()})
+    own = {m.address for said in described.values() for m in said.members}
+    there = {_node_of(described[address]) for address in own & described.keys()}
     committed = max((said.commit_index for said in described.values()), default=0)
     everyone = [
         Controller(
@@ -243,8 +245,13 @@ def controllers(found: Mapping[str, pb.ControllersDescription | str]) -> list[Co
             0 if isinstance(said, str) else committed - said.applied_index,
         )
         for address, said in found.items()
+        if address in own or isinstance(said, str) or _node_of(said) not in there
     ]
     return sorted(everyone, key=lambda each: (each.ordinal is None, each.ordinal or 0, each.address))
+
+
+def _node_of(said: pb.ControllersDescription) -> tuple[int, bytes]:
+    return said.node.ordinal, said.node.disk
 
 
 def newest(members: Iterable[Controller]) -> pb.ControllersDescription | None:

@@ -163,8 +163,19 @@ def test_controllers_and_brokers_know_all_controllers() -> None:
         "ConfigMap", "tank-members"
     ]["data"]
     hosts = [f"tank-controller-{n}.tank-controller.data.svc.x.org:9090" for n in range(5)]
-    assert data["controllers"].split(",") == hosts
+    assert data["controllers"].split(",") == [*hosts, "tank-controller.data.svc.x.org:9090"]
     assert data["cluster"].split(",") == [f"{n}={host}" for n, host in enumerate(hosts)]
+
+
+def test_brokers_of_a_single_controller_find_those_that_kubectl_scale_adds() -> None:
+    """Their list is as old as helm's last word: behind the name of the Service is every pod of now."""
+    by = by_key(render({"controller": {"replicas": 1}}))
+    named = by["ConfigMap", "tank-members"]["data"]["controllers"].split(",")
+    host, port = named[-1].split(":")
+    service = by["Service", host.split(".")[0]]["spec"]
+    assert (host, service["clusterIP"]) == ("tank-controller.data.svc.cluster.local", "None")
+    assert int(port) in {each["port"] for each in service["ports"]}
+    assert service["publishNotReadyAddresses"]
 
 
 def test_brokers_advertise_what_their_headless_service_names() -> None:

@@ -108,6 +108,19 @@ def test_a_controller_of_before_there_were_levels_is_at_the_first() -> None:
     assert api_report.status_json([], pb.OverviewAnswer(), [], [])["feature_level"] == 1
 
 
+def test_a_controller_that_answers_under_a_second_name_is_listed_once() -> None:
+    own = pb.RaftNode(ordinal=1, disk=b"a")
+    members = [pb.ControllerMember(node=own, votes=True, address="one:1")]
+    said = pb.ControllersDescription(node=own, members=members)
+    for asked in (["one:1", "any:1"], ["any:1", "one:1"]):
+        found = api_report.controllers(dict.fromkeys(asked, said))
+        assert [each.address for each in found] == ["one:1"]
+    (only,) = api_report.controllers({"any:1": said, "one:1": "it can't be reached"})[:1]
+    assert only.said is said, "it is not named where it doesn't answer"
+    stranger = pb.ControllersDescription(node=pb.RaftNode(ordinal=1, disk=b"b"), members=members)
+    assert len(api_report.controllers({"one:1": said, "any:1": stranger})) == 2, "another disk is another one"
+
+
 def test_a_controller_that_learns_or_is_down_is_told_from_one_that_follows() -> None:
     own, other = pb.RaftNode(ordinal=1, disk=b"a"), pb.RaftNode(ordinal=2, disk=b"b")
     members = [
