@@ -1,4 +1,4 @@
-"""What three replicas cost: processor time of all brokers a message, messages a second, latency, memory.
+"""What three replicas cost: processor time of all servers a message, messages a second, latency, memory.
 
     python -m benchmarks.replicated [--rounds N] [--seconds S] [--kernel pure|compiled|both] [--quick]
                                     [--markdown] [--rows]
@@ -40,7 +40,7 @@ BUSY = 0.1
 
 @dataclass(slots=True, frozen=True)
 class Throughput:
-    """A closed loop, and its bars: microseconds of all brokers a message, times the single broker's."""
+    """A closed loop, and its bars: microseconds of all servers a message, times the single broker's."""
 
     name: str
     load: str
@@ -110,19 +110,26 @@ class Bench:
         self.display.say(f"FAILED {name}: {failure}")
         return Row(name, "failed", reached=Reached.NO, kernel=self.cluster.kernel)
 
-    def _on_cluster(self, load: str, flush: str) -> Load:
+    def _on_cluster(self, load: str, flush: str) -> tuple[Load, float]:
         """One run on a topic of its own, led by whom the controllers chose; the processor time is that of all
-        brokers. LoadFailed: a replica fell behind, so that it was not written three times."""
+        brokers and controllers, as the others' nodes have both in them. With it the controllers' share of it.
+
+        Raises:
+            LoadFailed: a replica fell behind, so that it was not written three times.
+        """
         self._topics += 1
         topic = f"run-{self._topics}"
         self.client.admin.create_topic(topic, 1, REPLICAS, {"flush": flush, **SEGMENTS})
         with self.client.producer() as producer:
             producer.send(topic, b"x").result()  # now its leader knows of it, too
         leader = self.cluster.leader(self.client, topic)
-        pids = ",".join(str(broker.pid) for broker in self.cluster.brokers)
+        brokers, controllers = self.cluster.brokers, self.cluster.processes("controller")
+        pids = ",".join(str(server.pid) for server in (*brokers, *controllers))
         left = leader.counted(LEFT)
         try:
+            before = _cpu_s(brokers), _cpu_s(controllers)
             found = run_load(f"{load} -t {topic} {self._times()}", leader.port, pids)
+            brokers_s, controllers_s = _cpu_s(brokers) - before[0], _cpu_s(controllers) - before[1]
             (described,) = self.client.admin.describe_topics([topic])
             if len(described.partitions[0].in_sync) < REPLICAS or leader.counted(LEFT) > left:
                 raise LoadFailed(f"a replica of {topic} fell out of sync under {load}")
@@ -130,7 +137,8 @@ class Bench:
             self.client.admin.delete_topic(topic)
         self.loads.append(found)
         self.display.ran()
-        return found
+        # The system counts in hundredths of a second: a short run may have taken none.
+        return found, controllers_s / max(brokers_s + controllers_s, 0.01)
 
     def _on_single(self, load: str) -> Load:
         chosen = {"flush": "replicated", **SEGMENTS}
@@ -146,26 +154,24 @@ class Bench:
 
     def _throughput(self, case: Throughput) -> Iterator[Row]:
         self.display.begin(f"produce {case.name}")
-        controllers = self.cluster.processes("controller")
-        pairs, controllers_us = [], []
+        pairs, shares = [], []
         for number in range(self.rounds):
             single = self._on_single(case.load) if number % 2 else None
-            before, began = _cpu_s(controllers), time.monotonic()
-            replicated = self._on_cluster(case.load, "replicated")
-            share = (_cpu_s(controllers) - before) / (time.monotonic() - began)
-            controllers_us.append(1e6 * share / replicated.messages_s)
+            replicated, share = self._on_cluster(case.load, "replicated")
+            shares.append(share)
             pairs.append((replicated, single or self._on_single(case.load)))
         bundle = pairs[0][0].messages_s / pairs[0][0].requests_s
         us = [replicated.server_us / bundle for replicated, _ in pairs]
+        controllers_us = [share * whole for share, whole in zip(shares, us, strict=True)]
         single_us = [single.server_us / bundle for _, single in pairs]
         times = [a / b for a, b in zip(us, single_us, strict=True)]
         rates = [replicated.messages_s / 1e6 for replicated, _ in pairs]
         beside = peers.TIMES_ONE_NODE.get(case.value_bytes)
         yield self._row(
-            f"produce {case.name}: CPU of all brokers a message", us, 3, "µs", case.most_us,
+            f"produce {case.name}: CPU of all servers a message", us, 3, "µs", case.most_us,
             peers.CPU_US[case.value_bytes],
         )  # fmt: skip
-        yield self._row(f"produce {case.name}: CPU of all controllers meanwhile", controllers_us, 3, "µs")
+        yield self._row(f"produce {case.name}: of these the controllers", controllers_us, 3, "µs")
         yield Row(
             f"produce {case.name}: beside one broker, one replica", f"{spread(us, 3)} µs",
             f"≤ {case.most_times:g} ×" if case.most_times else "",
@@ -184,7 +190,8 @@ class Bench:
     def _latency(self, case: Latency) -> Iterator[Row]:
         name = f"{case.rate:,} a second of 100 B, flush={case.flush}"
         self.display.begin(name)
-        found = [self._on_cluster(f"paced -r {case.rate} -s 100", case.flush) for _ in range(self.rounds)]
+        load = f"paced -r {case.rate} -s 100"
+        found = [self._on_cluster(load, case.flush)[0] for _ in range(self.rounds)]
         for which, bar, values, others in (
             ("p50", case.p50_ms, [load.p50_us / 1000 for load in found], peers.LATENCY_P50),
             ("p99", case.p99_ms, [load.p99_us / 1000 for load in found], peers.LATENCY_P99),
@@ -231,7 +238,7 @@ def how(loads: Sequence[Load], rounds: int, seconds: float) -> str:
         "the others, at another time, with one pipelined producer"
     )
     for who, taken in (
-        ("other processes than brokers and generator", [load.other_cpu for load in loads]),
+        ("other processes than servers and generator", [load.other_cpu for load in loads]),
         ("the hypervisor", [load.stolen_cpu for load in loads]),
     ):
         if often := sum(share > BUSY for share in taken):
