@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 import grpc
 import grpc.aio
@@ -85,6 +85,12 @@ class Peers:
         line = self._lines[ordinal] = _PeerLine(ordinal, address)
         line.start()
         return line
+
+    def know(self, ordinals: Iterable[int]) -> None:
+        """Asks these as well, of whom it was not told when it was made."""
+        for ordinal in ordinals:
+            if ordinal not in self._lines:
+                self._line_to(ordinal)
 
     def ordinals(self) -> list[int]:
         """Of the others."""

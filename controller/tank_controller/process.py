@@ -24,20 +24,19 @@ from tank_controller.http import HttpServer
 from tank_controller.kubernetes import Kubernetes
 from tank_controller.member import Member
 from tank_controller.peers import SERVER_OPTIONS, Peers
-from tank_controller.raft.birth import (
-    Answer,
-    AskToBeAdded,
-    Birth,
-    BirthRefusedError,
-    Found,
-    Founding,
-)
+from tank_controller.raft.birth import Answer, AskToBeAdded, Birth, BirthRefusedError, Found, Founding
 from tank_controller.raft.errors import ProposalRefusedError
 from tank_controller.raft.messages import Configuration, HardState, NodeId
 from tank_controller.raft_replay import Stored
 from tank_controller.raft_storage import RaftStorage
 from tank_controller.rooms import ControllerConfig, Rooms, WallClock
-from tank_controller.scaling_controllers import MAX_CONTROLLERS, PodAddresses, leave_group, set_aside
+from tank_controller.scaling_controllers import (
+    MAX_CONTROLLERS,
+    PodAddresses,
+    founders,
+    leave_group,
+    set_aside,
+)
 from tank_controller.service import BrokersService, ControllersService
 from tank_controller.ticks import TICK_MS, keep_ticking
 from tank_protos.feature_levels import OWN
@@ -254,6 +253,10 @@ class ControllerProcess:
         """Asks all the others who they are until there is a cluster to belong to."""
         birth = self.birth
         assert birth is not None
+        if isinstance(self.config.cluster, PodAddresses) and birth.own.ordinal == min(birth.ordinals):
+            assert self.kubernetes is not None
+            birth.ordinals = await founders(birth.ordinals, self.kubernetes.wanted_controllers)
+            self._peers.know(birth.ordinals)
         self._take(birth.alone())
         told = False
         while self.rooms is None:

@@ -7,6 +7,7 @@ enough.
 
 import asyncio
 import contextlib
+import logging
 import re
 import shutil
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -27,9 +28,12 @@ LEAVE_S = 12.0
 """So long a controller tries to leave. A pod's grace is 30 s, and Kubernetes (6 s), events (3 s) and its own
 disk are waited for, too."""
 TRY_AGAIN_S = 0.2
+"""Between two questions, to the one that leads or to Kubernetes."""
 REMOVE_S = 3.0
 """How long the leader may take to take another one out."""
 _ASIDE = ".removed"
+
+_log = logging.getLogger("tank.controller")
 
 
 class PodAddresses(Mapping[int, str]):
@@ -64,6 +68,20 @@ class PodAddresses(Mapping[int, str]):
 def _parts(ordinal: int, address: str) -> tuple[str, str]:
     match = re.fullmatch(r"([^.:]*-)(\d+)([.:].*)", address)
     return (match[1], match[3]) if match and int(match[2]) == ordinal else ("", "")
+
+
+async def founders(named: frozenset[int], wanted: Callable[[], Awaitable[int | None]]) -> frozenset[int]:
+    """Whom an empty controller hears before it founds a cluster: those that are named, and those that are
+    wanted now. The list in a pod is as old as Helm's last word: of one that `kubectl scale` made three it
+    names one, which, emptied, would found a second cluster. `wanted` is asked until it says how many; None:
+    nobody says."""
+    number = await wanted()
+    if number is None:
+        _log.warning("waits for Kubernetes to say how many controllers there are to be")
+    while number is None:
+        await asyncio.sleep(TRY_AGAIN_S)
+        number = await wanted()
+    return named | frozenset(range(min(number, MAX_CONTROLLERS)))
 
 
 class Remover(Protocol):

@@ -84,6 +84,17 @@ def test_one_that_nobody_named_gets_a_way_when_it_is_sent_something_and_an_own_d
     assert asyncio.run(story()) == [0, 1, 2, 3]
 
 
+def test_those_that_it_learns_of_are_asked_too() -> None:
+    async def story() -> list[int]:
+        peers = Peers(NAMED, 4)
+        peers.know(range(6))
+        found = peers.ordinals()
+        await peers.stop()
+        return found
+
+    assert asyncio.run(story()) == [0, 1, 2, 3], "not itself, and nobody beyond the last"
+
+
 def test_what_is_sent_while_all_ways_are_closed_makes_no_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> list[int]:
         peers = Peers(NAMED, 4)

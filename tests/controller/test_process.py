@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from tank_controller import scaling_controllers
 from tank_controller.process import ASK_EVERY_S, ControllerProcess
 from tank_controller.raft.birth import Birth
 from tank_controller.raft.errors import ChangeRefusedError
 from tank_controller.raft.messages import Configuration, NodeId
 from tank_controller.rooms import ControllerConfig
+from tank_controller.scaling_controllers import PodAddresses
 from tank_protos.generated import control_pb2 as pb
 
 OWN = NodeId(2, b"our disk")
@@ -62,6 +64,59 @@ def test_one_that_is_told_to_stop_asks_nobody_any_more_while_it_leaves(tmp_path:
     changed._leave_group = leave_group
     asyncio.run(process.run(lambda said: None))
     assert not asked
+
+
+def born(tmp_path: Path, wanted: list[int | None], others: dict[int, str]) -> tuple[str, set[int]]:
+    """Which cluster the empty controller 0 begins with, and whom it asked first. Its list names itself alone;
+    `wanted` is what Kubernetes says, one after the other, `others` the clusters of those that are there."""
+    pods = PodAddresses({0: "tank-controller-0.s:9090"}, 0)
+    asked: set[int] = set()
+
+    async def story() -> list[str]:
+        process = ControllerProcess(ControllerConfig(0, pods, tmp_path, "127.0.0.1:0", "", 3000))
+        process.birth = Birth(NodeId(0, b"new"), frozenset(pods), lambda below: 9, lambda: "a second one")
+        began: list[str] = []
+
+        async def say() -> int | None:
+            return wanted.pop(0)
+
+        async def identify(request: pb.IdentifyRequest) -> list[pb.IdentifyAnswer | None]:
+            found = [(ordinal, others.get(ordinal)) for ordinal in sorted(asked)]
+            return [
+                None if said is None else pb.IdentifyAnswer(
+                    answerer=pb.RaftNode(ordinal=ordinal, disk=b"d"), nonce=request.nonce, cluster_id=said
+                )
+                for ordinal, said in found
+            ]  # fmt: skip
+
+        def begin(cluster_id: str, *rest: object) -> None:
+            began.append(cluster_id)
+            changed.rooms = SimpleNamespace()
+
+        async def stay() -> None:
+            return
+
+        changed: Any = process
+        changed.kubernetes = SimpleNamespace(wanted_controllers=say)
+        changed._peers = SimpleNamespace(identify=identify, know=lambda all_: asked.update(all_ - {0}))
+        changed._begin, changed._stay_in = begin, stay
+        await asyncio.wait_for(process._be_born(), 10)
+        return began
+
+    (cluster,) = asyncio.run(story())
+    return cluster, asked
+
+
+def test_an_emptied_controller_whose_list_is_older_than_kubectl_scale_founds_no_second_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scaling_controllers, "TRY_AGAIN_S", 0.0)
+    assert born(tmp_path, [None, 3], {2: "theirs"}) == ("theirs", {1, 2}), "it waits for Kubernetes' word"
+    assert born(tmp_path, [9], {1: "theirs"}) == ("theirs", {1, 2, 3, 4}), "there are no more"
+
+
+def test_the_only_controller_that_is_wanted_founds_a_cluster(tmp_path: Path) -> None:
+    assert born(tmp_path, [1], {}) == ("a second one", set())
 
 
 class Leading:

@@ -77,7 +77,8 @@ class Birth:
 
     own: NodeId
     ordinals: frozenset[int]
-    """All configured controllers, this one among them."""
+    """All controllers that it knows of, this one among them. Who founds a cluster hears all of them; the
+    others may know of fewer than were heard."""
     random: Callable[[int], int]
     new_cluster_id: Callable[[], str]
     nonce: int = 0
@@ -125,7 +126,7 @@ class Birth:
                 "ask to be added to it"
             )
         named = sorted(voter.ordinal for voter in voters)
-        if named != sorted(self.ordinals):
+        if not self.ordinals.issubset(named):
             raise BirthRefusedError(
                 f"cluster {founding.cluster_id} was founded by controllers {named}, this one is configured "
                 f"with {sorted(self.ordinals)}: give all the same list"

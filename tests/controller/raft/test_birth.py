@@ -106,6 +106,11 @@ def test_a_founding_with_another_disk_or_other_controllers_is_refused() -> None:
         birth(2).accept(Founding("other", Configuration((node(1), node(2)))))
 
 
+def test_who_was_told_of_fewer_keeps_what_all_of_them_founded() -> None:
+    founding = Founding("all three", Configuration((node(1), node(2), node(3))))
+    assert birth(2, ordinals=frozenset({1, 2})).accept(founding) is founding
+
+
 def test_what_is_founded_makes_a_log_that_can_vote() -> None:
     founding = Founding("fresh", Configuration((node(1),)))
     assert founding.entry.kind is EntryKind.CONFIGURATION
