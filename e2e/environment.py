@@ -32,6 +32,8 @@ class Environment:
     node_start: str
     in_node: str
     """What a command in a node begins with."""
+    spark_image: str = ""
+    """As `image`, for Spark's jobs."""
 
     @classmethod
     def read(cls, variables: Mapping[str, str] = os.environ) -> "Environment":
@@ -39,7 +41,7 @@ class Environment:
         found = cls(
             *(
                 variables.get(f"TANK_{name}", "")
-                for name in ("IMAGE", "IMAGE_LOAD", "NODE_STOP", "NODE_START", "IN_NODE")
+                for name in ("IMAGE", "IMAGE_LOAD", "NODE_STOP", "NODE_START", "IN_NODE", "SPARK_IMAGE")
             )
         )
         if not variables.get("KUBECONFIG"):

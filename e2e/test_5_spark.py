@@ -6,7 +6,6 @@ pod, and with its executors in pods of their own.
 
 import contextlib
 import json
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -39,8 +38,15 @@ JOB_S = 900.0
 @pytest.fixture(scope="session")
 def spark_image(environment: Environment) -> str:
     """Its name; all nodes have it."""
-    if named := os.environ.get("TANK_SPARK_IMAGE"):
-        return named
+    return brought(environment)
+
+
+def brought(environment: Environment) -> str:
+    """The image that is named, or one that is built and loaded. Skips where it can't be."""
+    if environment.spark_image:
+        return environment.spark_image
+    if not environment.image_load:
+        pytest.skip("NO SPARK HERE: set TANK_IMAGE_LOAD, or TANK_SPARK_IMAGE to an image that is there")
     name, archive = images.built(IMAGE, "Dockerfile.spark")
     images.load(archive, environment.image_load)
     return name

@@ -11,7 +11,7 @@ from e2e.environment import PROGRAMS, ROOT, Environment, MissingError, of_node
 from e2e.images import KEPT, digest, forget
 from e2e.load import packed
 from e2e.release import commands
-from e2e.test_5_spark import LOAD, SLOWER, example
+from e2e.test_5_spark import LOAD, SLOWER, brought, example
 
 
 def test_commands_of_nodes_are_filled_in() -> None:
@@ -51,6 +51,14 @@ def test_the_environment_names_commands(path: str) -> None:
         "TANK_IN_NODE": "in",
     }
     assert Environment.read(variables) == Environment("", "load", "", "start", "in")
+    named = Environment.read({**variables, "TANK_SPARK_IMAGE": "spark:1"})
+    assert brought(named) == "spark:1", "it is built by nobody"
+
+
+def test_sparks_image_is_not_built_where_nothing_brings_it_to_the_nodes(path: str) -> None:
+    environment = Environment.read({"PATH": path, "KUBECONFIG": "k", "TANK_IMAGE": "tank:1"})
+    with pytest.raises(pytest.skip.Exception, match="set TANK_IMAGE_LOAD, or TANK_SPARK_IMAGE"):
+        brought(environment)
 
 
 def test_commands_are_taken_from_the_notes_as_they_stand() -> None:

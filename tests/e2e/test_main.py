@@ -14,7 +14,10 @@ from e2e import __main__ as starter
 from e2e.environment import PROGRAMS, ROOT, of_node
 
 SHELL = "/bin/sh"
-TOLD = ("KUBECONFIG", "TANK_IMAGE", "TANK_IMAGE_LOAD", "TANK_NODE_STOP", "TANK_NODE_START", "TANK_IN_NODE")
+TOLD = (
+    *("KUBECONFIG", "TANK_IMAGE", "TANK_IMAGE_LOAD", "TANK_SPARK_IMAGE"),
+    *("TANK_NODE_STOP", "TANK_NODE_START", "TANK_IN_NODE"),
+)
 
 
 def program(place: Path, script: str) -> Path:
