@@ -73,6 +73,7 @@ def clients_code(kubernetes: Kubernetes, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture
 def load(release: Release, clients_node: str, clients_code: None) -> Iterator[Load]:
     """Clients of every kind at work, from the test's first line on."""
+    release.scale_back()
     release.await_whole()
     started = Load(release.kubernetes, release, clients_node)
     try:

@@ -13,6 +13,8 @@ from tests.support.readiness import samples_of
 
 CHART = ROOT / "charts" / "tank"
 NAME = "tank"
+PODS = 3
+"""Of controllers, and of brokers: what the chart installs, and every test begins with."""
 CONTROLLER_HTTP, BROKER_HTTP = 9091, 11012
 RACKS = "rackFromNode.enabled=true"
 
@@ -87,6 +89,13 @@ class Release:
     def scale(self, number: int, component: str = "broker") -> None:
         """Returns at once."""
         self.kubernetes.kubectl("scale", f"statefulset/{NAME}-{component}", f"--replicas={number}")
+
+    def scale_back(self) -> None:
+        """To PODS of each kind, where a test that failed left others. Returns at once."""
+        for component in ("controller", "broker"):
+            found = self.kubernetes.get("statefulset", f"{NAME}-{component}")
+            if found["spec"]["replicas"] != PODS:
+                self.scale(PODS, component)
 
     def restart_brokers(self) -> None:
         """Rolls them; returns when the last is ready."""
@@ -164,7 +173,7 @@ class Release:
         state = self.state()
         return state.get("brokers") == brokers and not any(state[each] for each in _TROUBLE)
 
-    def await_whole(self, brokers: int = 3) -> None:
+    def await_whole(self, brokers: int = PODS) -> None:
         """And all pods ready. StuckError."""
 
         def whole() -> bool:

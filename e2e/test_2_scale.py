@@ -1,15 +1,17 @@
 """Brokers are added and taken away under load, and what can't be done safely is refused."""
 
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from e2e.kubernetes import run
-from e2e.load import POD, Load
+from e2e.load import CLOSE_S, POD, Load
 from e2e.nodes import Nodes, zones
 from e2e.release import NAME, Release, commands
 from e2e.waiting import until
 
+FILLING = "filling"
 PARTITIONS, MESSAGES, BYTES = 100, 1_000_000, 1_000
 """1 GB in 100 partitions, three times."""
 QUIET_S = 15
@@ -17,14 +19,21 @@ REFUSED = "ControllersNotAsWanted"
 
 
 @pytest.fixture
-def filled(release: Release, load: Load) -> None:
-    """A topic that has something to move."""
-    release.tank("topic", "create", "filling", "--partitions", str(PARTITIONS), "--set", "flush=replicated")
+def filled(release: Release, load: Load) -> Iterator[None]:
+    """A topic that has something to move. It goes in the end, also when the test failed."""
+    release.tank("topic", "create", FILLING, "--partitions", str(PARTITIONS), "--set", "flush=replicated")
     began = time.monotonic()
-    fill = ("tank", "bench", "produce", "--topic", "filling", "-n", str(MESSAGES), "-s", str(BYTES))
+    fill = ("tank", "bench", "produce", "--topic", FILLING, "-n", str(MESSAGES), "-s", str(BYTES))
     release.kubernetes.kubectl("exec", POD, "--", *fill, "--servers", release.servers)
     print(f"\n  {MESSAGES * BYTES / 1e9:.1f} GB written in {time.monotonic() - began:.1f} s")
     release.await_balanced(3)
+    yield
+
+    def gone() -> bool:
+        release.tank("topic", "delete", FILLING, "--yes", "--if-exists")
+        return True
+
+    until(gone, "the topic can't be deleted", CLOSE_S)
 
 
 def assert_spread_over_racks(release: Release) -> None:
@@ -84,7 +93,6 @@ def test_three_to_five_and_back_and_again(release: Release, load: Load, filled: 
 
     # A rollback goes to the number that its revision was rendered with: none of the next ones' may be of 5.
     release.upgrade()
-    release.tank("topic", "delete", "filling", "--yes")
     assert load.violations() == []
 
 

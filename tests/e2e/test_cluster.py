@@ -71,6 +71,24 @@ def test_where_no_controller_is_ready_that_is_said() -> None:
         Release(Played([controller(0, ready=False)], set()), "tank:1").tank("cluster", "status")
 
 
+def test_what_a_test_that_failed_left_is_scaled_back_before_the_next() -> None:
+    asked: list[str] = []
+    pods: dict[str, int] = {}
+
+    class Scaled(Played):
+        def get(self, kind: str, *arguments: str) -> Any:
+            return {"spec": {"replicas": pods[arguments[0]]}}
+
+        def kubectl(self, *arguments: str, given: str | None = None) -> str:
+            asked.append(" ".join(arguments))
+            return ""
+
+    for controllers, brokers in ((3, 5), (3, 3), (5, 3)):
+        pods.update({"tank-controller": controllers, "tank-broker": brokers})
+        Release(Scaled([], set()), "tank:1").scale_back()
+    assert asked == [f"scale statefulset/tank-{each} --replicas=3" for each in ("broker", "controller")]
+
+
 @pytest.mark.parametrize(
     "failure", [CommandError("no pod"), TimeoutError("slow"), ConnectionResetError("away")]
 )
