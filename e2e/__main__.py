@@ -22,6 +22,10 @@ from types import FrameType
 from e2e.environment import BESIDE, PROGRAMS, ROOT, Environment, MissingError, docker_answers
 
 NODES = 3
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""What ends a run: by a person, by a machine, by a terminal that is closed."""
+TAKE_BACK_S = 900.0
+"""How long the suite may take to give back what it did to somebody's cluster."""
 SUITE = (sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", str(ROOT / "e2e"))
 
 
@@ -89,7 +93,8 @@ def _beside() -> Iterator[dict[str, str]]:
             }
         finally:
             # Also of what `up` had begun when it failed or was interrupted.
-            subprocess.run([str(BESIDE / "down")], env=environment, check=False)
+            down = [str(BESIDE / "down")]
+            subprocess.run(down, env=environment, check=False, start_new_session=True)
 
 
 @contextlib.contextmanager
@@ -112,23 +117,48 @@ def _kind() -> Iterator[dict[str, str]]:
                 "TANK_IN_NODE": "docker exec {node}",
             }
         finally:
-            subprocess.run(["kind", "delete", "cluster", *name], check=False)
+            subprocess.run(["kind", "delete", "cluster", *name], check=False, start_new_session=True)
+
+
+def _suite(environment: dict[str, str], *, is_ours: bool) -> int:
+    """Its exit code. A signal that ends us ends it: at once where the cluster goes with it, else when it has
+    given back what it did to somebody's cluster."""
+    # A session of its own: what a terminal sends to all reaches it once, from here.
+    command = [*SUITE, *sys.argv[1:]]
+    with subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True) as process:
+        try:
+            return process.wait()
+        except SystemExit:
+            if not is_ours:
+                print("\nEnding: what was done to the cluster is taken back first.", file=sys.stderr)
+                process.send_signal(signal.SIGINT)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(TAKE_BACK_S)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """SIGTERM ends the cluster as well, and another one doesn't disturb that."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    """The cluster is ended as well, and another signal doesn't disturb that."""
+    for each in ENDING:
+        signal.signal(each, _pass_over)
     sys.exit(128 + number)
+
+
+def _pass_over(number: int, frame: FrameType | None) -> None:
+    """Not as ignored ones, which what is started from now on would ignore, too."""
 
 
 def main() -> int:
     """See the module."""
-    signal.signal(signal.SIGTERM, _end)
+    for each in ENDING:
+        signal.signal(each, _end)
     try:
         with cluster() as found:
             environment = {**os.environ, **found}
             Environment.read(environment)
-            return subprocess.run([*SUITE, *sys.argv[1:]], cwd=ROOT, env=environment, check=False).returncode
+            return _suite(environment, is_ours=bool(found))
     except NoClusterError as error:
         print(f"\nTHE END-TO-END TESTS DID NOT RUN: {error}.", file=sys.stderr)
         return 0

@@ -1,5 +1,6 @@
 """`python -m e2e` with scripts in the place of clusters: what the suite is given, and that nothing stays."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -53,11 +54,11 @@ class Machine:
         """A program."""
         program(self.programs / name, self._writing(name, script))
 
-    def has_beside(self, up: str) -> None:
+    def has_beside(self, up: str, down: str = "exit 0") -> None:
         """Scripts beside the repository."""
         self.beside.parent.mkdir()
         program(self.beside / "up", self._writing("up", up))
-        program(self.beside / "down", self._writing("down", "exit 0"))
+        program(self.beside / "down", self._writing("down", down))
 
     def has_suite(self, script: str) -> None:
         """In the place of pytest."""
@@ -204,22 +205,58 @@ sys.exit(starter.main())
 """
 
 
+def started(machine: Machine) -> "subprocess.Popen[bytes]":
+    """As from a terminal: a signal to its group reaches all that are in there."""
+    suite = str(machine.folder / "suite")
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, str(machine.beside), suite],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+ENDING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
 @pytest.mark.parametrize("during", ["up", "suite"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", ENDING)
 def test_a_signal_ends_the_cluster_as_well_whenever_it_comes(
     machine: Machine, during: str, number: signal.Signals
 ) -> None:
     machine.has_beside("exec sleep 60" if during == "up" else UP)
     machine.has_suite("exec sleep 60")
-    started = subprocess.Popen(
-        [sys.executable, "-c", RUN, str(machine.beside), str(machine.folder / "suite")],
-        cwd=ROOT,
-        stderr=subprocess.DEVNULL,
-    )
-    await_true(lambda: any(line.startswith(during) for line in machine.done()), started)
-    started.send_signal(number)
-    assert started.wait(60) in (128 + number, -number)
+    process = started(machine)
+    await_true(lambda: any(line.startswith(during) for line in machine.done()), process)
+    process.send_signal(number)
+    assert process.wait(60) == 128 + number
     assert machine.done()[-1] == "down"
+
+
+def test_a_second_signal_does_not_disturb_the_end_of_the_cluster(machine: Machine) -> None:
+    machine.has_beside(UP, f'sleep 0.5; echo "is down" >> "{machine.did}"')
+    machine.has_suite("exec sleep 60")
+    process = started(machine)
+    for wanted in ("suite", "down"):
+        await_true(lambda wanted=wanted: any(line.startswith(wanted) for line in machine.done()), process)  # type: ignore[misc]
+        os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(60) == 128 + signal.SIGINT
+    assert machine.done()[-1] == "is down"
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_somebody_elses_cluster_is_given_back_what_was_done_to_it_before_a_signal_ends_the_suite(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "for-trying")
+    monkeypatch.setenv("TANK_IMAGE", "tank:1")
+    back = f'sleep 0.5; echo "gave back" >> "{machine.did}"; exit 2'
+    machine.has_suite(f"trap '{back}' INT; echo works >> \"{machine.did}\"; sleep 60 & wait")
+    process = started(machine)
+    await_true(lambda: machine.done() == ["suite", "works"], process)
+    os.killpg(process.pid, number)
+    assert process.wait(60) == 128 + number
+    assert machine.done() == ["suite", "works", "gave back"]
 
 
 def await_true(true: Callable[[], bool], process: "subprocess.Popen[bytes]") -> None:
