@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shutil
 import tomllib
 from collections.abc import Callable
@@ -182,6 +183,11 @@ def test_another_version_of_the_chart_with_the_same_image_rolls_nobody(next_char
         ({"broker": {"resources": {"requests": {"cpu": "2"}}}}, {"broker"}),
         ({"controller": {"sessionTimeoutMs": 9000}}, {"controller"}),
         ({"image": {"tag": "0.1.1"}}, {"controller", "broker"}),
+        ({"imagePullSecrets": ["registry"]}, {"controller", "broker"}),
+        ({"security": {"fsGroup": 7}}, {"controller", "broker"}),
+        ({"topologySpread": {"zones": ""}}, {"controller", "broker"}),
+        ({"clusterDomain": "x.org"}, {"controller", "broker"}),
+        ({"service": {"port": 7000}}, {"controller", "broker"}),
         ({"externalAccess": {"enabled": True, "host": "b-{n}.example.org"}}, {"broker"}),
         ({"rackFromNode": {"enabled": True}}, {"broker"}),
         ({"broker": {"readyWaitSeconds": 60}}, {"broker"}),
@@ -202,6 +208,13 @@ def test_a_setting_rolls_only_what_must_roll(given: Object, whose: set[str]) -> 
     assert rolled(given) == whose
 
 
+def test_the_page_names_what_rolls_all_pods() -> None:
+    page = (ROOT / "docs" / "kubernetes.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith("| `image`") and line.endswith("| all |")]
+    named = set(re.findall(r"`([\w.]+)`", row))
+    assert named == {"image", "imagePullSecrets", "security", "topologySpread", "clusterDomain", "service.port"}
+
+
 def test_one_more_outside_address_rolls_nobody_and_another_host_does() -> None:
     def annotations(**given: object) -> Object:
         objects = render({"externalAccess": {"enabled": True, "host": "b-{n}.example.org", **given}})
@@ -209,6 +222,7 @@ def test_one_more_outside_address_rolls_nobody_and_another_host_does() -> None:
         return template
 
     assert annotations() == annotations(brokers=9)
+    assert annotations() == annotations(annotations={"a": "b"}, sourceRanges=["192.0.2.0/24"])
     assert annotations() != annotations(host="c-{n}.example.org")
 
 
