@@ -18,7 +18,7 @@ def may_be_away(component: str, replicas: int, values: Object | None = None) -> 
     return allowed
 
 
-@pytest.mark.parametrize("controllers", [3, 5])
+@pytest.mark.parametrize("controllers", [3, 4, 5])
 def test_a_majority_of_controllers_stays_however_many_kubectl_scale_has_made(controllers: int) -> None:
     """The budget is rendered once, and the number changes without helm."""
     assert may_be_away("controller", controllers) == (controllers - 1) // 2
