@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tank_cli.broker_reports import Asked
 from tank_cli.figures import bytes_text, count_text, plural
 from tank_cli.output import Json
+from tank_client import PartitionTrouble, Trouble
 from tank_controller.api_report import Controller, Row, newest, silent
 from tank_protos.generated import control_pb2 as pb
 
@@ -153,11 +154,20 @@ def _of_brokers(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice]:
     for each in seen.asked:
         if each.report is None:
             yield Advice(f"What broker {each.broker_id} says of its disk is unknown: {each.why}.")
-        elif each.report.troubles:
-            partitions = plural(len(each.report.troubles), "partition")
-            yield Advice(
-                f"Broker {each.broker_id} can't use {partitions} as it should: look at its disk and log."
-            )
+        else:
+            yield from _of_troubles(each.broker_id, each.report.troubles)
+
+
+def _of_troubles(number: int, troubles: Sequence[PartitionTrouble]) -> Iterator[Advice]:
+    hanging = sum(each.trouble is Trouble.HANGS for each in troubles)
+    if hanging:
+        yield Advice(
+            f"The disk of broker {number} hangs: {plural(hanging, 'partition')} acknowledge nothing there.",
+            (f"When it stays so, kill -9 broker {number}: others lead then. Look at its disk.",),
+        )
+    if rest := len(troubles) - hanging:
+        partitions = plural(rest, "partition")
+        yield Advice(f"Broker {number} can't use {partitions} as it should: look at its disk and log.")
 
 
 def _of_disks(seen: Seen) -> Iterator[Advice]:

@@ -126,6 +126,8 @@ class Trouble(Enum):
     """Stored batches are missing or wrong."""
     NOT_OPENED = "not opened"
     """Its log could not be opened."""
+    HANGS = "hangs"
+    """An fsync of it doesn't end: its disk hangs."""
 
 
 @dataclass(slots=True, frozen=True)

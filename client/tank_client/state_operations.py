@@ -42,6 +42,7 @@ _TROUBLES: dict[int, Trouble] = {
     TroubleKind.FAILED: Trouble.FAILED,
     TroubleKind.DAMAGED: Trouble.DAMAGED,
     TroubleKind.NOT_OPENED: Trouble.NOT_OPENED,
+    TroubleKind.HANGS: Trouble.HANGS,
 }
 
 

@@ -150,6 +150,10 @@ class Limits:
     replicated_sync_ms: int = 5_000
     """How often a topic with flush=replicated that doesn't say is fsynced."""
 
+    fsync_hangs_ms: int = 10_000
+    """An fsync that was asked for so long ago and has not ended is told of: also a slow disk under load ends
+    one within a second or two."""
+
     replica_lag_ms: int = 3_000
     """replica.lag.time.max.ms: a follower whose oldest unmatched stretch is older leaves the in-sync set."""
 

@@ -120,3 +120,4 @@ class TroubleKind(IntEnum):
     FAILED = 1
     DAMAGED = 2
     NOT_OPENED = 3
+    HANGS = 4

@@ -72,6 +72,14 @@ STORIES: dict[str, tuple[Series, dict[int, set[str]]]] = {
         },
         {5: set(), 30: {"TankControllerCutOff"}},
     ),
+    "the disk of a broker is slow, and another's hangs": (
+        {
+            **WELL,
+            'tank_fsync_running_seconds{namespace="data",pod="tank-broker-0"}': "0x5 30 0x54",
+            'tank_fsync_running_seconds{namespace="data",pod="tank-broker-1"}': "0x5 1+60x54",
+        },
+        {6: set(), 9: {"TankDiskHangs"}},
+    ),
     "two disks fill": (
         {
             **WELL,

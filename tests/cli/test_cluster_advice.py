@@ -218,6 +218,12 @@ def test_what_brokers_say_of_their_disks() -> None:
         "What broker 3 says of its disk is unknown: no way there.",
         "Broker 1 has 9.0 GiB of 100.0 GiB free: a full disk takes no messages.",
     ]
+    hangs = [PartitionTrouble("t", number, Trouble.HANGS, "an fsync") for number in (2, 3)]
+    assert said(asked=[Asked(1, report(50 * GIB, failed, *hangs))]) == [
+        "The disk of broker 1 hangs: 2 partitions acknowledge nothing there.",
+        "When it stays so, kill -9 broker 1: others lead then. Look at its disk.",
+        "Broker 1 can't use 1 partition as it should: look at its disk and log.",
+    ]
     full = controller(2)
     assert full.said is not None
     full.said.free_bytes, full.said.disk_bytes = 9 * GIB, 100 * GIB

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from tank_node.log.flusher import Flusher
 from tests.simulation.disks import SimulatedDisk
-from tests.simulation.world import MS, Life, World
+from tests.simulation.world import MS, SECOND, Life, World
 
 USUAL_US = 3 * MS
 SLOWEST = 60
@@ -16,7 +16,7 @@ class SimulatedFlusher(Flusher):
     """Each job is one event, some virtual time after it was asked for; several may be under way."""
 
     def __init__(self, world: World, life: Life, disk: SimulatedDisk, is_slow: Callable[[], bool]) -> None:
-        super().__init__(disk, self._later)
+        super().__init__(disk, self._later, clock=lambda: world.now / SECOND)
         self._world = world
         self._life = life
         self._is_slow = is_slow

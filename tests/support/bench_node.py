@@ -27,7 +27,7 @@ class BenchNode:
         self.posted: list[object] = []
         disk = disk or OsDisk()
         self.data_folder = DataFolder.open(str(folder), disk, self.clock)
-        self.flusher = Flusher(disk, self.posted.append)
+        self.flusher = Flusher(disk, self.posted.append, clock=lambda: self.clock.monotonic_ms() / 1000)
         self.broker = Broker(
             self.data_folder, self.controller, self.flusher, self.clock, limits or Limits(), self.metrics
         )

@@ -36,6 +36,7 @@ class Flusher:
 
     post: runs a function on the event loop soon; called from any thread. listener: called on the loop after a
     log's round ended, well or not (`log.synced`, `log.state` say how). observe: gets each round's seconds.
+    clock: seconds that only grow, read in any thread.
     """
 
     def __init__(
@@ -46,18 +47,22 @@ class Flusher:
         *,
         observe: Callable[[float], None] | None = None,
         threads: int = THREADS,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.listener = listener
         self.observe = observe
         self._disk = disk
         self._post = post
         self._limit = threads
+        self._clock = clock
         self._threads: list[threading.Thread] = []
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._idle = 0
         """Threads that wait for work, less the work that waits for a thread. Loop's side only."""
         self._again: set[PartitionLog] = set()
         """Logs that were asked for while their round was under way."""
+        self._since: dict[PartitionLog, float] = {}
+        """When each round that has not ended was asked for, the oldest first. Loop's side only."""
         self._done: deque[Callable[[], None]] = deque()
         self._posted = False
         self._lock = threading.Lock()
@@ -81,12 +86,22 @@ class Flusher:
         work = log.begin_flush()
         if work is None:
             return
+        self._since[log] = self._clock()
         if work.error is not None:  # never told within the call: whoever asks is in the middle of something
             self._idle -= 1  # no thread has it
             self._tell(partial(self._finish_all, [work], 0.0))
             return
         self._works.append(work)
         self._submit(self._sync)
+
+    def oldest_s(self) -> float:
+        """How many seconds ago the oldest round that has not ended was asked for; 0 without one. It grows
+        without end while the disk hangs, of which `observe` never hears."""
+        return self._clock() - next(iter(self._since.values())) if self._since else 0.0
+
+    def waited_s(self, log: PartitionLog) -> float:
+        """The same of one log."""
+        return self._clock() - self._since[log] if log in self._since else 0.0
 
     def run(self, job: Callable[[], None], done: Callable[[], None]) -> None:
         """Does other short work of the disk in a thread (a checkpoint), then `done` on the loop.
@@ -163,9 +178,9 @@ class Flusher:
         if not works:  # another thread took it along
             self._tell(_nothing)
             return
-        began = time.perf_counter()
+        began = self._clock()
         run_together(self._disk, works)
-        self._tell(partial(self._finish_all, works, time.perf_counter() - began))
+        self._tell(partial(self._finish_all, works, self._clock() - began))
 
     def _tell(self, done: Callable[[], None]) -> None:
         with self._lock:
@@ -191,6 +206,7 @@ class Flusher:
     def _finish(self, work: FlushWork, seconds: float) -> None:
         log = work.log
         log.end_flush(work)
+        del self._since[log]
         if self.observe is not None and seconds:
             self.observe(seconds)
         if log in self._again:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from tank_node.broker import Broker
-from tank_node.log.log import LogState
+from tank_node.log.log import LogState, PartitionLog
 
 MAX_PROBLEMS = 20
 """One failing disk takes thousands of partitions with it: the first ones tell which."""
@@ -53,3 +53,16 @@ def _each_problem(broker: Broker) -> Iterator[str]:
             if log.state is not LogState.ACTIVE:
                 name = f"partition {topic.name}/{partition.number}"
                 yield f"{name} is {log.state.value}: {log.reason}; {_ADVICE.get(log.state, '')}"
+            elif (waits := waiting_for_disk(broker, log)) is not None:
+                yield f"partition {topic.name}/{partition.number} acknowledges nothing: {waits}"
+
+
+def waiting_for_disk(broker: Broker, log: PartitionLog) -> str | None:
+    """That an fsync of this log hangs, and what to do; None when none does."""
+    waited_s = broker.flusher.waited_s(log)
+    if waited_s * 1000 < broker.limits.fsync_hangs_ms:
+        return None
+    return (
+        f"its disk has not finished an fsync for {waited_s:.0f} s; "
+        "when it stays so, kill -9 the broker, so that others lead, and look at the disk"
+    )

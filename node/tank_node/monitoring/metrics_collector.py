@@ -114,6 +114,11 @@ class MetricsCollector(Collector):
         yield waiting
         files = broker.data_folder.files
         yield GaugeMetricFamily("tank_open_files", "Files of the log that are open", value=len(files))
+        yield GaugeMetricFamily(
+            "tank_fsync_running_seconds",
+            "How long ago the oldest fsync that has not ended was asked for; 0 without one",
+            value=broker.flusher.oldest_s(),
+        )
         space = space_of(broker.data_folder)
         yield GaugeMetricFamily(
             "tank_disk_free_bytes", "Room on the data folder's disk", value=space.free if space else None

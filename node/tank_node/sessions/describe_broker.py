@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tank_node.log.log import LogState
+from tank_node.monitoring.health import waiting_for_disk
 from tank_node.version import version_and_kernel
 from tank_protos.error_codes import TroubleKind
 from tank_protos.generated.tank import (
@@ -52,6 +53,8 @@ def _troubles(session: "TankSession") -> list[PartitionTrouble]:
             if partition is not None:
                 kind = _KINDS.get(partition.log.state)
                 reason = partition.log.reason
+                if kind is None and (waits := waiting_for_disk(session.broker, partition.log)) is not None:
+                    kind, reason = TroubleKind.HANGS, waits
             else:
                 kind = TroubleKind.NOT_OPENED if number in topic.broken else None
                 reason = topic.broken.get(number, "")

@@ -21,7 +21,8 @@ class SlowDisk:
         self.folder = Folder(settings=settings) if settings else Folder()
         self.log = self.folder.log()
         self.loop, self.heard = Posting(), list[PartitionLog]()
-        self.flusher = Flusher(self.folder.disk, self.loop.post, self.heard.append)
+        self.now_s = 0.0
+        self.flusher = Flusher(self.folder.disk, self.loop.post, self.heard.append, clock=lambda: self.now_s)
         self.began, self.may_go_on = threading.Event(), threading.Event()
         self.fails = False
         self.folder.fault.fail_sync = self._wait
@@ -62,6 +63,21 @@ def test_what_came_during_an_fsync_shares_the_next_one() -> None:
         assert slow.heard == [slow.log, slow.log], "two rounds: the second served both"
         slow.folder.fault.lose_power(random.Random(seed))
         assert read_all(slow.folder.reopen_after_power_loss()) == {1: b"a", 2: b"b", 3: b"c"}
+
+
+def test_a_round_that_hangs_grows_older_until_it_has_ended() -> None:
+    slow = SlowDisk()
+    assert (slow.flusher.oldest_s(), slow.flusher.waited_s(slow.log)) == (0.0, 0.0)
+    slow.now_s = 30.0
+    other = slow.folder.log(1)
+    append(other, b"x")
+    slow.flusher.request(other, 1)
+    slow.now_s = 42.0
+    assert (slow.flusher.oldest_s(), slow.flusher.waited_s(other)) == (42.0, 12.0)
+    slow.append(b"b")
+    assert slow.flusher.waited_s(slow.log) == 42.0, "what waits for its end is no younger"
+    slow.end()
+    assert (slow.flusher.oldest_s(), slow.flusher.waited_s(slow.log)) == (0.0, 0.0)
 
 
 def test_the_next_round_takes_in_a_segment_that_began_meanwhile() -> None:

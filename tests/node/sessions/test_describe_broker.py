@@ -1,14 +1,19 @@
 """What a broker says of itself: its disk, its files, partitions in trouble and folders set aside."""
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tank_node.log.errors import DiskFailed
+from tank_node.monitoring.health import partition_problems
 from tank_node.version import version_and_kernel
 from tank_protos.error_codes import TroubleKind
 from tank_protos.generated.tank import DescribeBrokerRequest, DescribeBrokerResponse
 from tests.node.sessions.test_produce import batch_of, idempotent, produce
+from tests.node.test_metrics_collector import exposed
 from tests.support.bench_node import BenchClient, BenchNode
 from tests.support.fault_disk import FaultDisk
 
@@ -72,6 +77,44 @@ def test_partitions_that_failed_or_are_damaged_are_named_with_the_reason() -> No
     assert "its checksum does not match" in reasons[0]
     assert reasons[1]
     node.close()
+
+
+def test_partitions_whose_disk_hangs_are_named_until_it_goes_on() -> None:
+    with hanging_node() as (node, client, go_on):
+        node.pass_ms(node.broker.limits.fsync_hangs_ms - 1)
+        assert described(client).troubles == []
+        node.pass_ms(1)
+        (trouble,) = described(client).troubles
+        assert (trouble.topic, trouble.partition, trouble.kind) == ("a", 0, TroubleKind.HANGS)
+        assert "its disk has not finished an fsync for 10 s" in trouble.reason
+        assert "kill -9" in trouble.reason
+        assert partition_problems(node.broker) == [f"partition a/0 acknowledges nothing: {trouble.reason}"]
+        assert exposed(node)["tank_fsync_running_seconds"] == 10
+        go_on()
+        assert (described(client).troubles, partition_problems(node.broker)) == ([], [])
+        assert exposed(node)["tank_fsync_running_seconds"] == 0
+
+
+@contextmanager
+def hanging_node() -> Iterator[tuple[BenchNode, BenchClient, Callable[[], None]]]:
+    """A broker that has begun an fsync of a/0, and what lets it end."""
+    disk, may_go_on = FaultDisk(), threading.Event()
+    node = BenchNode(Path("/data"), disk=disk)
+    node.controller.add("a", 2, flush="disk")
+    client = node.client()
+    disk.fail_sync = lambda path: not may_go_on.wait(60)
+
+    def go_on() -> None:
+        may_go_on.set()
+        node.sync()
+        client.taken()
+
+    idempotent(client, 0, b"x", topic="a")
+    try:
+        yield node, client, go_on
+    finally:
+        go_on()
+        node.close()
 
 
 def test_a_partition_that_cannot_be_opened_is_told_until_it_can(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,8 @@ class PartitionTrouble:
     partition: int = 0
     """The partition's number."""
     kind: int = 0
-    """1 failed: takes no writes; 2 damaged: stored batches are missing or wrong; 3 not opened."""
+    """1 failed: takes no writes; 2 damaged: stored batches are missing or wrong; 3 not opened; 4 hangs: an
+    fsync of it doesn't end."""
     reason: str = ""
     """What was found, for people."""
 
