@@ -299,6 +299,13 @@ def test_liveness_waits_far_longer_than_a_slow_process_takes(objects: list[Objec
         assert container(objects, kind)["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
+def test_a_start_may_take_as_long_as_its_value_says() -> None:
+    for kind in KINDS:
+        for values, seconds in (({}, 3600), ({kind: {"startupSeconds": 7200}}, 7200)):
+            probe = container(render(values), kind)["startupProbe"]
+            assert probe["periodSeconds"] * probe["failureThreshold"] == seconds
+
+
 def test_a_closed_network_lets_in_who_must_come_in() -> None:
     by = by_key(render(COMBINATIONS["a network closed but for some"]))
     controllers = by["NetworkPolicy", "tank-controller"]["spec"]["ingress"][0]
