@@ -110,6 +110,16 @@ def test_an_upgrade_leaves_the_number_of_pods_alone_until_its_value_is_changed(
     assert kept == "3", "the value, and not the number: the next upgrade compares it"
 
 
+def test_an_upgrade_of_a_cluster_that_is_scaled_to_nothing_still_says_where_controllers_will_be(
+    upgraded: Callable[..., list[Object]],
+) -> None:
+    objects = upgraded({}, replicas=0)
+    assert stateful_set(objects, "controller")["spec"]["replicas"] == 0
+    said = by_key(objects)["ConfigMap", "tank-members"]["data"]
+    assert [each.partition("=")[0] for each in said["cluster"].split(",")] == ["0", "1", "2"]
+    assert said["controllers"].count("tank-controller-") == 3
+
+
 @pytest.mark.parametrize("kind", ["controller", "broker"])
 def test_another_size_is_refused_with_what_to_do_and_how_many_pods_there_are(
     kind: str, upgraded: Callable[..., list[Object]]
