@@ -90,6 +90,7 @@ def test_defaults_are_those_of_the_programs() -> None:
         ({"broker": {"config": {"flush": "never"}}}, "/broker/config/flush"),
         ({"broker": {"storage": {"size": "ten"}}}, "/broker/storage/size"),
         ({"externalAccess": {"enabled": True}}, "/externalAccess/host"),
+        ({"externalAccess": {"enabled": True, "type": "NodePort"}}, "/externalAccess/host"),
         ({"image": {"tag": 7}}, "/image/tag"),
         ({"persistence": {"whenDeleted": "Keep"}}, "/persistence/whenDeleted"),
         ({"security": {"runAsUser": 0}}, "/security/runAsUser"),
