@@ -142,7 +142,9 @@ class MetricsCollector(Collector):
         """Of the largest topics one by one, and of all others together: there may be very many."""
         sizes = GaugeMetricFamily("tank_log_size_bytes", "Bytes of a topic's logs", labels=["topic"])
         marks = GaugeMetricFamily(
-            "tank_high_water_mark", "Committed numbers of a topic's partitions, summed", labels=["topic"]
+            "tank_high_water_mark",
+            "Committed numbers of a topic's partitions held here, summed",
+            labels=["topic"],
         )
         found = []
         for name, topic in self._broker.topics.items():
