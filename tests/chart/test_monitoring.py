@@ -79,6 +79,19 @@ def test_every_alarm_of_the_operators_page_is_an_alert() -> None:
     assert said <= {plain(rule["expr"]) for rule in alerts()}
 
 
+def test_an_alert_waits_as_long_as_the_page_says() -> None:
+    tables = OPERATIONS[OPERATIONS.index("| Alarm |") : OPERATIONS.index("## Start and stop")]
+    said = set()
+    for alarm in re.findall(r"^\| (.+?) \| ", tables, re.MULTILINE):
+        waits = re.search(r"` for (\d+|an?) (second|minute|hour)s?|, for (\d+) (minute)s", alarm)
+        often, unit = [found for found in waits.groups() if found] if waits else ("", "")
+        duration = f"{often.replace('an', '1').replace('a', '1')}{unit[:1]}"
+        for expression in re.findall(r"`([^`]+)`", alarm):
+            said.add((expression.replace("\\|", "|"), duration))
+    for rule in alerts():
+        assert (plain(rule["expr"]), rule.get("for", "")) in said, rule["alert"]
+
+
 def test_alerts_choose_the_releases_own_pods() -> None:
     for rule in alerts():
         assert "SELECTOR" not in rule["expr"]
