@@ -45,7 +45,8 @@ class Seen:
 
 
 def advice(seen: Seen, command: Callable[[str], str]) -> list[Advice]:
-    """The worst first. command: how a person types something about this cluster."""
+    """Controllers first, then partitions, brokers, disks, as docs/operations.md says. command: how a person
+    types something about this cluster."""
     return [
         *of_controllers(seen.members),
         *_of_partitions(seen, command),
