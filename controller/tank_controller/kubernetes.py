@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import queue
 import random
 import threading
@@ -28,6 +29,11 @@ CONNECT_S = 3.0
 READ_S = 3.0
 FRESH_S = 1.0
 """What was read so lately needn't be read again."""
+UNSURE_S = 30.0
+"""So long nobody is let go while the API server doesn't say who is to leave: another one may answer, or this
+one again. Then what is known decides."""
+UNSURE_AGAIN_S = 15.0
+"""A question without an answer so long after the one before is the first of another time."""
 MAX_LINE_BYTES = 4 * 1024 * 1024
 """Of a watch: an object is at most 1.5 MiB in etcd."""
 MAX_CALLS = 400
@@ -194,6 +200,8 @@ class Kubernetes:
         """The brokers' set."""
         self._read_at = 0.0
         """When the brokers' set was last read, by the loop's clock."""
+        self._unsure_since = self._unsure_at = -math.inf
+        """When the API server didn't say what it was asked, first and last, by the loop's clock."""
         self._problem = ""
         threading.Thread(target=self._work, name="kubernetes", daemon=True).start()
 
@@ -213,14 +221,20 @@ class Kubernetes:
         for each in news:
             self._tell(each)
 
-    async def look(self) -> None:
+    async def look(self) -> bool:
         """Reads how many brokers are wanted now, unless that was a moment ago. When the API server doesn't
-        say, what is known stays."""
+        say, what is known stays. False: it has changed, maybe, and is worth waiting for."""
         if self._scaling is None or self._loop.time() - self._read_at < FRESH_S:
-            return
+            return True
         seen = await self._ask_set(self._config.brokers)
         if seen is not None:
             self._take(seen)
+            return True
+        now = self._loop.time()
+        if now - self._unsure_at >= UNSURE_AGAIN_S:
+            self._unsure_since = now
+        self._unsure_at = now
+        return now - self._unsure_since >= UNSURE_S
 
     async def wanted_controllers(self) -> int | None:
         """How many controllers are wanted; None: nobody says."""

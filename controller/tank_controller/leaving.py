@@ -19,11 +19,16 @@ async def may_leave(
     rooms: Rooms | None, kubernetes: Kubernetes | None, request: pb.LeaveRequest
 ) -> pb.LeaveAnswer:
     """What the leader says. It looks first how many brokers are wanted now: a pod is told to stop after that
-    has changed, and a watch may be later."""
-    if kubernetes is not None:
-        await kubernetes.look()
+    has changed, and a watch may be later. While Kubernetes doesn't say, nobody is let go, for a while."""
+    is_sure = kubernetes is None or await kubernetes.look()
     if rooms is None or not rooms.desk.leads or await _is_behind(rooms):
         return pb.LeaveAnswer(not_leader=pb.NotLeader() if rooms is None else rooms.desk.not_leader())
+    if not is_sure:
+        text = (
+            f"Kubernetes doesn't say whether broker {request.broker_id} is to leave the cluster: asks again."
+        )
+        replicas = len(rooms.metadata.state.held_by(request.broker_id))
+        return pb.LeaveAnswer(may_stop=False, reason=text, replicas=replicas)
     pod = _pod(request)
     now_ms = time.monotonic_ns() // 1_000_000
     verdict = rooms.scaling.judge(rooms.metadata.state, request.broker_id, pod, now_ms)

@@ -215,6 +215,28 @@ def test_an_api_server_that_refuses_leaves_what_is_known(
     asyncio.run(live())
 
 
+def test_for_a_while_an_api_server_that_does_not_say_leaves_open_who_is_to_stop(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes, "FRESH_S", 0.0)
+
+    async def live() -> None:
+        scaling = Scaling()
+        async with leading(server, scaling) as api:
+            await until(lambda: scaling.wanted == 3)
+            assert await api.look()
+            server.refuse = 500
+            assert [await api.look(), await api.look()] == [False, False]
+            api._unsure_since -= kubernetes.UNSURE_S
+            assert await api.look(), "for so long and no longer"
+            monkeypatch.setattr(kubernetes, "UNSURE_AGAIN_S", 0.0)
+            assert not await api.look(), "that was another time"
+            server.refuse = 0
+            assert await api.look()
+
+    asyncio.run(live())
+
+
 def test_who_leads_no_longer_knows_nothing_and_does_not_watch(server: ApiServer) -> None:
     async def live() -> None:
         scaling = Scaling()

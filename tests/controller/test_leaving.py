@@ -31,15 +31,24 @@ class Kubernetes:
     def __init__(self, world: Governed, wanted: int) -> None:
         self._world, self._wanted = world, wanted
 
-    async def look(self) -> None:
+    async def look(self) -> bool:
         self._world.scaling.wanted = self._wanted
+        return True
 
 
 class SilentKubernetes:
-    """Never says anything."""
+    """Never says anything, and has been asked for long."""
 
-    async def look(self) -> None:
-        return
+    unsure = False
+
+    async def look(self) -> bool:
+        return not self.unsure
+
+
+class UnsureKubernetes(SilentKubernetes):
+    """Doesn't say anything, and hasn't been asked for long."""
+
+    unsure = True
 
 
 def ask(rooms: Any, kubernetes: Any = None, **request: Any) -> pb.LeaveAnswer:
@@ -66,6 +75,15 @@ def test_a_broker_that_is_being_scaled_down_waits_while_kubernetes_does_not_answ
     answer = ask(rooms_of(Governed(world.cluster)), SilentKubernetes(), broker_id=5)
     assert not answer.may_stop
     assert answer.replicas > 0
+
+
+def test_nobody_is_let_go_while_it_is_unsure_whether_it_is_to_leave() -> None:
+    world = governed(3, factor=1)
+    answer = ask(rooms_of(world), UnsureKubernetes(), broker_id=3)
+    assert (answer.may_stop, answer.replicas) == (False, len(world.cluster.state.held_by(3)))
+    assert "Kubernetes doesn't say" in answer.reason
+    assert ask(rooms_of(world), SilentKubernetes(), broker_id=3).may_stop
+    assert ask(rooms_of(world, leads=False), UnsureKubernetes(), broker_id=3).HasField("not_leader")
 
 
 def test_without_kubernetes_a_broker_may_stop_where_the_others_are_enough() -> None:
