@@ -33,6 +33,7 @@ class ControllerCollector(Collector):
         state = self._metadata.state
         yield from _brokers(state)
         yield from _partitions(state)
+        yield from _tables(state)
 
     def _raft(self) -> Iterator[Metric]:
         driver = self._driver
@@ -120,6 +121,14 @@ def _partitions(state: ClusterState) -> Iterator[Metric]:
         "Lossy and unclean elections: acknowledged messages may be gone",
         value=state.lossy_elections,
     )
+
+
+def _tables(state: ClusterState) -> Iterator[Metric]:
+    """What has a bound (limits.py), and is refused where it is reached."""
+    yield _gauge("groups", "Groups with committed positions", len(state.groups))
+    yield _gauge("positions", "Committed positions of all groups", state.position_count)
+    yield _gauge("position_metadata_bytes", "Notes beside all committed positions", state.metadata_bytes)
+    yield _gauge("named_producers", "Names of producers that are known", len(state.producers))
 
 
 def _gauge(name: str, about: str, value: float) -> GaugeMetricFamily:

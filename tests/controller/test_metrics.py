@@ -16,7 +16,7 @@ from tank_controller.metadata import Metadata
 from tank_controller.metrics_collector import ControllerCollector
 from tank_controller.rooms import Space, space_of
 from tests.controller.cluster_for_tests import Cluster
-from tests.controller.commands_for_tests import create, delete, register
+from tests.controller.commands_for_tests import commit, create, delete, init_producer, register
 from tests.controller.raft.test_driver import Driven
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,6 +130,19 @@ def test_they_say_what_is_wrong_with_brokers_and_partitions(driven: Driven) -> N
     seen = state_of(cluster, driven)
     assert (seen["brokers_fenced"], seen["brokers_draining"], seen["brokers_shutting_down"]) == (1, 1, 1)
     assert seen["partitions_under_replicated"] >= 1
+
+
+def test_they_say_how_full_the_tables_of_groups_and_producers_are(driven: Driven) -> None:
+    cluster = Cluster(1, 2, 3)
+    t = cluster.topic(partitions=3)
+    names = ("groups", "positions", "position_metadata_bytes", "named_producers")
+    seen = state_of(cluster, driven)
+    assert [seen[name] for name in names] == [0, 0, 0, 0]
+    cluster.do(commit("a", (t, 0, 5), (t, 1, 6), metadata=b"12"))
+    for command in (commit("b", (t, 2, 7), metadata=b"3"), init_producer("p"), init_producer()):
+        cluster.do(command)
+    seen = state_of(cluster, driven)
+    assert [seen[name] for name in names] == [2, 3, 5, 1]
 
 
 def test_lossy_elections_are_counted_for_ever(driven: Driven) -> None:
