@@ -14,8 +14,9 @@ ASK_EVERY_S = 0.5
 ANSWER_S = 7.0
 """How long one controller's answer may take: it asks Kubernetes first, for up to 6 s."""
 SILENT_S = 30.0
-"""So long none that leads may be reached: longer than they take to choose another leader, and than it takes
-to find out that two of them, as many of five as may be lost, don't answer at all."""
+"""So long none may answer: longer than it takes to find out that two of them, as many of five as may be
+lost, don't answer at all. While some answer, and none leads, they are waited for: they alone know whether the
+broker leaves with what nobody else has."""
 TELL_EVERY_S = 5.0
 """What changes all the time is told so often."""
 
@@ -55,13 +56,14 @@ async def wait_to_leave(
     leader, at, hopped = "", 0, False
     while True:
         answer = await ask(leader or controllers[at])
+        heard = heard if answer is None else now()
         if answer is None or answer.HasField("not_leader"):
             named = "" if answer is None else answer.not_leader.leader
             at = at if named else (at + 1) % len(controllers)
             hopped = bool(named) and not hopped  # two that name each other are not asked without a pause
             leader = named
         else:
-            heard, hopped = now(), False
+            hopped = False
             if answer.may_stop:
                 return Waited(Ending.MAY_STOP, answer.reason)
             if answer.reason != reason and now() - told_at >= TELL_EVERY_S:
