@@ -101,10 +101,8 @@ def test_three_to_two_is_refused_and_three_again_is_whole(release: Release, load
         release.scale(2)
         until(lambda: len(release.kubernetes.pods("broker")) == 2, "the pod stays")
 
-    refused = release.kubernetes.events("ScaleDownRefused")
-    told = {event["involvedObject"]["kind"]: event["message"] for event in refused}
-    assert "can't leave the cluster" in told["Pod"]
-    assert "can't leave the cluster" in told["StatefulSet"]
+    for about in (f"{NAME}-broker-2", f"{NAME}-broker"):
+        release.await_told("ScaleDownRefused", about, "can't leave the cluster")
     assert "data-tank-broker-2" in release.kubernetes.volumes()
     assert release.state()["brokers"] == 3, "it stays a member, with all that it holds"
 
