@@ -345,6 +345,13 @@ MUTANTS = (
         told="a_running_leader_finds_damage",
     ),
     Mutant(
+        "what has changed at the end of a log is cut, and stays in sync",
+        NODE + "log/recovery.py",
+        "            sure or is_good_behind(",
+        "            is_good_behind(",
+        told="an_end_changes_while_its_process_is_down",
+    ),
+    Mutant(
         "an old log stays longer than that of an unclean election's leader",
         NODE + "replication/follow.py",
         "    return _ENDS if verdict == TAKE else verdict",

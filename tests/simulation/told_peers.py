@@ -13,7 +13,7 @@ from tests.simulation.message_books import Key
 from tests.simulation.network import Weather
 from tests.simulation.producers import Producer
 from tests.simulation.told import ToldStory, telling
-from tests.simulation.told_brokers import FIRST_BATCH, notice, spoil
+from tests.simulation.told_brokers import FIRST_BATCH, LAST_BATCH, notice, spoil
 from tests.simulation.world import MS, SECOND, must
 
 SYNCED = {"flush": "disk"}
@@ -181,10 +181,29 @@ def _is_led_by_another(story: ToldStory, machine: BrokerMachine) -> bool:
     return story.placed.leader != machine.broker_id
 
 
+def an_end_changes_while_its_process_is_down() -> None:
+    """B's last batch is another one after a kill that took nothing. It is missing there, and not cut as what
+    a loss of power leaves: B doesn't lead when it is all that is left, though it counts as one of three."""
+    with telling({"flush": "disk", "min.insync.replicas": "3"}) as story:
+        a, b, c = story.cast
+        story.append(a, 3)
+        story.until(lambda: story.at(a).high_water_mark == 3, "their being committed")
+        for machine in story.cast:
+            machine.end(False)
+        spoil(story, b, LAST_BATCH)
+        b.start()
+        story.go_on(10 * SECOND)
+        a.start()
+        c.start()
+        story.until(lambda: len(story.placed.in_sync) == 3, "their coming together", 30 * SECOND)
+        story.rest()
+
+
 STORIES: tuple[Callable[[], None], ...] = (
     a_leader_connects_again,
     a_replica_loses_its_log_as_it_is_proposed,
     old_clients_know_one_broker,
     what_is_sent_on_keeps_its_order,
     a_running_leader_finds_damage,
+    an_end_changes_while_its_process_is_down,
 )

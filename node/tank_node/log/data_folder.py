@@ -181,7 +181,13 @@ class DataFolder:
         log.before_compaction = self._checkpoint.promise
         entry = self._checkpoint.entries.get(key)
         try:
-            found = recovery.open_files_of(log, entry, self.recovered.clean, self.clock.now_ms())
+            found = recovery.open_files_of(
+                log,
+                entry,
+                self.clock.now_ms(),
+                clean=self.recovered.clean,
+                sure=self.recovered.tail_sure,
+            )
         except Exception as error:
             log.abandon()
             if isinstance(error, StorageError):

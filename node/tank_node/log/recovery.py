@@ -2,8 +2,9 @@
 
 Up to the recovery point everything was synced and is believed. Behind it every record is checked against the
 one before it and against its bytes; both files are cut at the first mismatch that has no good record behind
-it. What is kept is written again and synced, because after a crash the page cache may hold what the disk
-never got.
+it. Where the machine has run on since, such a record is damage: a batch is written before its record, so what
+a killed process leaves unfinished has none. What is kept is written again and synced, because after a crash
+the page cache may hold what the disk never got.
 """
 
 from __future__ import annotations
@@ -74,12 +75,14 @@ def scan(log: PartitionLog) -> FolderScan:
     return found
 
 
-def open_files_of(log: PartitionLog, entry: Entry | None, clean: bool, now_ms: int) -> Found:
+def open_files_of(
+    log: PartitionLog, entry: Entry | None, now_ms: int, *, clean: bool, sure: bool
+) -> Found:  # fmt: skip
     """Fills a new log with what its folder holds.
 
-    entry: what the checkpoint says of it; clean: whether it was written at an orderly stop. Damage ends in
-    the state DAMAGED, or, with replication factor 1, in a mended log. Raises StorageError when nothing can be
-    read.
+    entry: what the checkpoint says of it; clean: whether it was written at an orderly stop; sure: whether the
+    machine has run on since it was written. Damage ends in the state DAMAGED, or, with replication factor 1,
+    in a mended log. Raises StorageError when nothing can be read.
     """
     files = scan(log)
     found = Found()
@@ -95,7 +98,7 @@ def open_files_of(log: PartitionLog, entry: Entry | None, clean: bool, now_ms: i
     try:
         if entry.damaged:
             _take_damaged(log, files)
-        _check(log, files, entry, found)
+        _check(log, files, entry, found, sure=sure)
     except _Damage as damage:
         found.sentence = str(damage)
         log.recovery_point = entry.recovery_point
@@ -144,7 +147,7 @@ def _add_segment(log: PartitionLog, base: int, log_bytes: int, records: int) -> 
     return segment
 
 
-def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> None:
+def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found, *, sure: bool) -> None:
     """Takes over the segments and checks those behind the recovery point. Raises _Damage."""
     point = entry.recovery_point
     bases = files.bases
@@ -173,13 +176,14 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found) -> 
         start = _first_behind(segment, point)
         good, last = _good_records(segment, start, max(last, base - 1), log_bytes, found)
         if good < segment.count and (
-            is_good_behind(segment, good, log_bytes) or _any_good(log, files, bases[at + 1 :])
+            sure or is_good_behind(segment, good, log_bytes) or _any_good(log, files, bases[at + 1 :])
         ):
             segment.index.cut(good)
             segment.log_end.length = end_of(segment, good)
             log.segments.append(segment)
             log.size_bytes += segment.size_bytes
-            raise _Damage(f"the batch behind number {last} does not match its checksum, and good ones follow")
+            why = "and it was written whole" if sure else "and good ones follow"
+            raise _Damage(f"the batch behind number {last} does not match its checksum, {why}")
         end = end_of(segment, good)
         if end > log_bytes:
             raise _Damage(f"bytes of {segment.path(LOG)} before number {last} are missing")

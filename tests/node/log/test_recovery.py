@@ -120,6 +120,24 @@ def test_the_log_cut_at_every_byte_of_its_last_three_batches(settings: LogSettin
     the_other_partition_is_well(folder)
 
 
+@pytest.mark.parametrize("machine_runs_on", [True, False])
+def test_a_changed_last_batch_is_damage_where_no_power_was_lost(*, machine_runs_on: bool) -> None:
+    folder = Folder(settings=REPLICATED)
+    folder.data.told()
+    six_messages(folder)
+    whole = folder.fault.content(LOG)
+    folder.fault.overwrite(LOG, whole[:-1] + b"!")
+    if machine_runs_on:
+        log = folder.kill()
+    else:
+        folder.fault.kill_process()
+        log = folder.reopen_after_power_loss()
+    assert folder.data.recovered.tail_sure is machine_runs_on
+    assert state_of(log) is (LogState.DAMAGED if machine_runs_on else LogState.ACTIVE)
+    assert folder.data.claims().damaged == (((TOPIC, 0),) if machine_runs_on else ())
+    the_other_partition_is_well(folder)
+
+
 @pytest.mark.parametrize("settings", [ALONE, REPLICATED])
 def test_the_index_cut_at_every_byte_of_its_last_three_records(settings: LogSettings) -> None:
     folder = Folder(settings=settings)
@@ -326,10 +344,10 @@ def test_what_nobody_thought_of_in_one_log_keeps_no_other_from_being_opened(
     six_messages(folder)
     folder.fault.kill_process()
 
-    def fails(log: PartitionLog, *rest: object) -> object:
+    def fails(log: PartitionLog, *rest: object, **how: bool) -> object:
         if log.partition == 0:
             raise IndexError("a bug")
-        return check(log, *rest)  # type: ignore[arg-type]
+        return check(log, *rest, **how)  # type: ignore[arg-type]
 
     check = recovery.open_files_of
     monkeypatch.setattr(recovery, "open_files_of", fails)
