@@ -22,6 +22,8 @@ from types import FrameType
 from e2e.environment import BESIDE, PROGRAMS, ROOT, Environment, MissingError, docker_answers
 
 NODES = 3
+ROOM_BYTES = 15_000_000_000
+"""What three nodes take at most, with their images and volumes: 11 GB were seen."""
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """What ends a run: by a person, by a machine, by a terminal that is closed."""
 TAKE_BACK_S = 900.0
@@ -65,6 +67,11 @@ def _is_given() -> bool:
 @contextlib.contextmanager
 def _beside() -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="tank-e2e-") as folder:
+        if (free := shutil.disk_usage(folder).free) < ROOM_BYTES:
+            raise NoClusterError(
+                f"{tempfile.gettempdir()} has {free // 10**9} GB free, and the nodes take up to "
+                f"{ROOM_BYTES // 10**9}: make room, or name a folder that has it with TMPDIR"
+            )
         state = {"TANK_K8S_STATE": f"{folder}/cluster"}
         environment = {**os.environ, **state}
         up = [str(BESIDE / "up"), "--nodes", str(NODES)]

@@ -15,6 +15,9 @@ PROGRAMS = ("helm", "kubectl")
 """What all is done with."""
 
 
+DOCKER_S = 30.0
+
+
 class MissingError(Exception):
     """Something that the suite can't do without; the message says what to set."""
 
@@ -64,7 +67,11 @@ def of_node(template: str, node: str) -> list[str]:
 
 
 def docker_answers() -> bool:
-    """A client without an engine is no Docker."""
+    """A client without an engine is no Docker, nor is an engine that hangs."""
     if shutil.which("docker") is None:
         return False
-    return not subprocess.run(["docker", "info"], capture_output=True, check=False).returncode
+    info = ["docker", "info"]
+    try:
+        return not subprocess.run(info, capture_output=True, check=False, timeout=DOCKER_S).returncode
+    except subprocess.TimeoutExpired:
+        return False

@@ -1,6 +1,7 @@
 """`python -m e2e` with scripts in the place of clusters: what the suite is given, and that nothing stays."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from e2e import __main__ as starter
+from e2e import environment
 from e2e.environment import PROGRAMS, ROOT, of_node
 
 SHELL = "/bin/sh"
@@ -42,6 +44,7 @@ class Machine:
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("PATH", str(self.programs))
         monkeypatch.setattr(starter, "BESIDE", self.beside)
+        monkeypatch.setattr(starter, "ROOM_BYTES", 0)
         monkeypatch.setattr(sys, "argv", ["e2e", "-k", "scale"])
         monkeypatch.setattr(signal, "signal", lambda *_: None)
         for name in PROGRAMS:
@@ -195,11 +198,32 @@ def test_a_docker_client_without_an_engine_is_no_docker(
     assert machine.done() == ["docker info"]
 
 
+def test_an_engine_that_hangs_is_no_docker(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(environment, "DOCKER_S", 0.2)
+    machine.has("docker", "exec sleep 60")
+    machine.has("kind")
+    assert starter.main() == 0
+    assert "DID NOT RUN" in capsys.readouterr().err
+    assert machine.done() == ["docker info"]
+
+
+def test_without_room_for_its_nodes_none_is_started_and_that_is_said(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine.has_beside(UP)
+    monkeypatch.setattr(starter, "ROOM_BYTES", 10**18)
+    assert starter.main() == 0
+    assert re.search(r"DID NOT RUN: \S+ has \d+ GB free, .* TMPDIR", capsys.readouterr().err)
+    assert machine.done() == []
+
+
 RUN = """
 import sys
 from pathlib import Path
 from e2e import __main__ as starter
-starter.BESIDE, starter.SUITE = Path(sys.argv[1]), (sys.argv[2],)
+starter.BESIDE, starter.SUITE, starter.ROOM_BYTES = Path(sys.argv[1]), (sys.argv[2],), 0
 del sys.argv[1:]
 sys.exit(starter.main())
 """
