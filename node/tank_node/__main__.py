@@ -169,7 +169,7 @@ def run_leave(broker_id: int, controllers: list[str], within_ms: int) -> int:
             case Ending.TIME_IS_UP:
                 tell(f"the time is up after {within_ms // 1000} s. {waited.reason}")
             case Ending.NOBODY_ANSWERS:
-                tell("no controller that leads answers: nobody can be asked any more.")
+                tell("no controller answers any more: nobody can be asked.")
     return 1
 
 
