@@ -5,9 +5,7 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import time
 import urllib.parse
 import urllib.request
@@ -19,9 +17,13 @@ import pytest
 
 from tests.chart.helm import ROOT
 from tests.chart.rendering import Object, by_key, render
+from tests.support.cluster import LocalCluster, running_cluster
+from tests.support.ports import free_port
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 WATCHED = {"monitoring": {"rules": {"enabled": True}, "dashboard": {"enabled": True}}}
+JUDGED = 38
+"""Queries of the dashboard whose metrics all have samples in a small cluster at work."""
 NAME = re.compile(r"\b(?:tank|process|kubelet)_[a-z_]+\b")
 VARIABLES = {"$namespace": "data", "$release": "tank", "$__rate_interval": "1m", "$__range": "1h"}
 
@@ -141,13 +143,6 @@ def test_prometheus_takes_the_alerts(tmp_path: Path) -> None:
     assert f"{len(alerts())} rules found" in done.stdout
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
 def fetch(url: str) -> bytes:
     with urllib.request.urlopen(url, timeout=10) as answer:
         body: bytes = answer.read()
@@ -188,36 +183,53 @@ def asked(base: str, query: str) -> Object:
     return answer
 
 
+def scrapes(cluster: LocalCluster) -> list[Object]:
+    """What Prometheus reads of each process, under the name of the pod that it would be."""
+    return [
+        {
+            "targets": [process.addresses["http"]],
+            "labels": {"namespace": "data", "pod": f"tank-{role}-{number}"},
+        }
+        for role in ("controller", "broker")
+        for number, process in enumerate(cluster.processes(role))
+    ]
+
+
+def families(shown: str) -> set[str]:
+    """Of which there is a sample in these metrics."""
+    names = re.findall(r"^(\w+)[{ ]", shown, re.MULTILINE)
+    return {re.sub(r"_(bucket|sum|count)$", "", name) for name in names}
+
+
 def test_a_real_prometheus_answers_every_query_of_the_dashboard(tmp_path: Path) -> None:
     prometheus = program("prometheus")
-    listen, http, web = free_port(), free_port(), free_port()
-    target = f"127.0.0.1:{http}"
-    labels = {"namespace": "data", "pod": "tank-broker-0"}
-    configuration = {
-        "global": {"scrape_interval": "200ms", "scrape_timeout": "200ms"},
-        "scrape_configs": [{"job_name": "tank", "static_configs": [{"targets": [target], "labels": labels}]}],
-    }
-    (tmp_path / "prometheus.yml").write_text(json.dumps(configuration))
-    serve: list[str | Path] = [sys.executable, "-m", "tank_cli", "serve", "--data", tmp_path / "data"]
-    base = f"http://127.0.0.1:{web}"
-    with (
-        running(*serve, "--listen", f"127.0.0.1:{listen}", "--http", target),
-        running(
-            prometheus, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/series",
-            f"--web.listen-address=127.0.0.1:{web}",
-        ),
-    ):  # fmt: skip
-        shown = wait_for(f"http://{target}/metrics", "tank_ready 1.0")
-        wait_for(f"{base}/-/ready", "Ready")
-        wait_for(f"{base}/api/v1/query?query=count_over_time(tank_ready[1m])%3E5", "tank-broker-0")
-        samples = {
-            re.sub(r"_(bucket|sum|count)$", "", name)
-            for name in re.findall(r"^(\w+)[{ ]", shown, re.MULTILINE)
+    base = f"http://127.0.0.1:{free_port()}"
+    with running_cluster(tmp_path / "cluster", controllers=1, brokers=2) as cluster:
+        cluster.tank("topic", "create", "orders", "--replication-factor", "2")
+        cluster.tank("produce", "orders", "--message", "one")
+        cluster.tank("consume", "orders", "--from", "first", "--count", "1")
+        targets = scrapes(cluster)
+        configuration = {
+            "global": {"scrape_interval": "200ms", "scrape_timeout": "200ms"},
+            "scrape_configs": [{"job_name": "tank", "static_configs": targets}],
         }
-        empty = []
-        for query in queries():
-            answer = asked(base, query)
-            assert answer["status"] == "success", f"{query}: {answer}"
-            if not answer["data"]["result"] and metrics_of(query) <= samples and "kubelet_" not in query:
-                empty.append(query)
+        (tmp_path / "prometheus.yml").write_text(json.dumps(configuration))
+        with running(
+            prometheus, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/series",
+            f"--web.listen-address={base.removeprefix('http://')}",
+        ):  # fmt: skip
+            wait_for(f"{base}/-/ready", "Ready")
+            for each in targets:
+                pod = each["labels"]["pod"]
+                read = urllib.parse.quote(f'sum_over_time(up{{pod="{pod}"}}[1m]) > 5')
+                wait_for(f"{base}/api/v1/query?query={read}", pod)
+            shown = "".join(fetch(f"http://{each['targets'][0]}/metrics").decode() for each in targets)
+            judged, empty = 0, []
+            for query in queries():
+                answer = asked(base, query)
+                assert answer["status"] == "success", f"{query}: {answer}"
+                if metrics_of(query) <= families(shown) and "kubelet_" not in query:
+                    judged += 1
+                    empty += [] if answer["data"]["result"] else [query]
     assert not empty, "metrics are there, and these queries find none of them: " + "\n".join(empty)
+    assert judged >= JUDGED, "the others are of metrics without a sample, and could ask anything"
