@@ -12,6 +12,9 @@ NAME = "localhost/tank"
 ARCHIVES = ROOT / "out" / "e2e"
 KEPT = 2
 """Archives of a name: an image, and the one that it is upgraded to. Each has hundreds of megabytes."""
+BASE_BYTES = 130_000_000
+"""Of the base's archive, at most: Debian's Python 3.11 took 119.6 MB."""
+OVER_BASE_BYTES = 200_000_000
 TAG = 12
 """Its digits."""
 SOURCES = (
@@ -58,6 +61,11 @@ def forget(newest: Path) -> None:
     same = newest.parent.glob(f"{newest.stem[:-TAG]}{'?' * TAG}.tar")
     for old in sorted(same, key=lambda each: each.stat().st_mtime_ns)[:-KEPT]:
         old.unlink()
+
+
+def is_small_enough(archive: Path) -> bool:
+    """Whether brokers' and controllers' image is at most OVER_BASE_BYTES larger than its base."""
+    return archive.stat().st_size <= BASE_BYTES + OVER_BASE_BYTES
 
 
 def load(archive: Path, command: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e.environment import PROGRAMS, ROOT, Environment, MissingError, of_node
-from e2e.images import KEPT, digest, forget
+from e2e.images import KEPT, digest, forget, is_small_enough
 from e2e.load import packed
 from e2e.release import commands
 from e2e.test_5_spark import LOAD, SLOWER, brought, example
@@ -107,6 +107,14 @@ def test_the_archives_that_were_used_longest_ago_go_and_those_of_other_names_sta
         os.utime(archive, (n, n))
     forget(archives[-1])
     assert sorted(tmp_path.iterdir()) == sorted([other, *archives[-KEPT:]])
+
+
+def test_an_image_that_has_grown_is_found(tmp_path: Path) -> None:
+    archive = tmp_path / "localhost_tank-0.tar"
+    for size, is_small in ((256_500_000, True), (329_000_000, True), (331_000_000, False)):
+        with archive.open("wb") as written:
+            written.truncate(size)  # a hole: no disk is filled
+        assert is_small_enough(archive) is is_small
 
 
 @pytest.mark.parametrize("module", ["tests.chaos.load", "e2e.verdict"])
