@@ -10,12 +10,16 @@ import contextlib
 import ctypes
 import os
 import shutil
+import socket
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 MAX_HOSTS = 60
 _CLONE_NEWNET = 0x40000000
 _RULE_PREFERENCE = 100
+REACH_S = 1.0
+"""A connection between two hosts takes well below a millisecond."""
 
 
 class Network(Protocol):
@@ -113,9 +117,37 @@ class Namespaces:
             _ip("-n", name, "route", "add", "default", "via", f"10.77.{host}.1")
         _ip("netns", "exec", self._hub, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
         # All that the run needs was tried before it moves: what fails here leaves it where it was.
+        if not self._reaches(1, 2):
+            raise OSError("nothing gets from one host to another")
         self.cut(1, 2)
+        if self._reaches(1, 2):
+            raise OSError("a link that is cut lets everything through")
         self.mend()
+        if not self._reaches(1, 2):
+            raise OSError("a link that was mended lets nothing through")
         _enter(self._hub)
+
+    def _reaches(self, source: int, destination: int) -> bool:
+        """Whether a connection comes about: a packet gets there, and one comes back."""
+        with self._socket(destination) as listening, self._socket(source) as calling:
+            listening.bind((self.address(destination), 0))
+            listening.listen()
+            calling.settimeout(REACH_S)
+            try:
+                calling.connect(listening.getsockname())
+            except TimeoutError:
+                return False
+        return True
+
+    def _socket(self, host: int) -> socket.socket:
+        """Of that host. A thread of its own goes there for it, and ends; the socket stays."""
+
+        def make() -> socket.socket:
+            _enter(self._name(host))
+            return socket.socket()
+
+        with ThreadPoolExecutor(1) as there:
+            return there.submit(make).result()
 
     def _add(self, name: str) -> None:
         _ip("netns", "add", name)
@@ -184,7 +216,7 @@ def _ip(*arguments: str) -> None:
 
 
 def _enter(name: str) -> None:
-    """Moves this process, and all that it starts from now on, into the namespace."""
+    """Moves this thread, and all that it starts from now on, into the namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open(f"/run/netns/{name}") as namespace:
         if libc.setns(namespace.fileno(), _CLONE_NEWNET):
