@@ -2,16 +2,18 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tests.chaos.members import Member, Members, stop_together
+from tests.chaos.members import Member, Members, stop_together, until
 
 FROZEN_S = 13.0
 """Longer than a session (6 s), than a follower may lag (3 s), than a producer waits for replicas (8 s), than
 our client waits for an answer (10 s), and than a client of the wire does (12 s)."""
 CUT_S = 13.0
 FULL_S = 5.0
+MET_S = 30.0
+"""Within so long a full disk must be met: small segments grow a page each second or two."""
 FLAPS = 5
 DOWN_S = 2.0
 """A killed process stays away so long: it is fenced meanwhile."""
@@ -26,6 +28,8 @@ class Scene:
     leader_of: Callable[[], int]
     """The broker that leads a partition, chosen by chance among all."""
     tell: Callable[[str], None]
+    change_metadata: Callable[[], None]
+    """Some KiB more for the controllers' logs; an error of it is none."""
 
     def broker(self, number: int) -> Member:
         """By its number."""
@@ -167,12 +171,32 @@ def isolate_leading_controller(scene: Scene) -> None:
     isolate(scene, scene.members.leader())
 
 
-def fill_disk(scene: Scene) -> None:
-    member = next(member for member in scene.members.brokers if member.small_disk)
-    scene.tell(f"fill the disk of {member.name} for {FULL_S:.0f} s")
+def fill_disk(scene: Scene, members: Sequence[Member], write: Callable[[], None]) -> None:
+    """Until some seconds after it was met: what was allocated ahead takes writes for a while. write: has
+    something written."""
+    member = next(member for member in members if member.small_disk)
+    scene.tell(f"fill the disk of {member.name}, for {FULL_S:.0f} s from when it meets that")
+    before = member.met_full_disk()
+
+    def met() -> bool:
+        write()
+        return member.met_full_disk() > before
+
     member.fill_disk()
-    time.sleep(FULL_S)
-    member.free_disk()
+    try:
+        until(met, f"{member.name} doesn't meet its full disk", MET_S)
+        time.sleep(FULL_S)
+    finally:
+        member.free_disk()
+
+
+def fill_broker(scene: Scene) -> None:
+    """Under the load of the clients, which meets it within a few seconds."""
+    fill_disk(scene, scene.members.brokers, lambda: None)
+
+
+def fill_controller(scene: Scene) -> None:
+    fill_disk(scene, scene.members.controllers, scene.change_metadata)
 
 
 def tear_tail(scene: Scene) -> None:
@@ -247,7 +271,8 @@ FAULTS = (
     Fault("let a link come and go", flap, needs_links=True),
     Fault("cut a leading broker off", isolate_leading_broker, needs_links=True),
     Fault("cut the leading controller off", isolate_leading_controller, needs_links=True),
-    Fault("fill a disk", fill_disk, needs_small_disk=True),
+    Fault("fill a broker's disk", fill_broker, needs_small_disk=True),
+    Fault("fill a controller's disk", fill_controller, needs_small_disk=True),
     Fault("tear the tails of logs", tear_tail),
     Fault("lose indexes", lose_indexes),
     Fault("empty a broker's disk", empty_broker),
@@ -260,7 +285,7 @@ FAULTS = (
 def possible(members: Members, only: str) -> tuple[list[Fault], list[str]]:
     """Of those that have `only` in their names: those that can be made here, and the names of the others."""
     wanted = [fault for fault in FAULTS if only in fault.name]
-    small = any(member.small_disk for member in members.brokers)
+    small = all(any(member.small_disk for member in role) for role in (members.controllers, members.brokers))
     can = [
         fault
         for fault in wanted

@@ -16,13 +16,13 @@ from typing import Any
 
 from tests.chaos.network import Network
 from tests.support.ports import free_port
-from tests.support.readiness import facts_of
+from tests.support.readiness import facts_of, samples_of
 
 CONTROLLER, BROKER = "controller", "broker"
 STOP_S = 40.0
 READY_S = 60.0
 DISK_BYTES = 256 << 20
-"""Of a broker's disk that can be filled."""
+"""Of a disk that can be filled."""
 
 
 class StuckError(Exception):
@@ -189,6 +189,15 @@ class Member:
         """Where it has logs of partitions."""
         return sorted({index.parent for index in self.data.glob("topics/*/*/*.index")})
 
+    def met_full_disk(self) -> float:
+        """How often a broker's requests met an error of its disk, or whether a controller's is full. 0 when
+        it says nothing."""
+        name = "tank_storage_errors_total" if self.role == BROKER else "tank_controller_storage_full"
+        try:
+            return samples_of(self.http).get(name, 0.0)
+        except OSError:
+            return 0.0
+
     def fill_disk(self) -> None:
         """Takes what is left of its small disk."""
         assert self.small_disk is not None
@@ -226,8 +235,8 @@ class Members:
     mounts: list[Path] = field(default_factory=list)
 
     def plan(self, controllers: int, brokers: int) -> None:
-        """Folders and command lines; nothing runs yet. The last broker's disk can be filled, where a file
-        system can be mounted."""
+        """Folders and command lines; nothing runs yet. The disks of the last controller and the last broker
+        can be filled, where file systems can be mounted."""
         network = self.network
         (self.folder / "logs").mkdir(parents=True)
         at = {n: f"{network.address(n)}:{free_port()}" for n in range(1, controllers + 1)}
@@ -243,7 +252,8 @@ class Members:
             member.command += [*python, "tank_node", "--broker-id", str(number), "--listen", member.address]
             member.command += ["--controllers", ",".join(at.values())]
             self.brokers.append(member)
-        self._give_small_disk(self.brokers[-1])
+        for member in (self.controllers[-1], self.brokers[-1]):
+            self._give_small_disk(member)
         for member in self.all:
             member.command += ["--data", str(member.data), "--http", member.http]
 

@@ -1,26 +1,36 @@
 """One run: a cluster from empty folders, its load, fault after fault, and the verdict."""
 
+import contextlib
 import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from tank_cli.controllers import Controllers
 from tank_cli.exit_codes import CliError
-from tank_client import ConsumerSettings, TankError
+from tank_client import CommittedPosition, ConsumerSettings, TankError
 from tank_client.sync import Client
 from tests.chaos.checker import Log, violations
 from tests.chaos.copies import differing
 from tests.chaos.faults import Fault, Scene, possible
 from tests.chaos.load import TOPICS
 from tests.chaos.load_process import LoadProcess
-from tests.chaos.members import Members, StuckError, stop_together, tied_to_us, until
+from tests.chaos.members import Member, Members, StuckError, stop_together, tied_to_us, until
 from tests.chaos.record import Fate, History, read
 from tests.chaos.values import name_of
 
 CONTROLLERS, BROKERS = 3, 3
+SETTINGS = {
+    "disk": {"flush": "disk"},
+    "memory": {"flush": "replicated", "log.segment.bytes": "48k"},
+    "raw": {"flush": "replicated"},
+}
+"""By topic. Of small segments many are rolled in a run, and each write soon needs room on the disk: behind
+64 KiB a file's room is allocated ahead."""
+NOTE_BYTES = 4096
 HEAL_S = 90.0
 """From the end of a fault until every replica is in sync, and again until every client gets on."""
 CALM_S = 1.0
@@ -53,8 +63,7 @@ class Run:
         members = self.members
         members.start_all()
         for topic, partitions in TOPICS.items():
-            flush = "disk" if topic == "disk" else "replicated"
-            client.admin.create_topic(topic, partitions, BROKERS, {"flush": flush})
+            client.admin.create_topic(topic, partitions, BROKERS, SETTINGS[topic])
         self.tell(f"{len(members.all)} processes are ready")
         python, folder = [*tied_to_us(), sys.executable], members.folder / "clients"
         load = LoadProcess(python, folder, members.servers, self.rate, self.seed, self.old_clients)
@@ -72,7 +81,8 @@ class Run:
 
     def _strike(self, client: Client, load: LoadProcess) -> None:
         chance = random.Random(self.seed)
-        scene = Scene(self.members, chance, lambda: self._leader(client, chance), self.tell)
+        leader_of, change = partial(self._leader, client, chance), partial(change_metadata, client)
+        scene = Scene(self.members, chance, leader_of, self.tell, change)
         until_s = time.monotonic() + self.minutes * 60  # starting up takes none of it
         for fault in self._faults(chance):
             if time.monotonic() > until_s or load.progress.broken:
@@ -126,6 +136,9 @@ class Run:
         found += self._others_serve(client, log)
         stop_together(self.members.brokers)
         found += differing({member.name: member.data for member in self.members.brokers})
+        found += [
+            f"NOT ROLLED: {m.name} has one segment of each partition" for m in unrolled(self.members.brokers)
+        ]
         return found + [f"{m.name}: {line}" for m in self.members.all for line in m.bugs()]
 
     def _sum_up(self, history: History, log: Log) -> None:
@@ -137,6 +150,9 @@ class Run:
         )
         for name, count in sorted(self.counts.items()):
             self.tell(f"  {count:4d} x {name}")
+        can, _ = possible(self.members, self.only)
+        if missing := not_reached(can, self.counts):
+            self.tell(f"  NOT REACHED: {', '.join(missing)}")
         if self.heal_s:
             worst, middle = max(self.heal_s), sorted(self.heal_s)[len(self.heal_s) // 2]
             self.tell(f"  whole again: median {middle:.1f} s, at most {worst:.1f} s")
@@ -165,6 +181,27 @@ class Run:
         except TankError:
             return False
         return all(p.leader in running for topic in described for p in topic.partitions)
+
+
+def change_metadata(client: Client) -> None:
+    """Keeps positions of a group that nobody asks for, each with the longest note."""
+    notes = {(topic, 0): CommittedPosition(0, "x" * NOTE_BYTES) for topic in TOPICS}
+    with contextlib.suppress(TankError):
+        client.admin.commit_positions("of no topic's", notes)
+
+
+def not_reached(faults: Iterable[Fault], counts: Mapping[str, int]) -> list[str]:
+    """Names of those that could have been made, and were not."""
+    return [fault.name for fault in faults if not counts.get(fault.name)]
+
+
+def unrolled(brokers: Iterable[Member]) -> list[Member]:
+    """Those that have no partition of more than one segment."""
+    return [
+        member
+        for member in brokers
+        if not any(len(list(folder.glob("*.log"))) > 1 for folder in member.partition_folders())
+    ]
 
 
 def read_all(client: Client) -> Log:
