@@ -1,4 +1,4 @@
-"""What a run says of itself: which faults it did not reach, and whether its settings did what they are for."""
+"""What a run says of itself: which faults it did not reach, and whether small segments were rolled."""
 
 from collections import Counter
 from pathlib import Path
