@@ -12,6 +12,8 @@ NAME = "localhost/tank"
 ARCHIVES = ROOT / "out" / "e2e"
 KEPT = 2
 """Archives of a name: an image, and the one that it is upgraded to. Each has hundreds of megabytes."""
+COMMAND_S = 3600.0
+"""For a build that hangs: with the compiled kernel one takes some minutes."""
 BASE_BYTES = 130_000_000
 """Of the base's archive, at most: Debian's Python 3.11 took 119.6 MB."""
 OVER_BASE_BYTES = 200_000_000
@@ -96,4 +98,4 @@ def _is_made(file: Path) -> bool:
 
 def _run(command: list[str]) -> None:
     print(f"$ {shlex.join(command)}", flush=True)
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, timeout=COMMAND_S)

@@ -95,7 +95,7 @@ class Load:
         for topic, partitions in TOPICS.items():
             flush = "disk" if topic == "disk" else "replicated"
             self.release.tank(
-                *("topic", "create", topic, "--partitions", str(partitions)),
+                *("topic", "create", topic, "--if-not-exists", "--partitions", str(partitions)),
                 *("--replication-factor", str(REPLICAS), "--set", f"flush={flush}"),
             )
         self.kubernetes.apply(pod(self.release.image, self.node))

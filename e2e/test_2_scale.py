@@ -21,7 +21,8 @@ REFUSED = "ControllersNotAsWanted"
 @pytest.fixture
 def filled(release: Release, load: Load) -> Iterator[None]:
     """A topic that has something to move. It goes in the end, also when the test failed."""
-    release.tank("topic", "create", FILLING, "--partitions", str(PARTITIONS), "--set", "flush=replicated")
+    more = ("--if-not-exists", "--partitions", str(PARTITIONS), "--set", "flush=replicated")
+    release.tank("topic", "create", FILLING, *more)
     began = time.monotonic()
     fill = ("tank", "bench", "produce", "--topic", FILLING, "-n", str(MESSAGES), "-s", str(BYTES))
     release.kubernetes.kubectl("exec", POD, "--", *fill, "--servers", release.servers)
