@@ -28,7 +28,8 @@ LEAVE_S = 12.0
 """So long a controller tries to leave. A pod's grace is 30 s, and Kubernetes (6 s), events (3 s) and its own
 disk are waited for, too."""
 TRY_AGAIN_S = 0.2
-"""Between two questions, to the one that leads or to Kubernetes."""
+ASK_AGAIN_S = 1.0
+"""Between two questions to Kubernetes, each of which is logged when it has no answer."""
 REMOVE_S = 3.0
 """How long the leader may take to take another one out."""
 _ASIDE = ".removed"
@@ -79,7 +80,7 @@ async def founders(named: frozenset[int], wanted: Callable[[], Awaitable[int | N
     if number is None:
         _log.warning("waits for Kubernetes to say how many controllers there are to be")
     while number is None:
-        await asyncio.sleep(TRY_AGAIN_S)
+        await asyncio.sleep(ASK_AGAIN_S)
         number = await wanted()
     return named | frozenset(range(min(number, MAX_CONTROLLERS)))
 

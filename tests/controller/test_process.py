@@ -110,7 +110,7 @@ def born(tmp_path: Path, wanted: list[int | None], others: dict[int, str]) -> tu
 def test_an_emptied_controller_whose_list_is_older_than_kubectl_scale_founds_no_second_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scaling_controllers, "TRY_AGAIN_S", 0.0)
+    monkeypatch.setattr(scaling_controllers, "ASK_AGAIN_S", 0.0)
     assert born(tmp_path, [None, 3], {2: "theirs"}) == ("theirs", {1, 2}), "it waits for Kubernetes' word"
     assert born(tmp_path, [9], {1: "theirs"}) == ("theirs", {1, 2, 3, 4}), "there are no more"
 
