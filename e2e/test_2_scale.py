@@ -133,6 +133,33 @@ def test_controllers_grow_and_shrink(release: Release, load: Load) -> None:
     assert load.violations() == []
 
 
+def test_controllers_that_came_after_the_brokers_are_found_and_the_first_one_founds_no_second_cluster(
+    release: Release, load: Load
+) -> None:
+    first = f"{NAME}-controller-0"
+    with load.step("to 1 controller, of which alone helm and all pods know then"):
+        release.scale(1, "controller")
+        until(lambda: vote(release, 1), "it is not alone")
+        release.upgrade()
+        release.restart_brokers()
+        release.await_whole()
+    with load.step("to 3 controllers, until all vote"):
+        release.scale(3, "controller")
+        until(lambda: vote(release, 3), "they don't all vote")
+    before = release.kubernetes.pods("controller")[0].uid
+    with load.step("the first one's pod and volume deleted, until all vote and the brokers are there"):
+        release.kubernetes.kubectl("delete", "pvc", f"data-{first}", "--wait=false")
+        release.kubernetes.kubectl("delete", "pod", first)
+
+        def is_back() -> bool:
+            return release.kubernetes.pods("controller")[0].uid != before and vote(release, 3)
+
+        until(is_back, "they don't all vote")
+        release.await_whole()
+    release.upgrade()
+    assert load.violations() == []
+
+
 def test_a_controller_that_the_others_need_is_not_taken_out(
     release: Release, load: Load, inner_nodes: Nodes
 ) -> None:
