@@ -197,8 +197,8 @@ class NodeProcess(ABC):
 
     @abstractmethod
     def _recover(self) -> bool:
-        """Learns of its logs what it has to say when it registers; False: they are recovered with the broker's
-        opening."""
+        """Learns of its logs what it has to say when it registers; False: they are recovered when the broker
+        opens."""
 
     @abstractmethod
     async def _open_controller(self) -> ControllerLink:

@@ -158,8 +158,7 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found, *, 
     first_checked = _take_covered(log, files, point)
     last = log.segments[-1].last if log.segments else 0
     kept: list[tuple[Segment, int]] = []
-    for at in range(first_checked, len(bases)):
-        base = bases[at]
+    for at, base in enumerate(bases[first_checked:], first_checked):
         if base not in files.indexes or base not in files.logs:
             if files.logs.get(base, 0) or files.indexes.get(base, 0) or at < len(bases) - 1 or last < point:
                 raise _Damage(_missing(log, base, files))
