@@ -31,10 +31,13 @@ def flush(raft: RaftState) -> None:
 
 
 def _has_news(raft: RaftState, progress: Progress) -> bool:
+    """A commit alone waits for the answer to what is on its way: the next append takes it along, and under
+    load a message of its own, and its answer, would be every second one.
+    """
     return (
         progress.flow is Flow.PROBE  # what it has is to be found out
         or progress.next_index <= raft.log.last_index
-        or progress.told_commit < raft.log.commit
+        or (progress.told_commit < raft.log.commit and not progress.in_flight)
     )
 
 
