@@ -11,7 +11,7 @@ docs/upgrades.md.
 from dataclasses import dataclass
 from typing import Final
 
-from tank_protos.stretch import PUSH_VERSION
+from tank_protos.stretch import PUSH_VERSION, PUSH_WITH_PRODUCERS
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,7 +53,7 @@ FIRST: Final = 1
 """Of processes that say nothing of levels, and of states that hold none: of before there were levels."""
 _FORMATS: Final = {
     FIRST: Formats(snapshot=3, push=PUSH_VERSION, data_folder=1),
-    2: Formats(snapshot=4, push=PUSH_VERSION, data_folder=1),
+    2: Formats(snapshot=4, push=PUSH_WITH_PRODUCERS, data_folder=1),
 }
 OWN: Final = Levels(min(_FORMATS), max(_FORMATS))
 """Those that this version knows."""

@@ -1,9 +1,10 @@
 """A stretch of a partition's log, as its leader pushes it to a follower: index records and their batches.
 
 It stands in the place of the bundle in a ProduceWithBaseSeqNumRequest of version 0x100. Little-endian:
-`u64 topic_id, u32 leader_epoch, u32 previous_epoch, u64 high_water_mark, u64 log_start, u32 batches`, that
-many records of 64 bytes (`index_record`), and the batches that they describe, back to back, byte for byte as
-the leader stores them. Nothing of them is parsed here.
+`u64 topic_id, u32 leader_epoch, u32 previous_epoch, u64 high_water_mark, u64 log_start, u32 batches`, in a
+stretch with the memory of producers `u32 n` and n bytes of that (`batches` has its highest bit set then), as
+many records of 64 bytes as `batches` says (`index_record`), and the batches that they describe, back to back,
+byte for byte as the leader stores them. Nothing of them is parsed here.
 """
 
 from struct import Struct
@@ -15,10 +16,15 @@ from tank_protos.wire import Buffer
 
 PUSH_VERSION: Final = 0x100
 """The client version of a ProduceWithBaseSeqNumRequest that carries stretches."""
+PUSH_WITH_PRODUCERS: Final = 0x102
+"""The same, where they may have the memory of producers. 0x101 is of what brokers forward."""
 
 _HEAD = Struct("<QIIQQI")
 HEAD_BYTES: Final = _HEAD.size
 _U32_END: Final = 2**32
+_length = Struct("<I")
+HAS_PRODUCERS: Final = 2**31
+"""Of the number of batches: the memory of producers comes before their records."""
 
 
 class Stretch(NamedTuple):
@@ -37,14 +43,23 @@ class Stretch(NamedTuple):
     """The packed index records, with the leader's positions; empty: only the numbers above are news."""
     batches: Buffer
     """The batches, each with its length before it."""
+    producers: Buffer = b""
+    """What the leader's log remembers of producers before the stretch, as a snapshot: for a follower that has
+    nothing of what was there. Empty: nothing, or the stretch begins where such a follower can't."""
 
     def encode(self) -> list[Buffer]:
         """The bytes, in pieces; records and batches are not copied. Raises OutOfRange."""
         count, rest = divmod(len(self.records), RECORD_BYTES)
-        if rest or HEAD_BYTES + len(self.records) + len(self.batches) >= _U32_END:
+        memory = with_length(self.producers) if self.producers else b""
+        if rest or HEAD_BYTES + len(memory) + len(self.records) + len(self.batches) >= _U32_END:
             raise OutOfRange(f"a stretch of {count} records and {len(self.batches)} bytes of batches")
-        head = _HEAD.pack(*self[:5], count)
-        return [head, self.records, self.batches] if count else [head]
+        head = _HEAD.pack(*self[:5], count | (HAS_PRODUCERS if memory else 0))
+        return [head, memory, self.records, self.batches] if count else [head, memory]
+
+
+def with_length(producers: Buffer) -> bytes:
+    """The memory of producers as it stands before a stretch's records."""
+    return b"".join((_length.pack(len(producers)), producers))
 
 
 def decode(payload: memoryview) -> Stretch:
@@ -55,10 +70,29 @@ def decode(payload: memoryview) -> Stretch:
     if len(payload) < HEAD_BYTES:
         raise Truncated(f"a stretch has {len(payload)} bytes; its head alone has {HEAD_BYTES}")
     topic_id, leader_epoch, previous_epoch, high_water_mark, log_start, count = _HEAD.unpack_from(payload, 0)
-    end = HEAD_BYTES + count * RECORD_BYTES
+    start, producers = HEAD_BYTES, payload[:0]
+    if count & HAS_PRODUCERS:
+        count -= HAS_PRODUCERS
+        producers = _producers(payload)
+        start += _length.size + len(producers)
+    end = start + count * RECORD_BYTES
     if end > len(payload):
         raise Truncated(f"a stretch ends before its {count} records")
     if not count and end != len(payload):
         raise OutOfRange(f"a stretch without records has {len(payload) - end} bytes of batches")
-    records, batches = payload[HEAD_BYTES:end], payload[end:]
-    return Stretch(topic_id, leader_epoch, previous_epoch, high_water_mark, log_start, records, batches)
+    records, batches = payload[start:end], payload[end:]
+    return Stretch(
+        topic_id, leader_epoch, previous_epoch, high_water_mark, log_start, records, batches, producers
+    )
+
+
+def _producers(payload: memoryview) -> memoryview:
+    start = HEAD_BYTES + _length.size
+    if len(payload) < start:
+        raise Truncated("a stretch ends before the memory of producers")
+    (length,) = _length.unpack_from(payload, HEAD_BYTES)
+    if len(payload) < start + length:
+        raise Truncated(f"a stretch ends before its {length} bytes of memory of producers")
+    if not length:
+        raise OutOfRange("a stretch says that it remembers producers, and remembers none")
+    return payload[start : start + length]

@@ -31,7 +31,8 @@ def stretches(draw: st.DrawFn) -> Stretch:
     records = draw(st.integers(0, 3)) * RECORD_BYTES
     batches = draw(st.binary(max_size=40)) if records else b""
     numbers = draw(U64), draw(U32), draw(U32), draw(U64), draw(U64)
-    return Stretch(*numbers, draw(st.binary(min_size=records, max_size=records)), batches)
+    content = draw(st.binary(min_size=records, max_size=records)), batches
+    return Stretch(*numbers, *content, draw(st.one_of(st.just(b""), st.binary(max_size=20))))
 
 
 def encoded(value: Stretch) -> bytes:
@@ -46,7 +47,7 @@ def test_a_stretch_round_trips(value: Stretch) -> None:
 @given(stretches(), st.data())
 def test_a_stretch_that_ends_before_its_records_is_refused(value: Stretch, data: st.DataObject) -> None:
     whole = encoded(value)
-    end = data.draw(st.integers(0, HEAD_BYTES + len(value.records) - 1))
+    end = data.draw(st.integers(0, len(whole) - len(value.batches) - 1))
     with pytest.raises(Truncated):
         stretch.decode(memoryview(whole)[:end])
 
@@ -64,6 +65,19 @@ def test_a_stretch_lies_byte_by_byte_where_the_table_says() -> None:
     value = Stretch(0x0102030405060708, 0x11121314, 0x21222324, 0x31, 0x41, b"r" * RECORD_BYTES, b"batches")
     head = bytes.fromhex("0807060504030201 14131211 24232221 3100000000000000 4100000000000000 01000000")
     assert encoded(value) == head + b"r" * RECORD_BYTES + b"batches"
+
+
+def test_the_memory_of_producers_lies_between_the_head_and_the_records() -> None:
+    value = Stretch(1, 2, 3, 4, 5, b"r" * RECORD_BYTES, b"batches", b"who")
+    whole = encoded(value)
+    assert whole[HEAD_BYTES - 4 :] == bytes.fromhex("01000080 03000000") + b"who" + value.records + b"batches"
+    alone = value._replace(records=b"", batches=b"")
+    assert stretch.decode(memoryview(encoded(alone))) == alone
+    with pytest.raises(OutOfRange):
+        stretch.decode(memoryview(encoded(alone) + b"x"))
+    none = whole[:HEAD_BYTES] + bytes(4) + whole[HEAD_BYTES + 7 :]
+    with pytest.raises(OutOfRange, match="remembers none"):
+        stretch.decode(memoryview(none))
 
 
 def test_records_and_batches_are_slices_not_copies() -> None:

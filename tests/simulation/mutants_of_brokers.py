@@ -379,4 +379,11 @@ MUTANTS = (
         "        self._answered(True)",
         told="a_replica_is_moved_away_and_back_unheard",
     ),
+    Mutant(
+        "a replica that is filled anew knows no producers of before",
+        NODE + "replication/push.py",
+        "producers = source.producers_before(place.sent + 1)",
+        'producers = b""',
+        told="a_producer_outlives_what_it_wrote",
+    ),
 )

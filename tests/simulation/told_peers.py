@@ -11,7 +11,7 @@ from tests.simulation.brokers import BrokerMachine
 from tests.simulation.consumers import Consumer
 from tests.simulation.message_books import Key
 from tests.simulation.network import Weather
-from tests.simulation.producers import Producer
+from tests.simulation.producers import IdempotentProducer, Producer
 from tests.simulation.told import ToldStory, telling
 from tests.simulation.told_brokers import FIRST_BATCH, LAST_BATCH, notice, spoil
 from tests.simulation.world import MS, SECOND, must
@@ -199,6 +199,34 @@ def an_end_changes_while_its_process_is_down() -> None:
         story.rest()
 
 
+def a_producer_outlives_what_it_wrote() -> None:
+    """It is silent until retention has taken all that it wrote. B's disk is emptied, and filled by A from the
+    first message that is left; then B leads. It still knows the producer."""
+    with telling(SYNCED | {"retention.segments.count": "2", "log.segment.bytes": "100"}) as story:
+        a, b, c = story.cast
+        producer = IdempotentProducer(story.world, story.books, story.target, 40 * MS, "producer")
+        story.send_in(producer, a)
+        story.until(lambda: producer.answered > 2, "its first answers")
+        producer.active = False
+        story.go_on(SECOND)
+        written = story.at(a).log.written
+        for _ in range(6):
+            story.append(a, 2)
+            story.go_on(100 * MS)
+        story.until(lambda: story.at(a).log.first_available > written, "retention", 60 * SECOND)
+        b.empty()
+        story.until(lambda: story.are_in_sync(a, c), "B's leaving")
+        b.start()
+        story.until(lambda: story.are_in_sync(a, b, c), "B's being filled", 20 * SECOND)
+        a.end(False)
+        story.until(lambda: story.placed.leader == b.broker_id, "B's leading")
+        answered = producer.answered
+        producer.active = True
+        producer.line.turn_to(b.broker_id)
+        story.until(lambda: producer.answered > answered, "an answer of B")
+        story.rest()
+
+
 STORIES: tuple[Callable[[], None], ...] = (
     a_leader_connects_again,
     a_replica_loses_its_log_as_it_is_proposed,
@@ -206,4 +234,5 @@ STORIES: tuple[Callable[[], None], ...] = (
     what_is_sent_on_keeps_its_order,
     a_running_leader_finds_damage,
     an_end_changes_while_its_process_is_down,
+    a_producer_outlives_what_it_wrote,
 )

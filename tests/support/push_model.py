@@ -80,6 +80,9 @@ class ModelLeader:
         previous = epoch_at(self.history, start - 1)
         return Piece(records, bytes(self.batch_bytes * len(numbers)), last, previous)
 
+    def producers_before(self, number: int) -> bytes:
+        return b"before %d" % number
+
     def bytes_behind(self, number: int) -> int:
         return (len(self.log) - number) * self.batch_bytes
 
@@ -182,6 +185,7 @@ def line_to(
     bytes_per_s: int = 0,
     far_bytes: int = 1 << 20,
     short_pushes: int = 1 << 20,
+    version: int = stretches.PUSH_VERSION,
 ) -> PushLine:
     return PushLine(
         follower,
@@ -191,6 +195,7 @@ def line_to(
         heartbeat_ms=500,
         bytes_per_s=bytes_per_s,
         short_pushes=short_pushes,
+        version=version,
     )
 
 

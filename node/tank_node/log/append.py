@@ -375,7 +375,7 @@ class AppendableLog:
     def load_producers(self) -> Producers:
         """The producers' memory, read from the newest snapshot and the records behind it where needed."""
         if self._producers is None:
-            self._producers = truncation.restore_producers(self)
+            self._producers = truncation.restore_producers(self, self.written + 1)
         return self._producers
 
     def forget(self) -> None:

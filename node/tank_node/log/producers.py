@@ -75,8 +75,9 @@ def _is_missing(batches: tuple[ProducedBatch, ...], begins: int, ends: int) -> b
     """Whether some of these sequences, counted back from the producer's end, is in none of its batches though
     it should be remembered: a crash took it, and what came behind it was kept. That was not acknowledged.
 
-    A short memory that does not begin at 0 may also be that of a replica that was filled anew behind what
-    retention had taken: there an old repeat is refused, too, because the two look the same.
+    A short memory that does not begin at 0 may also be that of a replica that was filled anew, below feature
+    level 2, behind what retention had taken: there an old repeat is refused, too, because the two look the
+    same.
     """
     newest = batches[-1]
     end = newest.sequence + newest.messages

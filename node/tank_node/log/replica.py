@@ -8,7 +8,7 @@ from tank_node.log.append import AppendableLog, LogState
 from tank_node.log.errors import DiskFailed
 from tank_node.log.flush_work import FlushWork
 from tank_node.log.open_files import OpenFiles
-from tank_node.log.segment import Segment
+from tank_node.log.segment import Segment, storage_error
 from tank_node.log.settings import LogSettings
 
 
@@ -51,6 +51,17 @@ class ReplicaLog(AppendableLog):
                 through = max(through, segment.last if is_last else self.segments[at + 1].base - 1)
         return through
 
+    # ---- as a leader ----
+
+    def producers_before(self, number: int) -> bytes:
+        """A snapshot of what is known of producers by the batches before the one that holds this number, for
+        a follower that begins there; empty: nothing. Raises StorageError."""
+        try:
+            producers = truncation.restore_producers(self, number)
+        except OSError as error:
+            raise storage_error(error, self.folder) from error
+        return producers.snapshot() if len(producers) else b""
+
     # ---- as a follower ----
 
     def append_stretch(self, stretch: pushed.Pushed, keep_through: int) -> None:
@@ -66,9 +77,10 @@ class ReplicaLog(AppendableLog):
         assert self.last == self.written, "a follower stages nothing"
         pushed.append_stretch(self, stretch, keep_through)
 
-    def begin_anew(self, number: int, previous_epoch: int) -> None:
+    def begin_anew(self, number: int, previous_epoch: int, producers: bytes = b"") -> None:
         """Drops everything, also what is damaged: the next batch comes at or behind `number`, which is the
-        leader's log start; `previous_epoch` is of the number before. Unless it ends below that, it counts as
+        leader's log start; `previous_epoch` is of the number before, `producers` what the leader knew of
+        them there (a snapshot), which no batch that is left may say. Unless it ends below that, it counts as
         damaged until it is copied (`refilled_through`). Raises StorageError."""
         if self.state not in (LogState.ACTIVE, LogState.DAMAGED):
             self._refuse()
@@ -77,7 +89,7 @@ class ReplicaLog(AppendableLog):
             # Also a whole one: a start in the middle would judge the copy by what the old one promised.
             self.refilling = True
             self.before_refill(self)
-        refill.begin_anew(self, number, previous_epoch)
+        refill.begin_anew(self, number, previous_epoch, producers)
 
     def retain_from(self, number: int) -> None:
         """Takes over the leader's log start: whole segments below it go, and nothing below it is served.

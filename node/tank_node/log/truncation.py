@@ -130,12 +130,13 @@ def snapshot_producers(log: "AppendableLog") -> None:
         raise DiskFailed(f"cannot write {path}: {error.strerror}") from error
 
 
-def restore_producers(log: "AppendableLog") -> Producers:
-    """The newest snapshot that can be read, and every record behind it."""
+def restore_producers(log: "AppendableLog", end: int) -> Producers:
+    """What is known of producers below number `end`: by the newest snapshot that can be read, and every
+    record behind it."""
     producers = Producers()
     start = 0
     for base in reversed(snapshot_bases(log)):
-        if base > log.written + 1:
+        if base > end:
             continue
         try:
             content = read_file(log.disk, os.path.join(log.folder, f"{base:020d}{PRODUCERS}"))
@@ -145,17 +146,19 @@ def restore_producers(log: "AppendableLog") -> Producers:
         start = base
         break
     for at, segment in enumerate(log.segments):
+        if segment.base >= end:
+            break
         if at + 1 == len(log.segments) or log.segments[at + 1].base > start:
-            _replay(producers, segment, segment.index.containing(start))
+            _replay(producers, segment, segment.index.containing(start), segment.index.containing(end))
     return producers
 
 
-def _replay(producers: Producers, segment: Segment, start: int) -> None:
-    """Takes the records in from `start` on; pieces without any producer, the usual ones, at a glance: a
-    segment may have 16 million records, and the event loop waits."""
+def _replay(producers: Producers, segment: Segment, start: int, stop: int) -> None:
+    """Takes the records in from `start` to before `stop`; pieces without any producer, the usual ones, at a
+    glance: a segment may have 16 million records, and the event loop waits."""
     index = segment.index
-    for begin in range(start, index.count, SCAN_RECORDS):
-        end = min(begin + SCAN_RECORDS, index.count)
+    for begin in range(start, stop, SCAN_RECORDS):
+        end = min(begin + SCAN_RECORDS, stop)
         if names_producers(index.raw(begin, end)):
             producers.replay(index.records(begin, end))
         else:

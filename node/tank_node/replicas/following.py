@@ -13,6 +13,7 @@ from tank_node.log.epoch_history import epoch_at
 from tank_node.log.errors import LogDiverged, StorageError
 from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState
+from tank_node.log.producers import Producers
 from tank_node.log.pushed import Pushed, last_of
 from tank_node.partition import Partition
 from tank_node.replication.follow import (
@@ -32,6 +33,7 @@ from tank_protos.error_codes import PushError
 from tank_protos.generated.tank import PushedPartition
 from tank_protos.record_run import BadRecord
 from tank_protos.stretch import Stretch
+from tank_protos.wire import Buffer
 
 logger = logging.getLogger(__name__)
 
@@ -174,6 +176,7 @@ class Following(FollowerRole):
         )
         try:
             if verdict.anew:
+                producers = _checked(stretch.producers)
                 logger.warning(
                     "%s/%d holds up to %d%s: dropped, to be copied from number %d on",
                     partition.topic_name,
@@ -183,7 +186,7 @@ class Following(FollowerRole):
                     order.start,
                 )
                 self._whole_at = None
-                log.begin_anew(order.start, order.previous_epoch)
+                log.begin_anew(order.start, order.previous_epoch, producers)
                 partition.note_state()
             kept = kept_through(partition.high_water_mark, placed.lossy_epoch, log.epochs)
             try:
@@ -261,6 +264,17 @@ class Following(FollowerRole):
         answer = self._answer(PushError.NONE)
         answer.matched, answer.synced = self._matched, synced
         line.tell(self._request_id, answer)
+
+
+def _checked(producers: Buffer) -> bytes:
+    """A snapshot that was pushed, before anything is dropped for it. Raises BadRecord."""
+    content = bytes(producers)
+    try:
+        if content:
+            Producers.restore(content)
+    except ValueError as error:
+        raise BadRecord(str(error)) from error
+    return content
 
 
 class Followers:

@@ -135,6 +135,13 @@ class Leadership(LeaderRole):
             self.partition.note_error(error)
             raise
 
+    def producers_before(self, number: int) -> bytes:
+        try:
+            return self.partition.log.producers_before(number)
+        except StorageError as error:
+            self.partition.note_error(error)
+            raise
+
     def bytes_behind(self, number: int) -> int:
         return self._reader.bytes_behind(number)
 

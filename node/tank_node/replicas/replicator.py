@@ -137,6 +137,7 @@ class Replicator(Pushers):
         self._ticked_ms = now_ms
         if self._was_frozen:
             self._checked_ms = now_ms
+        version = formats(self._link.view.feature_level).push  # it may have risen
         for peer in list(self._peers.values()):
             for purpose in (LIVE, CATCH_UP):
                 session = peer.sessions[purpose]
@@ -145,6 +146,7 @@ class Replicator(Pushers):
                 elif self._is_dead(peer, session, now_ms):
                     self._dialer.hang_up(session)
                 else:
+                    session.line.version = version
                     self._do(session, session.beat)
                     self._do(session, partial(self._move, peer, session))
             if not peer.leaderships:

@@ -42,6 +42,10 @@ class Source(Protocol):
         """What begins behind `start` - 1; None: nothing does. Raises StorageError: the leader has seen to
         it."""
 
+    def producers_before(self, number: int) -> bytes:
+        """What is remembered of producers before it, as a snapshot; empty: nothing. Raises StorageError, as
+        `read`."""
+
     def bytes_behind(self, number: int) -> int:
         """About how many bytes are stored behind this number."""
 

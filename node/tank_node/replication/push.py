@@ -15,7 +15,7 @@ from tank_node.replication.push_frame import Part, PushFrame
 from tank_protos.error_codes import PushError
 from tank_protos.errors import WireError
 from tank_protos.generated.tank import PushAnswer, PushedPartition
-from tank_protos.stretch import PUSH_VERSION
+from tank_protos.stretch import PUSH_VERSION, PUSH_WITH_PRODUCERS
 
 FRAME_BYTES: Final = 440 * 1024
 """A frame is filled up to here: the follower receives it in one go (`Limits.peer_receive_bytes`, with the
@@ -65,8 +65,8 @@ class PushLine:
 
     __slots__ = (
         "_allowance", "_far_bytes", "_next_id", "_pushed_bytes", "_rate", "_refilled_ms", "_short_pushes",
-        "_version", "_window", "caught_up", "far_behind", "follower", "heartbeat_ms", "is_catch_up",
-        "last_sent_ms", "news", "paused", "places", "unanswered", "unmarked", "window_used",
+        "_window", "caught_up", "far_behind", "follower", "heartbeat_ms", "is_catch_up",
+        "last_sent_ms", "news", "paused", "places", "unanswered", "unmarked", "version", "window_used",
     )  # fmt: skip
 
     def __init__(
@@ -108,7 +108,8 @@ class PushLine:
         self._far_bytes = far_bytes
         self._rate = bytes_per_s
         self._short_pushes = short_pushes
-        self._version = version
+        self.version = version
+        """Of the next pushes."""
         self._allowance = bytes_per_s // 10
         self._refilled_ms = now_ms
         self._next_id = 1
@@ -164,7 +165,7 @@ class PushLine:
         """A frame that names no partition, when nothing was sent for long; else nothing."""
         if self.unanswered or now_ms - self.last_sent_ms < self.heartbeat_ms:
             return []
-        return self._finish(PushFrame(self._version), now_ms, [])
+        return self._finish(PushFrame(self.version), now_ms, [])
 
     def silent_since_ms(self) -> int | None:
         """When what the follower has not answered was sent; None: it has answered everything."""
@@ -181,7 +182,7 @@ class PushLine:
             return []
         if self.window_used < _SHORT_BYTES and len(self.unanswered) >= self._short_pushes:
             return []
-        frame = PushFrame(self._version)
+        frame = PushFrame(self.version)
         parts: list[tuple[Place, int, int]] = []
         again: list[Place] = []
         while self.news and frame.size < FRAME_BYTES and len(parts) < FRAME_STRETCHES:
@@ -204,16 +205,18 @@ class PushLine:
     def _add(self, frame: PushFrame, place: Place, now_ms: int) -> bool:
         """Adds what a place has to say; False when that is nothing."""
         source = place.source
-        piece = None
+        piece, producers = None, b""
         if place.sent < source.log_start - 1:  # retention took what comes next: it begins anew behind that
             place.sent = source.log_start - 1
-        if place.sent < source.log_end:
-            try:
+        try:
+            if place.sent + 1 == source.log_start > 1 and self.version >= PUSH_WITH_PRODUCERS:
+                producers = source.producers_before(place.sent + 1)
+            if place.sent < source.log_end:
                 piece = source.read(place.sent + 1, max(min(STRETCH_BYTES, FRAME_BYTES - frame.size), 1))
-            except StorageError:
-                if place.state is not PlaceState.GONE:  # the leader may have stepped down
-                    self._pause(place, now_ms + _LATER_MS)
-                return False
+        except StorageError:
+            if place.state is not PlaceState.GONE:  # the leader may have stepped down
+                self._pause(place, now_ms + _LATER_MS)
+            return False
         mark = source.mark
         # It takes none past what it has, and the leader's log may end in numbers that no batch has.
         knows_mark = min(mark, place.sent) <= place.known_mark
@@ -221,7 +224,7 @@ class PushLine:
             return False
         previous_epoch = epoch_at(source.history, place.sent) if piece is None else piece.previous_epoch
         head = source.topic_id, source.leader_epoch, previous_epoch, mark, source.log_start
-        frame.add(source.topic_name, source.number, place.sent + 1, head, piece)
+        frame.add(source.topic_name, source.number, place.sent + 1, head, piece, producers)
         if piece is not None:
             place.sent = piece.last
         place.known_mark = min(mark, place.sent)

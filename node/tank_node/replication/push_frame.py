@@ -128,10 +128,12 @@ class PushFrame:
         start: int,
         head: tuple[int, int, int, int, int],
         piece: Piece | None,
+        producers: bytes = b"",
     ) -> None:
         """Adds the stretch of a partition that begins at `start`; no piece: without batches.
 
-        head: topic id, leader epoch, epoch before the stretch, high-water mark, log start.
+        head: topic id, leader epoch, epoch before the stretch, high-water mark, log start. producers: what is
+        remembered of them before it.
         """
         parts = self._topics.get(topic_name)
         if parts is None:
@@ -145,6 +147,9 @@ class PushFrame:
             records = piece.records
             length = HEAD_BYTES + len(records) + piece.batch_bytes
             count = len(records) // RECORD_BYTES
+        if producers:
+            count, records = count | codec.HAS_PRODUCERS, codec.with_length(producers) + records
+            length = HEAD_BYTES + len(records) + (piece.batch_bytes if piece is not None else 0)
         encoded = varint.encode(length)
         parts.append(b"".join((_number(number), encoded, _entry(start, *head, count), records)))
         if piece is not None:

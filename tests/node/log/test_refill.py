@@ -9,6 +9,7 @@ import pytest
 from tank_node.log.epoch_history import epoch_at
 from tank_node.log.errors import LogDamaged, LogFailed, StorageError
 from tank_node.log.log import LogState, PartitionLog
+from tank_node.log.producers import Outcome, Producers, ProducerVerdict
 from tank_node.log.settings import LogSettings
 from tests.support.fault_disk import PowerLoss
 from tests.support.logs import FOLDER, Folder, append, read_all
@@ -144,6 +145,38 @@ def test_an_end_before_the_leaders_start_begins_there_with_the_epoch_before_it()
     assert read_all(follower) == read_all(leader)
     assert follower.epochs[-1] == leader.epochs[-1]
     assert behind.kill().last == 12
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_the_leader_remembers_of_producers_comes_with_the_beginning_and_survives(seed: int) -> None:
+    leader = Folder(settings=SMALL).log()
+    for sequence in range(3):
+        append(leader, b"%05d" % sequence * 6, producer=(9, 0, sequence))
+    append(leader, b"x" * 30, producer=(8, 0, 0))
+    for number in range(12):
+        append(leader, b"%05d" % number * 6)
+    leader.retain_from(9)
+    assert not any(record.producer_id for record in records_of(leader))
+    theirs = Folder(settings=SMALL)
+    follower = theirs.log()
+    follower.begin_anew(9, 1, leader.producers_before(9))
+    push(leader, follower)
+    follower.flush()
+    for _ in range(2):
+        assert follower.check_producer(8, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 4, 4)
+        assert follower.check_producer(9, 0, 2, 1) == ProducerVerdict(Outcome.REPEAT, 3, 3)
+        assert follower.check_producer(9, 0, 3, 1).outcome is Outcome.APPEND
+        theirs.fault.lose_power(random.Random(seed))
+        follower = theirs.reopen_after_power_loss()
+
+
+def test_what_is_remembered_before_a_number_is_not_what_comes_behind_it() -> None:
+    log = Folder(settings=LogSettings(segment_bytes=1 << 20, replication_factor=3)).log()
+    for sequence in range(4):
+        append(log, b"a", b"b", producer=(9, 0, 2 * sequence))
+    before = Producers.restore(log.producers_before(6))
+    assert [batch.sequence for batch in before.batches()] == [0, 2], "the one that holds it comes itself"
+    assert log.producers_before(1) == b""
 
 
 def test_an_empty_beginning_is_synced_only_by_an_fsync_and_survives_then() -> None:

@@ -13,6 +13,8 @@ from tank_node.log.log import LogState
 from tank_node.replicas.leadership import Leadership
 from tank_node.replication.push import STRETCH_BYTES
 from tank_node.replication.role import Role
+from tank_node.waiting import Producer
+from tank_protos.error_codes import ErrorCode
 from tests.node.replication.test_leading import append
 from tests.support.broker_cell import BrokerCell, CellNode, Told
 from tests.support.replicas import assert_copies, records_of
@@ -79,6 +81,34 @@ def test_a_batch_that_went_bad_is_found_reported_and_copied_anew(cell: BrokerCel
     assert_copies(cell.nodes[1].log(), cell.nodes[3].log())
     assert members(cell) == (1, 2, 3)
     assert not cell.nodes[3].log().is_impaired
+
+
+@pytest.mark.parametrize(("level", "first"), [(1, 0), (2, 1)])
+def test_one_that_was_filled_anew_knows_producers_of_what_retention_took(
+    tmp_path: Path, level: int, first: int
+) -> None:
+    cell = BrokerCell(tmp_path, 3)
+    cell.create(min_insync=2, log_segment_bytes="400", retention_segments_count="2")
+    cell.run(200)  # the connections are of the first level
+    leader, told, producer = cell.nodes[1], Told(), Producer(7, 0, 0)
+    append(leader, b"once", told, 0, producer)
+    for token in range(1, 20):
+        append(leader, b"message %d" % token * 5, told, token)
+    cell.run(300)
+    leader.log().maintain(cell.clock.now_ms(), leader.partition().high_water_mark)
+    for node in cell.nodes.values():
+        node.controller.view.feature_level = level
+    cell.change(in_sync=(1, 2))
+    spoil(cell, 3)
+    cell.run(5000)
+    assert records_of(cell.nodes[3].log()) == records_of(leader.log())
+    assert leader.log().first_available > 1
+    cell.change(leader=3)
+    cell.run(500)
+    append(cell.nodes[3], b"once", told, 20, producer)
+    cell.run(500)
+    assert told.told[20] == (ErrorCode.NONE, *((first, first) if first else (21, 21)))
+    cell.close()
 
 
 def test_one_that_was_filled_anew_is_not_reported_again(cell: BrokerCell) -> None:

@@ -37,7 +37,7 @@ from tests.support.leader_line import (
     the_answer,
 )
 from tests.support.logs import Folder, append
-from tests.support.replicas import assert_copies
+from tests.support.replicas import assert_copies, records_of
 
 
 @pytest.fixture
@@ -302,6 +302,16 @@ def test_an_epoch_of_a_stretch_that_no_log_can_have_is_not_believed(node: BenchN
     told = the_answer(line.send(push_of(1, (0, Stretch(10, 2**32 - 1, 0, 0, 1, b"", b"")))))
     assert told.error == PushError.BAD_BATCH
     assert node.broker.topics["a"].partitions[0].leader_epoch == 5
+
+
+def test_a_memory_of_producers_that_is_torn_is_refused_before_anything_is_dropped(node: BenchNode) -> None:
+    line, log = opened(node), node.broker.topics["a"].partitions[0].log
+    line.send(push_of(1, all_of(leader_log())))
+    held = records_of(log)
+    assert held
+    start = log.last + 9
+    told = the_answer(line.send(push_of(2, (start, Stretch(10, 5, 5, 0, start, b"", b"", b"torn")))))
+    assert (told.error, records_of(log)) == (PushError.BAD_BATCH, held)
 
 
 def test_what_was_staged_by_a_leader_that_is_one_no_more_counts_in_no_answer(node: BenchNode) -> None:

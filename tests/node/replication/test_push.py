@@ -11,6 +11,7 @@ from tank_protos.generated.tank import (
     PushAnswer,
     PushedPartition,
 )
+from tank_protos.stretch import PUSH_VERSION, PUSH_WITH_PRODUCERS
 from tests.support.push_model import TOPIC_ID, ModelFollower, ModelLeader, decoded, entries, line_to, taken
 
 
@@ -277,6 +278,40 @@ def test_a_push_has_the_version_that_the_feature_level_says() -> None:
     frame = PushFrame(version=0x1FF)
     frame.add(b"t", 0, 1, (9, 1, 0, 0, 1), None)
     assert decoded(frame.finish(1)).client_version == 0x1FF
+
+
+@pytest.mark.parametrize(("version", "pushed"), [(PUSH_VERSION, b""), (PUSH_WITH_PRODUCERS, b"before 4")])
+def test_what_begins_at_the_leaders_start_brings_what_is_remembered_of_producers_before(
+    version: int, pushed: bytes
+) -> None:
+    leader, line = ModelLeader([1] * 6, 2, (1,)), line_to(1, version=version)
+    leader.drop_before(4)
+    leader.connect(line)
+    told = ModelFollower([]).take(line.next_frame(0))
+    line.answered(told, 0)
+    follower = ModelFollower([])
+    ((entry, first),) = entries(frame := line.next_frame(0))
+    assert (entry.base_seq_num, first.producers, len(first.records) > 0) == (4, pushed, True)
+    line.answered(follower.take(frame), 0)
+    leader.append()
+    ((_, later),) = entries(line.next_frame(0))
+    assert not later.producers
+
+
+def test_a_log_that_retention_has_emptied_is_pushed_as_what_is_remembered_of_producers() -> None:
+    leader, line = ModelLeader([1] * 6, 2, (1,)), line_to(1, version=PUSH_WITH_PRODUCERS)
+    leader.drop_before(7)
+    leader.connect(line)
+    ((entry, content),) = entries(line.next_frame(0))
+    assert (entry.base_seq_num, content.producers, len(content.records)) == (7, b"before 7", 0)
+
+
+def test_nothing_is_remembered_before_the_first_message() -> None:
+    leader, line = ModelLeader([1, 1], 2, (1,)), line_to(1, version=PUSH_WITH_PRODUCERS)
+    leader.connect(line)
+    line.answered(ModelFollower([]).take(line.next_frame(0)), 0)
+    ((entry, content),) = entries(line.next_frame(0))
+    assert (entry.base_seq_num, content.producers) == (1, b"")
 
 
 def test_a_place_that_waits_to_leave_sends_nothing_more() -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tank_node.replication.push_frame import OnePush, answer_to, read_answer, read_one
 from tank_protos.errors import WireError
+from tank_protos.feature_levels import PUSH_VERSIONS
 from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     ProduceBasePartition,
@@ -41,7 +42,7 @@ def generated(payload: bytes) -> OnePush | None:
     except WireError:
         return None
     entries = [one for topic in request.topics for one in topic.partitions]
-    if len(entries) != 1 or len(request.topics) != 1 or request.client_version != PUSH_VERSION:
+    if len(entries) != 1 or len(request.topics) != 1 or request.client_version not in PUSH_VERSIONS:
         return None
     try:
         content = decode(memoryview(entries[0].bundle))
