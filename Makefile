@@ -154,7 +154,7 @@ wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
 kernel-auto: $(VENV)/.ready-dev
 	@$(BIN)/python protos/kernel_build.py --auto
 
-ci: kernel-auto check chart test unit-pure fuzz-short sim-short mutants chaos wheel run ## what CI runs
+ci: kernel-auto check chart test unit-pure fuzz-short sim-short mutants chaos wheel run e2e ## what CI runs
 
 clean: ## remove the environment and what was built
 	@rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis
