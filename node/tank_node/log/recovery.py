@@ -41,6 +41,11 @@ class Found:
 class _Damage(Exception):
     """Stored batches are missing or wrong. `segments` of the log hold what comes before."""
 
+    def __init__(self, sentence: str, given_out: int = 0) -> None:
+        super().__init__(sentence)
+        self.given_out = given_out
+        """Numbers up to this one are in use, though no good batch has them."""
+
 
 @dataclass(slots=True)
 class FolderScan:
@@ -101,7 +106,7 @@ def open_files_of(
         _check(log, files, entry, found, sure=sure)
     except _Damage as damage:
         found.sentence = str(damage)
-        log.recovery_point = entry.recovery_point
+        log.recovery_point = max(entry.recovery_point, damage.given_out)
         log.epochs = list(entry.epochs)
         log.last = log.written = log.segments[-1].last if log.segments else 0
         log.synced = min(log.last, entry.recovery_point)
@@ -177,12 +182,10 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found, *, 
         if good < segment.count and (
             sure or is_good_behind(segment, good, log_bytes) or _any_good(log, files, bases[at + 1 :])
         ):
-            segment.index.cut(good)
-            segment.log_end.length = end_of(segment, good)
-            log.segments.append(segment)
-            log.size_bytes += segment.size_bytes
+            given_out = _given_out(segment, good, last) if sure else 0
+            _end_at(log, segment, good)
             why = "and it was written whole" if sure else "and good ones follow"
-            raise _Damage(f"the batch behind number {last} does not match its checksum, {why}")
+            raise _Damage(f"the batch behind number {last} does not match its checksum, {why}", given_out)
         end = end_of(segment, good)
         if end > log_bytes:
             raise _Damage(f"bytes of {segment.path(LOG)} before number {last} are missing")
@@ -207,6 +210,26 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found, *, 
         raise _Damage(f"the log ends at {last}, though messages up to {point} were stored")
     rewrite(kept)
     take_over(log, last, entry)
+
+
+def _given_out(segment: Segment, good: int, last: int) -> int:
+    """The last number of the records behind the good ones: as far as each goes on from the one before it, and
+    one at least."""
+    end, through = end_of(segment, good), last + 1
+    for record in segment.index.records(good):
+        if (record.first, record.position) != (last + 1, end):
+            break
+        through = last = record.last
+        end = record.end
+    return through
+
+
+def _end_at(log: PartitionLog, segment: Segment, good: int) -> None:
+    """Takes over what is good of a damaged segment, in memory alone."""
+    segment.index.cut(good)
+    segment.log_end.length = end_of(segment, good)
+    log.segments.append(segment)
+    log.size_bytes += segment.size_bytes
 
 
 def _take_covered(log: PartitionLog, files: FolderScan, point: int) -> int:

@@ -120,6 +120,18 @@ def test_the_log_cut_at_every_byte_of_its_last_three_batches(settings: LogSettin
     the_other_partition_is_well(folder)
 
 
+def test_a_changed_last_batch_of_the_only_replica_is_lost_and_its_number_is_not_given_again() -> None:
+    folder = Folder(settings=ALONE)
+    folder.data.told()
+    six_messages(folder)
+    folder.fault.overwrite(LOG, folder.fault.content(LOG)[:-1] + b"!")
+    log = folder.kill()
+    assert state_of(log) is LogState.ACTIVE
+    assert "LOST the messages 6-6" in folder.data.recovered.damaged[0]
+    assert append(log, b"next") == (7, 7)
+    assert read_all(log) == {n: VALUES[n] for n in range(1, 6)} | {7: b"next"}
+
+
 @pytest.mark.parametrize("machine_runs_on", [True, False])
 def test_a_changed_last_batch_is_damage_where_no_power_was_lost(*, machine_runs_on: bool) -> None:
     folder = Folder(settings=REPLICATED)
