@@ -224,11 +224,16 @@ class Kubernetes:
     async def look(self) -> bool:
         """Reads how many brokers are wanted now, unless that was a moment ago. When the API server doesn't
         say, what is known stays. False: it has changed, maybe, and is worth waiting for."""
-        if self._scaling is None or self._loop.time() - self._read_at < FRESH_S:
+        if not self._config.brokers:
+            return True
+        if self._scaling is None:  # it leads since less than a tick
+            return False
+        if self._loop.time() - self._read_at < FRESH_S:
             return True
         seen = await self._ask_set(self._config.brokers)
         if seen is not None:
             self._take(seen)
+            self._unsure_since = self._unsure_at = -math.inf
             return True
         now = self._loop.time()
         if now - self._unsure_at >= UNSURE_AGAIN_S:

@@ -229,6 +229,12 @@ def test_for_a_while_an_api_server_that_does_not_say_leaves_open_who_is_to_stop(
             assert [await api.look(), await api.look()] == [False, False]
             api._unsure_since -= kubernetes.UNSURE_S
             assert await api.look(), "for so long and no longer"
+            server.refuse = 0
+            assert await api.look()
+            server.refuse = 500
+            assert not await api.look(), "it has said since"
+            api._unsure_since -= kubernetes.UNSURE_S
+            assert await api.look()
             monkeypatch.setattr(kubernetes, "UNSURE_AGAIN_S", 0.0)
             assert not await api.look(), "that was another time"
             server.refuse = 0
@@ -245,7 +251,7 @@ def test_who_leads_no_longer_knows_nothing_and_does_not_watch(server: ApiServer)
             api.tick(scaling, leads=False)
             assert scaling.wanted is None
             server.scale(5)
-            await api.look()
+            assert not await api.look(), "nor does who leads since a moment"
             assert scaling.wanted is None
             api.tick(scaling, leads=True)
             await until(lambda: scaling.wanted == 5)
