@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from tank_node.disk import write_file
-from tank_node.log.errors import DiskFailed
+from tank_node.log.errors import DiskFailed, StorageError
 from tank_node.log.maintenance import drop_segments
 from tank_node.log.segment import PRODUCERS
 
@@ -35,7 +35,12 @@ def begin_anew(log: "ReplicaLog", number: int, previous_epoch: int, producers: b
         log.damage("it could not be emptied")  # nobody knows what is left, and all of it was forgotten here
         raise DiskFailed(f"cannot empty {log.folder}: {error.strerror}") from error
     log.emptied(number, previous_epoch)
-    log.begin_segment(number, b"")
+    try:
+        log.begin_segment(number, b"")
+    except StorageError:
+        if producers:  # they went with the segment: nothing may go on from here without them
+            log.damage("it could not be begun anew")
+        raise
 
 
 def retain_from(log: "ReplicaLog", number: int) -> None:

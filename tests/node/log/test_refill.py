@@ -1,6 +1,8 @@
 """Refill: one way back for a corrupt batch, a lost index, an emptied disk, and an end before the leader's
 start."""
 
+import errno
+import os
 import random
 from collections.abc import Callable
 
@@ -147,8 +149,8 @@ def test_an_end_before_the_leaders_start_begins_there_with_the_epoch_before_it()
     assert behind.kill().last == 12
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_what_the_leader_remembers_of_producers_comes_with_the_beginning_and_survives(seed: int) -> None:
+def with_memory() -> PartitionLog:
+    """A leader whose log begins at 9; what it knows of producers is in none of its records."""
     leader = Folder(settings=SMALL).log()
     for sequence in range(3):
         append(leader, b"%05d" % sequence * 6, producer=(9, 0, sequence))
@@ -157,6 +159,12 @@ def test_what_the_leader_remembers_of_producers_comes_with_the_beginning_and_sur
         append(leader, b"%05d" % number * 6)
     leader.retain_from(9)
     assert not any(record.producer_id for record in records_of(leader))
+    return leader
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_the_leader_remembers_of_producers_comes_with_the_beginning_and_survives(seed: int) -> None:
+    leader = with_memory()
     theirs = Folder(settings=SMALL)
     follower = theirs.log()
     follower.begin_anew(9, 1, leader.producers_before(9))
@@ -168,6 +176,34 @@ def test_what_the_leader_remembers_of_producers_comes_with_the_beginning_and_sur
         assert follower.check_producer(9, 0, 3, 1).outcome is Outcome.APPEND
         theirs.fault.lose_power(random.Random(seed))
         follower = theirs.reopen_after_power_loss()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("suffix", [".index", ".log"])
+def test_what_was_remembered_comes_again_where_the_first_segment_could_not_be_made(
+    number: int, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory went with the segment: no later stretch may go on from there without it."""
+    leader, theirs = with_memory(), Folder(settings=SMALL)
+    memory, follower = leader.producers_before(9), theirs.log()
+    opens = theirs.fault.open
+
+    def refuses(path: str, *, create: bool = False) -> int:
+        if create and path.endswith(suffix):
+            raise OSError(number, os.strerror(number))
+        return opens(path, create=create)
+
+    with monkeypatch.context() as full:
+        full.setattr(theirs.fault, "open", refuses)
+        with pytest.raises(StorageError):
+            follower.begin_anew(9, 1, memory)
+        assert not theirs.fault.paths(".producers")
+    assert follower.state is LogState.DAMAGED
+    with pytest.raises(LogDamaged):
+        follower.append_stretch(stretch_of(leader, 9), 0)
+    follower.begin_anew(9, 1, memory)
+    push(leader, follower)
+    assert follower.check_producer(9, 0, 2, 1) == ProducerVerdict(Outcome.REPEAT, 3, 3)
 
 
 def test_what_is_remembered_before_a_number_is_not_what_comes_behind_it() -> None:
