@@ -6,6 +6,8 @@ from tank_node.log.pushed import Pushed, last_of
 from tank_node.log.pushing import PushReader
 from tank_node.log.record import Record
 from tank_node.log.segment import LOG, Stretch
+from tank_node.log.settings import LogSettings
+from tests.support.logs import Folder, append
 
 
 def stretch_of(leader: PartitionLog, start: int, max_bytes: int = 1 << 20, epoch: int = 0) -> Pushed:
@@ -60,3 +62,18 @@ def assert_copies(leader: PartitionLog, follower: PartitionLog) -> None:
         assert [at for at, _ in positions] == [
             sum(length for _, length in positions[:i]) for i in range(len(positions))
         ], "positions are the follower's own"
+
+
+def with_memory() -> Folder:
+    """Of a leader whose log begins at 9. Messages 1 to 3 of producer 9 and 4 of producer 8 are remembered,
+    and none of its records tells of them."""
+    folder = Folder(settings=LogSettings(segment_bytes=100, replication_factor=3))
+    log = folder.log()
+    for sequence in range(3):
+        append(log, b"%05d" % sequence * 6, producer=(9, 0, sequence))
+    append(log, b"x" * 30, producer=(8, 0, 0))
+    for number in range(12):
+        append(log, b"%05d" % number * 6)
+    log.retain_from(9)
+    assert not any(record.producer_id for record in records_of(log))
+    return folder

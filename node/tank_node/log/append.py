@@ -373,7 +373,7 @@ class AppendableLog:
         return self._producers
 
     def load_producers(self) -> Producers:
-        """The producers' memory, read from the newest snapshot and the records behind it where needed."""
+        """The producers' memory, from the newest snapshot and the records behind it. Raises StorageError."""
         if self._producers is None:
             self._producers = truncation.restore_producers(self, self.written + 1)
         return self._producers

@@ -15,6 +15,13 @@ from tank_node.disk import Disk
 from tank_node.log.errors import DiskFailed, StorageError, TooManyOpenFiles
 
 
+def open_error(error: OSError, path: str) -> StorageError:
+    """The typed error for a file or folder that could not be opened, or not be read after that."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return TooManyOpenFiles(f"no file descriptor left for {path}; raise the limit (ulimit -n)")
+    return DiskFailed(f"cannot open or read {path}: {error.strerror}")
+
+
 class OpenFile:
     """One file that is open, was open or will be open. Made by `OpenFiles.file`; `fd` is valid while
     pinned."""
@@ -115,11 +122,7 @@ class OpenFiles:
         except FileNotFoundError as error:
             raise StorageError(f"the file {file.path} is gone") from error
         except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE):
-                raise TooManyOpenFiles(
-                    f"no file descriptor left for {file.path}; raise the limit (ulimit -n)"
-                ) from error
-            raise DiskFailed(f"cannot open {file.path}: {error.strerror}") from error
+            raise open_error(error, file.path) from error
         self.opened_total += 1
         self._open[file] = None
         return file.fd

@@ -8,7 +8,7 @@ from tank_node.log.append import AppendableLog, LogState
 from tank_node.log.errors import DiskFailed
 from tank_node.log.flush_work import FlushWork
 from tank_node.log.open_files import OpenFiles
-from tank_node.log.segment import Segment, storage_error
+from tank_node.log.segment import Segment
 from tank_node.log.settings import LogSettings
 
 
@@ -56,10 +56,7 @@ class ReplicaLog(AppendableLog):
     def producers_before(self, number: int) -> bytes:
         """A snapshot of what is known of producers by the batches before the one that holds this number, for
         a follower that begins there; empty: nothing. Raises StorageError."""
-        try:
-            producers = truncation.restore_producers(self, number)
-        except OSError as error:
-            raise storage_error(error, self.folder) from error
+        producers = truncation.restore_producers(self, number)
         return producers.snapshot() if len(producers) else b""
 
     # ---- as a follower ----

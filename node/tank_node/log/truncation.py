@@ -7,6 +7,7 @@ from tank_node.disk import read_file, write_file
 from tank_node.log import swap
 from tank_node.log.errors import DiskFailed
 from tank_node.log.index import SCAN_RECORDS
+from tank_node.log.open_files import open_error
 from tank_node.log.producers import Producers
 from tank_node.log.record import names_producers
 from tank_node.log.segment import LOG, PRODUCERS, Segment
@@ -74,7 +75,7 @@ def lower_flushes(log: "ReplicaLog", end: int) -> None:
 def drop_snapshots(log: "AppendableLog", last: int) -> None:
     """Removes snapshots of producers that tell of batches behind `last`: those numbers will be given again.
 
-    Raises DiskFailed: a snapshot that stays would be believed.
+    Raises StorageError: a snapshot that stays would be believed.
     """
     for base in snapshot_bases(log):
         if base > last + 1:
@@ -107,11 +108,13 @@ def _remove(log: "AppendableLog", path: str) -> None:
 
 
 def snapshot_bases(log: "AppendableLog") -> list[int]:
-    """The numbers of the snapshots of producers that the folder holds, rising."""
+    """The numbers of the snapshots of producers that the folder holds, rising. Raises StorageError."""
     try:
         names = [entry.name for entry in log.disk.entries(log.folder)]
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise open_error(error, log.folder) from error
     return sorted(int(name[:20]) for name in names if name.endswith(PRODUCERS) and name[:20].isdigit())
 
 
@@ -131,18 +134,17 @@ def snapshot_producers(log: "AppendableLog") -> None:
 
 
 def restore_producers(log: "AppendableLog", end: int) -> Producers:
-    """What is known of producers below number `end`: by the newest snapshot that can be read, and every
-    record behind it."""
+    """What is known of producers below number `end`: by the newest snapshot that is whole, and every record
+    behind it. Raises StorageError."""
     producers = Producers()
     start = 0
     for base in reversed(snapshot_bases(log)):
         if base > end:
             continue
         try:
-            content = read_file(log.disk, os.path.join(log.folder, f"{base:020d}{PRODUCERS}"))
-            producers = Producers.restore(content)
-        except (OSError, ValueError):
-            continue  # an older one, and more records, say the same
+            producers = Producers.restore(_read_snapshot(log, base))
+        except ValueError:  # torn, or gone
+            continue
         start = base
         break
     for at, segment in enumerate(log.segments):
@@ -151,6 +153,20 @@ def restore_producers(log: "AppendableLog", end: int) -> Producers:
         if at + 1 == len(log.segments) or log.segments[at + 1].base > start:
             _replay(producers, segment, segment.index.containing(start), segment.index.containing(end))
     return producers
+
+
+def _read_snapshot(log: "AppendableLog", base: int) -> bytes:
+    """What a snapshot holds, whole or not; nothing where an older one, and the records behind that, say the
+    same. Raises StorageError: of the first segment's there is no older one."""
+    path = os.path.join(log.folder, f"{base:020d}{PRODUCERS}")
+    try:
+        return read_file(log.disk, path)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        if log.segments and base > log.segments[0].base:
+            return b""
+        raise open_error(error, path) from error
 
 
 def _replay(producers: Producers, segment: Segment, start: int, stop: int) -> None:

@@ -15,7 +15,7 @@ from tank_node.log.producers import Outcome, Producers, ProducerVerdict
 from tank_node.log.settings import LogSettings
 from tests.support.fault_disk import PowerLoss
 from tests.support.logs import FOLDER, Folder, append, read_all
-from tests.support.replicas import assert_copies, push, records_of, stretch_of
+from tests.support.replicas import assert_copies, push, records_of, stretch_of, with_memory
 
 SMALL = LogSettings(segment_bytes=100, replication_factor=3)
 FIRST_LOG = f"{FOLDER}/{1:020d}.log"
@@ -149,22 +149,9 @@ def test_an_end_before_the_leaders_start_begins_there_with_the_epoch_before_it()
     assert behind.kill().last == 12
 
 
-def with_memory() -> PartitionLog:
-    """A leader whose log begins at 9; what it knows of producers is in none of its records."""
-    leader = Folder(settings=SMALL).log()
-    for sequence in range(3):
-        append(leader, b"%05d" % sequence * 6, producer=(9, 0, sequence))
-    append(leader, b"x" * 30, producer=(8, 0, 0))
-    for number in range(12):
-        append(leader, b"%05d" % number * 6)
-    leader.retain_from(9)
-    assert not any(record.producer_id for record in records_of(leader))
-    return leader
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_what_the_leader_remembers_of_producers_comes_with_the_beginning_and_survives(seed: int) -> None:
-    leader = with_memory()
+    leader = with_memory().log()
     theirs = Folder(settings=SMALL)
     follower = theirs.log()
     follower.begin_anew(9, 1, leader.producers_before(9))
@@ -184,7 +171,7 @@ def test_what_was_remembered_comes_again_where_the_first_segment_could_not_be_ma
     number: int, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The memory went with the segment: no later stretch may go on from there without it."""
-    leader, theirs = with_memory(), Folder(settings=SMALL)
+    leader, theirs = with_memory().log(), Folder(settings=SMALL)
     memory, follower = leader.producers_before(9), theirs.log()
     opens = theirs.fault.open
 
