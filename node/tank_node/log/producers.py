@@ -91,6 +91,17 @@ def _is_missing(batches: tuple[ProducedBatch, ...], begins: int, ends: int) -> b
     return begins_late and begins > covered
 
 
+def check_snapshot(content: bytes) -> int:
+    """Of how many producers a snapshot tells. Raises ValueError where it is torn or something else."""
+    body = content[:-4]
+    if len(content) < _HEAD.size + 4 or crc32c(body) != int.from_bytes(content[-4:], "little"):
+        raise ValueError("the snapshot of the producers does not match its checksum")
+    magic, _, count = _HEAD.unpack_from(body, 0)
+    if magic != _MAGIC:
+        raise ValueError("not a snapshot of producers that this version knows")
+    return int(count)
+
+
 class Producers:
     """The producers of one partition, the longest silent first."""
 
@@ -181,13 +192,10 @@ class Producers:
     @classmethod
     def restore(cls, content: bytes) -> "Producers":
         """What a snapshot holds. Raises ValueError when it is torn, damaged or something else."""
+        check_snapshot(content)
         body = content[:-4]
-        if len(content) < _HEAD.size + 4 or crc32c(body) != int.from_bytes(content[-4:], "little"):
-            raise ValueError("the snapshot of the producers does not match its checksum")
         try:
-            magic, last_append_ms, count = _HEAD.unpack_from(body, 0)
-            if magic != _MAGIC:
-                raise ValueError("not a snapshot of producers that this version knows")
+            _, last_append_ms, count = _HEAD.unpack_from(body, 0)
             producers = cls()
             producers.last_append_ms = last_append_ms
             at = _HEAD.size

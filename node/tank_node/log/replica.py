@@ -56,8 +56,7 @@ class ReplicaLog(AppendableLog):
     def producers_before(self, number: int) -> bytes:
         """A snapshot of what is known of producers by the batches before the one that holds this number, for
         a follower that begins there; empty: nothing. Raises StorageError."""
-        producers = truncation.restore_producers(self, number)
-        return producers.snapshot() if len(producers) else b""
+        return truncation.snapshot_before(self, number)
 
     # ---- as a follower ----
 

@@ -8,7 +8,7 @@ from tank_node.log import swap
 from tank_node.log.errors import DiskFailed
 from tank_node.log.index import SCAN_RECORDS
 from tank_node.log.open_files import open_error
-from tank_node.log.producers import Producers
+from tank_node.log.producers import Producers, check_snapshot
 from tank_node.log.record import names_producers
 from tank_node.log.segment import LOG, PRODUCERS, Segment
 
@@ -153,6 +153,19 @@ def restore_producers(log: "AppendableLog", end: int) -> Producers:
         if at + 1 == len(log.segments) or log.segments[at + 1].base > start:
             _replay(producers, segment, segment.index.containing(start), segment.index.containing(end))
     return producers
+
+
+def snapshot_before(log: "AppendableLog", number: int) -> bytes:
+    """What is known of producers below this number, as a snapshot; empty: nothing. Raises StorageError.
+
+    As the folder has it, where it does: 100,000 producers are not restored for each push that begins there.
+    """
+    content = _read_snapshot(log, number)
+    try:
+        return content if check_snapshot(content) else b""
+    except ValueError:
+        producers = restore_producers(log, number)
+        return producers.snapshot() if len(producers) else b""
 
 
 def _read_snapshot(log: "AppendableLog", base: int) -> bytes:

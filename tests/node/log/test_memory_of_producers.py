@@ -9,6 +9,7 @@ import pytest
 from tank_node.disk import Entry
 from tank_node.log.errors import DiskFailed, StorageError, TooManyOpenFiles
 from tank_node.log.producers import Outcome, Producers, ProducerVerdict
+from tank_node.log.settings import LogSettings
 from tests.support.logs import FOLDER, Folder, append
 from tests.support.replicas import with_memory
 
@@ -41,13 +42,14 @@ def refuse_to_list(folder: Folder, number: int, patch: pytest.MonkeyPatch) -> No
     patch.setattr(folder.fault, "entries", entries)
 
 
-@pytest.mark.parametrize("refuse", [refuse_to_open, refuse_to_list])
+@pytest.mark.parametrize(("refuse", "asked"), [(refuse_to_open, 9), (refuse_to_list, 10)])
 @pytest.mark.parametrize(
     ("number", "raised"),
     [(errno.EMFILE, TooManyOpenFiles), (errno.ENFILE, TooManyOpenFiles), (errno.EIO, DiskFailed)],
 )
 def test_what_cannot_be_read_is_not_taken_for_nothing(
     refuse: Callable[[Folder, int, pytest.MonkeyPatch], None],
+    asked: int,
     number: int,
     raised: type[StorageError],
     monkeypatch: pytest.MonkeyPatch,
@@ -58,12 +60,12 @@ def test_what_cannot_be_read_is_not_taken_for_nothing(
     with monkeypatch.context() as refusing:
         refuse(folder, number, refusing)
         with pytest.raises(raised):
-            log.producers_before(9)
+            log.producers_before(asked)
         with pytest.raises(raised):
             log.check_producer(9, 0, 2, 1)
         with pytest.raises(raised):
             append(log, b"first", producer=(7, 0, 0))
-    assert len(Producers.restore(log.producers_before(9))) == 2
+    assert len(Producers.restore(log.producers_before(asked))) == 2
     assert log.check_producer(9, 0, 2, 1) == KNOWN
     append(log, b"first", producer=(7, 0, 0))
 
@@ -87,3 +89,34 @@ def test_where_records_say_the_same_one_snapshot_that_cannot_be_read_is_done_wit
     monkeypatch.setattr(folder.fault, "open", opened)
     assert log.check_producer(9, 0, 2, 1) == KNOWN
     assert log.check_producer(9, 0, 3, 1) == ProducerVerdict(Outcome.REPEAT, 17, 17)
+
+
+def test_a_follower_gets_the_snapshot_as_it_lies_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = with_memory()
+    log, content = folder.log(), folder.fault.content(snapshot(9))
+    restored: list[bytes] = []
+    monkeypatch.setattr(Producers, "restore", restored.append)
+    assert log.producers_before(9) == content
+    assert not restored, "nobody reads 100,000 producers for it"
+
+
+def test_a_snapshot_that_tells_of_nobody_is_not_sent() -> None:
+    folder = Folder(settings=LogSettings(segment_bytes=100, replication_factor=3))
+    log = folder.log()
+    for number in range(12):
+        append(log, b"%05d" % number * 6)
+    log.retain_from(9)
+    start = log.first_available
+    assert len(Producers.restore(folder.fault.content(snapshot(start)))) == 0
+    assert log.producers_before(start) == b""
+
+
+@pytest.mark.parametrize("left", [b"", b"torn"])
+def test_a_snapshot_that_is_torn_is_made_again_of_the_older_one_and_the_records(left: bytes) -> None:
+    folder = with_memory()
+    log = folder.log()
+    last = append(log, b"x" * 90, producer=(9, 0, 3))[1]
+    append(log, b"x" * 90)
+    whole = log.producers_before(last + 1)
+    folder.fault.overwrite(snapshot(last + 1), left)
+    assert log.producers_before(last + 1) == whole

@@ -8,6 +8,7 @@ import pytest
 
 from tank_node.cluster_view import BrokerView
 from tank_node.log.log import LogState
+from tank_node.log.producers import Outcome, ProducedBatch, Producers, ProducerVerdict
 from tank_protos.error_codes import ErrorCode, PushError
 from tank_protos.errors import WireError
 from tank_protos.framing import frame
@@ -312,6 +313,20 @@ def test_a_memory_of_producers_that_is_torn_is_refused_before_anything_is_droppe
     start = log.last + 9
     told = the_answer(line.send(push_of(2, (start, Stretch(10, 5, 5, 0, start, b"", b"", b"torn")))))
     assert (told.error, records_of(log)) == (PushError.BAD_BATCH, held)
+
+
+def test_a_memory_of_producers_is_taken_as_it_was_sent(
+    node: BenchNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody reads 100,000 producers for it: its checksum holds."""
+    line, log = opened(node), node.broker.topics["a"].partitions[0].log
+    known = Producers()
+    known.append(7, 0, ProducedBatch(0, 1, 8, 0), 1)
+    with monkeypatch.context() as unread:
+        unread.setattr(Producers, "restore", None)
+        told = the_answer(line.send(push_of(1, (9, Stretch(10, 5, 5, 0, 9, b"", b"", known.snapshot())))))
+    assert (told.error, log.last) == (PushError.NONE, 8)
+    assert log.check_producer(7, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 8, 8)
 
 
 def test_what_was_staged_by_a_leader_that_is_one_no_more_counts_in_no_answer(node: BenchNode) -> None:
