@@ -1,5 +1,6 @@
 """Taking batches off the end of a log, and the producers' memory that goes with it."""
 
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
@@ -119,12 +120,16 @@ def snapshot_bases(log: "AppendableLog") -> list[int]:
 
 
 def snapshot_producers(log: "AppendableLog") -> None:
-    """Writes the producers' memory as it is at the log's end, if it was used. Raises DiskFailed.
+    """Writes the producers' memory as it is at the log's end, if it was used. Raises StorageError.
 
-    Without an fsync: a torn one is not believed, and the one before it and the records say the same.
+    Without an fsync: a torn one is not believed, and the one before it and the records say the same. Where a
+    whole one lies already it may be the only one, and stays: behind what retention took there are neither.
     """
     producers = log.producers_if_loaded
     if producers is None or not len(producers):
+        return
+    with contextlib.suppress(ValueError):
+        check_snapshot(_read_snapshot(log, log.written + 1))
         return
     path = os.path.join(log.folder, f"{log.written + 1:020d}{PRODUCERS}")
     try:

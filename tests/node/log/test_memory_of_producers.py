@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
@@ -120,3 +121,28 @@ def test_a_snapshot_that_is_torn_is_made_again_of_the_older_one_and_the_records(
     whole = log.producers_before(last + 1)
     folder.fault.overwrite(snapshot(last + 1), left)
     assert log.producers_before(last + 1) == whole
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_stop_leaves_the_snapshot_that_nothing_else_says(seed: int) -> None:
+    """Of a log that is empty since retention took all, or since it was filled anew."""
+    leader, folder = with_memory().log(), Folder(settings=LogSettings(replication_factor=3))
+    log = folder.log()
+    log.begin_anew(9, 1, leader.producers_before(9))
+    log.flush()
+    assert log.check_producer(9, 0, 2, 1) == KNOWN
+    folder.data.close()
+    folder.fault.lose_power(Random(seed))
+    log = folder.reopen_after_power_loss()
+    assert log.check_producer(9, 0, 2, 1) == KNOWN
+
+
+def test_a_stop_writes_a_torn_snapshot_anew() -> None:
+    folder = with_memory()
+    log = folder.log()
+    log.roll()
+    path = snapshot(log.written + 1)
+    whole = folder.fault.content(path)
+    folder.fault.overwrite(path, whole[:9])
+    folder.data.close()
+    assert folder.fault.content(path) == whole
