@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tank_node.log.log import LogState
-from tank_node.log.producers import Outcome
+from tank_node.log.producers import REMEMBERED_BATCHES, Outcome
 from tank_node.log.settings import LogSettings
 from tests.support.logs import Folder, append, append_sparse, read_all, read_chunk
 
@@ -108,14 +108,15 @@ class LogAgainstModel(RuleBasedStateMachine):
         self.log.apply_settings(
             LogSettings(segment_bytes=self.log.settings.segment_bytes, compact=True, min_cleanable_ratio=0.0)
         )
+        compacted_before = self.log.compacted_through
         sealed_before = self.log.segments[-1].base if self.log.segments else 0
         batches = self.log.load_producers().batches()
         remembered = {n for batch in batches for n in range(batch.first, batch.first + batch.span + 1)}
         self.log.maintain(1000, self.last)
         self.mark = self.last
         self.log.apply_settings(self.folder.settings)
-        if self.log.compacted_through != sealed_before - 1:
-            return
+        if not compacted_before < self.log.compacted_through == sealed_before - 1:
+            return  # there was no round, or not of all that is sealed
         newest = {key: n for n, (key, _) in sorted(self.stored.items()) if key and n < sealed_before}
         kept = {
             n: (key, value)
@@ -183,3 +184,22 @@ LogAgainstModel.TestCase.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestLogAgainstModel = LogAgainstModel.TestCase
+
+
+def test_what_producers_memory_has_left_behind_goes_when_something_more_is_sealed() -> None:
+    """Found by the machine above, which took each call for a round: without anything new there is none."""
+    state = LogAgainstModel()
+    state.begin(segment_bytes=1000, retention=0)
+    state.append([(None, b"")], write=True, idempotent=True)
+    state.append([(None, b"x")], write=True, idempotent=False)
+    state.roll()
+    state.compact()
+    for _ in range(REMEMBERED_BATCHES):
+        state.append([(None, b"")], write=False, idempotent=True)
+    state.compact()
+    assert 1 in state.stored
+    state.nothing_is_missing_or_wrong()
+    state.roll()
+    state.compact()
+    assert 1 not in state.stored
+    state.nothing_is_missing_or_wrong()
