@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,15 +70,24 @@ def test_a_number_that_another_process_has_by_now_is_nobodys(tmp_path: Path) -> 
     assert not cluster_processes.is_alive(folder, folder.brokers[0])
 
 
+def listening_where_all_behind_is_free(listener: socket.socket) -> int:
+    """Below the ports that the system hands out: of those another test may have one that a controller of
+    this cluster would get."""
+    for port in range(14000 + os.getpid() % 1000, 30000, 500):
+        with suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            listener.listen()
+            return port
+    raise AssertionError("no port between 14000 and 30000 is free")
+
+
 def test_ports_that_somebody_else_has_are_named_before_anything_is_written(
     tank: Tank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
     monkeypatch.setattr(cluster_processes, "start", lambda folder, member: started.append(member.name))
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        taken = listener.getsockname()[1]
+        taken = listening_where_all_behind_is_free(listener)
         for base in (taken, taken - 1):  # TANK of the first broker, and its HTTP
             up = ["cluster", "up", "--data", str(tmp_path / "c"), "--base-port", str(base)]
             ended = tank(*up)
