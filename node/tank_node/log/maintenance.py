@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tank_node.log.errors import StorageError
 from tank_node.log.retention import SegmentFacts, expired
 from tank_node.log.segment import PRODUCERS
-from tank_node.log.truncation import remove_segment
+from tank_node.log.truncation import keep_snapshot, remove_segment
 
 if TYPE_CHECKING:
     from tank_node.log.log import PartitionLog
@@ -53,16 +53,9 @@ def drop_segments(log: "ReplicaLog", count: int) -> None:
     StorageError."""
     kept = log.segments[count]
     try:
+        keep_snapshot(log, kept.base)
         if log.folder_dirty:
             log.disk.sync_folder(log.folder)  # or the numbers would begin again if the kept names got lost
-        # Written without an fsync when the segment began.
-        fd = log.disk.open(kept.path(PRODUCERS))
-        try:
-            log.disk.sync(fd)
-        finally:
-            log.disk.close(fd)
-    except FileNotFoundError:
-        pass
     except OSError as error:
         raise StorageError(f"cannot sync {kept.path(PRODUCERS)}: {error.strerror}") from error
     log.log_start = max(log.log_start, kept.base)

@@ -173,6 +173,25 @@ def snapshot_before(log: "AppendableLog", number: int) -> bytes:
         return producers.snapshot() if len(producers) else b""
 
 
+def keep_snapshot(log: "AppendableLog", base: int) -> None:
+    """Makes a segment's snapshot durable before what is older goes. It was written without an fsync: one that
+    a loss of power tore is made anew. Raises OSError and StorageError."""
+    path = os.path.join(log.folder, f"{base:020d}{PRODUCERS}")
+    try:
+        check_snapshot(_read_snapshot(log, base))
+    except ValueError:
+        producers = restore_producers(log, base)
+        if len(producers):
+            write_file(log.disk, path, producers.snapshot())
+            log.folder_dirty = True
+        return
+    fd = log.disk.open(path)
+    try:
+        log.disk.sync(fd)
+    finally:
+        log.disk.close(fd)
+
+
 def _read_snapshot(log: "AppendableLog", base: int) -> bytes:
     """What a snapshot holds, whole or not; nothing where an older one, and the records behind that, say the
     same. Raises StorageError: of the first segment's there is no older one."""

@@ -146,3 +146,22 @@ def test_a_stop_writes_a_torn_snapshot_anew() -> None:
     folder.fault.overwrite(path, whole[:9])
     folder.data.close()
     assert folder.fault.content(path) == whole
+
+
+@pytest.mark.parametrize("left", [None, b"torn"])
+def test_retention_makes_anew_what_a_loss_of_power_has_left_of_a_snapshot(left: bytes | None) -> None:
+    """A roll writes it without an fsync, and what retention takes says the same."""
+    folder = Folder(settings=LogSettings(replication_factor=3))
+    log = folder.log()
+    append(log, b"a", producer=(9, 0, 0))
+    log.roll()
+    append(log, b"b")
+    log.flush()
+    if left is None:
+        folder.fault.delete(snapshot(2))
+    else:
+        folder.fault.overwrite(snapshot(2), left)
+    log = folder.kill()
+    log.retain_from(2)
+    log = folder.kill()
+    assert log.check_producer(9, 0, 0, 1).outcome is Outcome.REPEAT
