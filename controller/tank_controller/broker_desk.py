@@ -184,7 +184,7 @@ class BrokerDesk:
             stream.send(pb.BrokerDown(view=self._alive(stream)))
             self._let_stop(stream)  # it may have been said by a stream that broke, or to a leader before
         elif kind == "proposal":
-            self._propose(stream, up.proposal)
+            self._propose(leading, stream, up.proposal)
         elif kind == "query":
             self._query(stream, up.query)
         elif kind == "log_ends":
@@ -297,8 +297,7 @@ class BrokerDesk:
         stream.follows = True
 
     def _refuse(self, stream: Stream, why: Rejected) -> None:
-        passing = why.error in _PASSING
-        refused = pb.RegisterRefused(error=why.error, message=why.message, passing=passing)
+        refused = pb.RegisterRefused(error=why.error, message=why.message, passing=why.error in _PASSING)
         if self.streams.get(stream.broker_id) is stream:
             del self.streams[stream.broker_id]
             self._broken(stream)
@@ -306,17 +305,17 @@ class BrokerDesk:
 
     # --- proposals and questions ---
 
-    def _propose(self, stream: Stream, proposal: pb.BrokerProposal) -> None:
+    def _propose(self, leading: Leading, stream: Stream, proposal: pb.BrokerProposal) -> None:
         kind = proposal.command.WhichOneof("command")
+        commits = kind == "commit_positions"
         if kind not in FROM_BROKERS:
             self._answer(stream, proposal, rejected(ErrorCode.INVALID_REQUEST, "no command for a broker"))
         elif proposal.validate_only:
             self._answer(stream, proposal, self._proposals.judge(proposal.command))
         elif stream.waiting >= MAX_WAITING_PROPOSALS:
             self._answer(stream, proposal, rejected(ErrorCode.OVERLOADED, "too much waits: ask again"))
-        elif kind == "commit_positions" and self._is_fenced(stream.broker_id):
-            # Silent for so long, it has told its client, which may have committed later ones elsewhere.
-            self._answer(stream, proposal, rejected(ErrorCode.TIMED_OUT, "the line was silent: ask again"))
+        elif commits and (late := leading.positions.refusal(self._metadata.state, stream, proposal)):
+            self._answer(stream, proposal, late)
         else:
             stream.waiting += 1
 
@@ -327,11 +326,10 @@ class BrokerDesk:
                 else:
                     self._answer(stream, proposal, outcome)
 
+            end = self._driver.raft.log.last_index
             self._proposals.propose(proposal.command, done)
-
-    def _is_fenced(self, broker_id: int) -> bool:
-        broker = self._metadata.state.brokers.get(broker_id)
-        return broker is None or broker.fenced
+            if commits and self._driver.raft.log.last_index > end:
+                leading.positions.appended(stream, proposal.command.commit_positions, end + 1)
 
     def _answer(self, stream: Stream, proposal: pb.BrokerProposal, outcome: Outcome) -> None:
         stream.send(pb.BrokerDown(outcome=outcome.as_message(proposal.request_id)))

@@ -1,10 +1,11 @@
 """What a controller has while it leads, for one term; the desk brings brokers' words to it. No I/O."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tank_controller.cluster_state import ClusterState
+from tank_controller.position_order import PositionOrder
 from tank_protos.generated import control_pb2 as pb
 
 
@@ -62,6 +63,8 @@ class Leading:
     duties: Care
     proposed: int = 0
     """Commands of its own without an outcome."""
+    positions: PositionOrder = field(default_factory=PositionOrder)
+    """What it has taken of committed positions."""
 
     def is_busy(self) -> bool:
         """The next commands of its own wait for the outcome of the last."""

@@ -36,10 +36,13 @@ class Outcome:
         """For a broker."""
         if self.rejection is not None:
             error, message = self.rejection.error, self.rejection.message
-            return pb.ProposalOutcome(request_id=request_id, error=error, message=message)
+            return pb.ProposalOutcome(
+                request_id=request_id, error=error, message=message, index=self.delta.index
+            )
         return pb.ProposalOutcome(
             request_id=request_id,
             topic_id=self.topic_id,
             producer_id=self.producer_id,
             results=self.results,
+            index=self.delta.index,
         )

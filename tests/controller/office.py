@@ -134,8 +134,9 @@ class Broker:
         """A heartbeat: everything that it was sent, it has seen."""
         self.say(pb.BrokerUp(heartbeat=pb.BrokerHeartbeat(seen_index=self.line.index)))
 
-    def propose(self, command: pb.Command, number: int = 1) -> None:
-        self.say(pb.BrokerUp(proposal=pb.BrokerProposal(request_id=number, command=command)))
+    def propose(self, command: pb.Command, number: int = 1, seen_index: int = 0) -> None:
+        proposal = pb.BrokerProposal(request_id=number, command=command, seen_index=seen_index)
+        self.say(pb.BrokerUp(proposal=proposal))
 
     def outcome(self, number: int = 1) -> pb.ProposalOutcome:
         """Waits for it."""

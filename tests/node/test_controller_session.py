@@ -81,6 +81,22 @@ def test_what_was_not_answered_is_asked_again_in_its_order(node: Node) -> None:
     assert len(outcomes) == 1, "an outcome that comes twice is told once"
 
 
+def test_a_proposal_says_what_the_broker_had_heard_of_when_it_was_asked(node: Node) -> None:
+    line = node.register()
+    node.view(pb.Delta(index=8, topics=[topic(8, "t")]))
+    for number in range(3):
+        node.session.commit_positions("g", [Position("t", 0, number)], lambda outcome: None)
+        if number == 0:
+            request_id = line.sent[-1].proposal.request_id
+            node.hear(outcome=pb.ProposalOutcome(request_id=request_id, results=[0], index=12))
+        else:
+            node.view(pb.Delta(index=10 + number))
+    node.hear(outcome=pb.ProposalOutcome(request_id=999, index=9))
+    node.view(pb.Delta(index=20))
+    node.session.commit_positions("g", [Position("t", 0, 9)], lambda outcome: None)
+    assert [m.proposal.seen_index for m in line.all("proposal")] == [8, 12, 12, 20]
+
+
 def test_committed_positions_are_not_repeated_on_another_stream(node: Node) -> None:
     outcomes: list[CommitOutcome] = []
 

@@ -20,6 +20,9 @@ def Mutant(
     return _Mutant(name, file, old, new, Kind.CLUSTER, seeds, told, also)
 
 
+LATE = "            if seen_index < index and setter is not stream:\n"
+LATE_POSITIONS_PASS = COMMANDS + "position_order.py", LATE, "            if False:\n"
+
 MUTANTS = (
     Mutant(
         "acknowledges before fsync: a broker that leads",
@@ -237,7 +240,13 @@ MUTANTS = (
         NODE + "controllers/pending.py",
         'NOT_REPEATED = frozenset({"commit_positions"})',
         "NOT_REPEATED = frozenset[str]()",
+        also=(LATE_POSITIONS_PASS,),
         told="a_position_is_overtaken",
+    ),
+    Mutant(
+        "a position is kept though another broker has kept a later one since it was sent",
+        *LATE_POSITIONS_PASS,
+        told="a_position_in_flight_comes_after_its_group_went_on",
     ),
     Mutant(
         "a batch whose last messages are compacted away is given again and again",

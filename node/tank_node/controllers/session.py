@@ -123,6 +123,8 @@ class ControllerSession(RequestingLink):
         self._taken_ms = 0
         """When a controller took this process on the present stream, or the last."""
         self._line: Line | None = None
+        self._told_index = 0
+        """The last entry that an outcome named. It is committed; the view needn't have heard of it."""
         self._wanted_index = 0
         """The view has to reach it before `broker_epoch` counts; 0: nothing is awaited."""
         self._wanted_epoch = 0
@@ -188,6 +190,7 @@ class ControllerSession(RequestingLink):
             case "view":
                 self._on_view(line, down.view)
             case "outcome":
+                self._told_index = max(self._told_index, down.outcome.index)
                 self._pending.on_outcome(down.outcome)
             case "answer":
                 self._pending.on_answer(down.answer)
@@ -344,7 +347,8 @@ class ControllerSession(RequestingLink):
         self._asks_to_stop_again = outcome.error != 0
 
     def _propose(self, command: pb.Command, done: Proposed, *, validate_only: bool = False) -> None:
-        proposal = pb.BrokerProposal(command=command, validate_only=validate_only)
+        seen_index = max(self.view.index, self._told_index)  # now, before others can be answered later
+        proposal = pb.BrokerProposal(command=command, validate_only=validate_only, seen_index=seen_index)
         self._ask(pb.BrokerUp(proposal=proposal), proposed=done)
 
     def _query(self, query: pb.BrokerQuery, done: Answered) -> None:

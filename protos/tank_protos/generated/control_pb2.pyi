@@ -769,14 +769,16 @@ class BrokerHeartbeat(_message.Message):
     def __init__(self, seen_index: _Optional[int] = ...) -> None: ...
 
 class BrokerProposal(_message.Message):
-    __slots__ = ("request_id", "command", "validate_only")
+    __slots__ = ("request_id", "command", "validate_only", "seen_index")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    SEEN_INDEX_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     command: Command
     validate_only: bool
-    def __init__(self, request_id: _Optional[int] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., validate_only: bool = ...) -> None: ...
+    seen_index: int
+    def __init__(self, request_id: _Optional[int] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., validate_only: bool = ..., seen_index: _Optional[int] = ...) -> None: ...
 
 class BrokerQuery(_message.Message):
     __slots__ = ("request_id", "positions", "groups", "view")
@@ -883,20 +885,22 @@ class ViewUpdate(_message.Message):
     def __init__(self, delta: _Optional[_Union[Delta, _Mapping]] = ..., more: bool = ..., whole: bool = ...) -> None: ...
 
 class ProposalOutcome(_message.Message):
-    __slots__ = ("request_id", "error", "message", "topic_id", "producer_id", "results")
+    __slots__ = ("request_id", "error", "message", "topic_id", "producer_id", "results", "index")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     error: int
     message: str
     topic_id: int
     producer_id: int
     results: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[int] = ..., message: _Optional[str] = ..., topic_id: _Optional[int] = ..., producer_id: _Optional[int] = ..., results: _Optional[_Iterable[int]] = ...) -> None: ...
+    index: int
+    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[int] = ..., message: _Optional[str] = ..., topic_id: _Optional[int] = ..., producer_id: _Optional[int] = ..., results: _Optional[_Iterable[int]] = ..., index: _Optional[int] = ...) -> None: ...
 
 class QueryAnswer(_message.Message):
     __slots__ = ("request_id", "error", "message", "positions", "groups", "more", "index")

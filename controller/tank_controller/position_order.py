@@ -1,0 +1,69 @@
+"""In which order the leader takes committed positions: none that was sent before a later one was kept. Pure.
+
+A broker says with each proposal which log entry it had heard of when its client asked. A client that has
+given up on one broker and is answered by another was answered by a later entry than the first can have heard
+of before: what still comes from there is refused (docs/decisions/0018).
+"""
+
+from collections.abc import Iterator
+
+from tank_controller import limits
+from tank_controller.broker_streams import Stream
+from tank_controller.cluster_state import ClusterState
+from tank_controller.outcome import Outcome, Rejected
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import control_pb2 as pb
+
+Place = tuple[str, int, int]
+"""Group, topic id, partition."""
+
+
+class PositionOrder:
+    """One leader's, for one term."""
+
+    def __init__(self) -> None:
+        self._floor = 0
+        """No position that is not in `_last` was set behind it in this term. What earlier terms set needs no
+        order: what comes now was asked for since, or it would have ended with its stream."""
+        self._last: dict[Place, tuple[Stream, int]] = {}
+        """Who set a position last in this term and by which log entry, which may not be committed yet; the
+        longest unset first."""
+
+    def refusal(self, state: ClusterState, stream: Stream, proposal: pb.BrokerProposal) -> Outcome | None:
+        """Why its positions are not to be kept: its client may have been answered by another broker since.
+
+        The outcome says how far the state is. Who asks after having heard of it is taken.
+        """
+        commit = proposal.command.commit_positions
+        broker = state.brokers.get(stream.broker_id)
+        if broker is None or broker.fenced:
+            # Silent for so long, it has told its client: all that is known of one that names no entry.
+            message = "the line was silent: ask again"
+        elif proposal.seen_index and self._is_late(stream, commit, proposal.seen_index):
+            message = "another broker kept a position of the group meanwhile: ask again"
+        else:
+            return None
+        return Outcome(pb.Delta(index=state.index), rejection=Rejected(ErrorCode.TIMED_OUT, message))
+
+    def _is_late(self, stream: Stream, commit: pb.CommitPositions, seen_index: int) -> bool:
+        """Another stream may have set one behind this entry. A stream's own come in their order."""
+        forgotten = None, self._floor
+        for place in _places(commit):
+            setter, index = self._last.get(place, forgotten)
+            if seen_index < index and setter is not stream:
+                return True
+        return False
+
+    def appended(self, stream: Stream, commit: pb.CommitPositions, index: int) -> None:
+        """The log has it as this entry, on its way to be committed."""
+        last = stream, index
+        for place in _places(commit):
+            self._last.pop(place, None)
+            self._last[place] = last
+        while len(self._last) > limits.MAX_POSITIONS_IN_ORDER:
+            _, forgotten = self._last.pop(next(iter(self._last)))
+            self._floor = max(self._floor, forgotten)
+
+
+def _places(commit: pb.CommitPositions) -> Iterator[Place]:
+    return ((commit.group, position.topic_id, position.partition) for position in commit.positions)
