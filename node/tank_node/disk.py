@@ -127,6 +127,15 @@ def read_file(disk: Disk, path: str) -> bytes:
         disk.close(fd)
 
 
+def sync_file(disk: Disk, path: str) -> None:
+    """Its bytes and length are on the disk when this returns; FileNotFoundError when there is none."""
+    fd = disk.open(path)
+    try:
+        disk.sync(fd)
+    finally:
+        disk.close(fd)
+
+
 def write_file(disk: Disk, path: str, content: bytes, *, sync: bool = True) -> None:
     """Writes (and syncs) a file under its final name (not atomic: see `replace_file`)."""
     fd = disk.open(path, create=True)

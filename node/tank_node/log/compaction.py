@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tank_node.disk import Disk
+from tank_node.disk import Disk, sync_file
 from tank_node.limits import COMPACTED_MESSAGES
 from tank_node.log import swap
 from tank_node.log.errors import StorageError
@@ -100,11 +100,7 @@ class CompactionWork:
         """Makes the snapshot behind these segments durable: rewritten records don't say all of producers."""
         path = os.path.join(self.folder, file_name(self.through + 1, PRODUCERS))
         with contextlib.suppress(FileNotFoundError):
-            fd = disk.open(path)
-            try:
-                disk.sync(fd)
-            finally:
-                disk.close(fd)
+            sync_file(disk, path)
 
     def _stored(
         self, disk: Disk, segment: Segment, sizes: tuple[int, int]

@@ -6,13 +6,12 @@ A log that was damaged stays it until the copy is whole: a crash in the middle f
 begins again.
 """
 
-import os
 from typing import TYPE_CHECKING
 
 from tank_node.disk import write_file
 from tank_node.log.errors import DiskFailed, StorageError
 from tank_node.log.maintenance import drop_segments
-from tank_node.log.segment import PRODUCERS
+from tank_node.log.truncation import snapshot_path
 
 if TYPE_CHECKING:
     from tank_node.log.replica import ReplicaLog
@@ -29,8 +28,7 @@ def begin_anew(log: "ReplicaLog", number: int, previous_epoch: int, producers: b
         for folder in log.folders:
             log.disk.sync_folder(folder)
         if producers:  # no record says it again: it must be there when the first batch is
-            path = os.path.join(log.folder, f"{number:020d}{PRODUCERS}")
-            write_file(log.disk, path, producers, sync=True)
+            write_file(log.disk, snapshot_path(log, number), producers, sync=True)
     except OSError as error:
         log.damage("it could not be emptied")  # nobody knows what is left, and all of it was forgotten here
         raise DiskFailed(f"cannot empty {log.folder}: {error.strerror}") from error

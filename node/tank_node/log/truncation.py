@@ -4,14 +4,14 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from tank_node.disk import read_file, write_file
+from tank_node.disk import read_file, sync_file, write_file
 from tank_node.log import swap
 from tank_node.log.errors import DiskFailed
 from tank_node.log.index import SCAN_RECORDS
 from tank_node.log.open_files import open_error
 from tank_node.log.producers import Producers, check_snapshot
 from tank_node.log.record import names_producers
-from tank_node.log.segment import LOG, PRODUCERS, Segment
+from tank_node.log.segment import LOG, PRODUCERS, Segment, file_name
 
 if TYPE_CHECKING:
     from tank_node.log.append import AppendableLog
@@ -80,7 +80,7 @@ def drop_snapshots(log: "AppendableLog", last: int) -> None:
     """
     for base in snapshot_bases(log):
         if base > last + 1:
-            _remove(log, os.path.join(log.folder, f"{base:020d}{PRODUCERS}"))
+            _remove(log, snapshot_path(log, base))
             log.folder_dirty = True
 
 
@@ -131,11 +131,16 @@ def snapshot_producers(log: "AppendableLog") -> None:
     with contextlib.suppress(ValueError):
         check_snapshot(_read_snapshot(log, log.written + 1))
         return
-    path = os.path.join(log.folder, f"{log.written + 1:020d}{PRODUCERS}")
+    path = snapshot_path(log, log.written + 1)
     try:
         write_file(log.disk, path, producers.snapshot(), sync=False)
     except OSError as error:
         raise DiskFailed(f"cannot write {path}: {error.strerror}") from error
+
+
+def snapshot_path(log: "AppendableLog", base: int) -> str:
+    """Where the snapshot of producers lies that a segment begins with."""
+    return os.path.join(log.folder, file_name(base, PRODUCERS))
 
 
 def restore_producers(log: "AppendableLog", end: int) -> Producers:
@@ -176,7 +181,7 @@ def snapshot_before(log: "AppendableLog", number: int) -> bytes:
 def keep_snapshot(log: "AppendableLog", base: int) -> None:
     """Makes a segment's snapshot durable before what is older goes. It was written without an fsync: one that
     a loss of power tore is made anew. Raises OSError and StorageError."""
-    path = os.path.join(log.folder, f"{base:020d}{PRODUCERS}")
+    path = snapshot_path(log, base)
     try:
         check_snapshot(_read_snapshot(log, base))
     except ValueError:
@@ -185,17 +190,13 @@ def keep_snapshot(log: "AppendableLog", base: int) -> None:
             write_file(log.disk, path, producers.snapshot())
             log.folder_dirty = True
         return
-    fd = log.disk.open(path)
-    try:
-        log.disk.sync(fd)
-    finally:
-        log.disk.close(fd)
+    sync_file(log.disk, path)
 
 
 def _read_snapshot(log: "AppendableLog", base: int) -> bytes:
     """What a snapshot holds, whole or not; nothing where an older one, and the records behind that, say the
     same. Raises StorageError: of the first segment's there is no older one."""
-    path = os.path.join(log.folder, f"{base:020d}{PRODUCERS}")
+    path = snapshot_path(log, base)
     try:
         return read_file(log.disk, path)
     except FileNotFoundError:

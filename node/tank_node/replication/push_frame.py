@@ -141,15 +141,11 @@ class PushFrame:
             self._counts[topic_name] = 0
             self.size += 2 + len(topic_name)
         self._counts[topic_name] += 1
-        if piece is None:
-            length, count, records = HEAD_BYTES, 0, b""
-        else:
-            records = piece.records
-            length = HEAD_BYTES + len(records) + piece.batch_bytes
-            count = len(records) // RECORD_BYTES
+        records, batch_bytes = (b"", 0) if piece is None else (piece.records, piece.batch_bytes)
+        count = len(records) // RECORD_BYTES
         if producers:
             count, records = count | codec.HAS_PRODUCERS, codec.with_length(producers) + records
-            length = HEAD_BYTES + len(records) + (piece.batch_bytes if piece is not None else 0)
+        length = HEAD_BYTES + len(records) + batch_bytes
         encoded = varint.encode(length)
         parts.append(b"".join((_number(number), encoded, _entry(start, *head, count), records)))
         if piece is not None:
