@@ -26,6 +26,7 @@ from tank_node.partition import Partition
 from tank_node.replicas.following import Followers
 from tank_node.replicas.roles import Roles
 from tank_node.replication.role import Role
+from tank_node.scrubbing import Scrubbing
 from tank_node.upkeep import Upkeep
 from tank_node.wait_list import WaitList
 from tank_protos.error_codes import ErrorCode
@@ -89,6 +90,7 @@ class Broker(WaitList):
         """Partitions that began a segment: retention looks at them as soon as the answers are out."""
         self.moved_away = MovedAway(link, self._delete_replica)
         self.upkeep = Upkeep(self)
+        self.scrubbing = Scrubbing(self)
         flusher.listener = self.on_synced
         flusher.observe = metrics.fsync_latency.add
         data_folder.files.close_deleted = flusher.close_file
@@ -211,6 +213,11 @@ class Broker(WaitList):
         self.begin_tick()
         self.moved_away.ask()
         self.upkeep.take_turns()
+
+    def scrub(self) -> None:
+        """Checks a little of what is stored; see `scrubbing`."""
+        self.begin_tick()
+        self.scrubbing.step()
 
     def maintain_rolled(self) -> None:
         """Retention for partitions that began a segment: a busy one must not wait for its turn."""

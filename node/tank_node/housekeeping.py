@@ -28,9 +28,10 @@ class Housekeeping:
         self._timers = [
             self._later(self._server.limits.housekeeping_ms, self._look_at_connections, 0),
             self._later(self._server.limits.maintenance_ms, self._maintain, 1),
+            self._later(self._server.limits.scrub_ms, self._scrub, 2),
         ]
         if self._server.broker.roles.pushers.are_needed:
-            self._timers.append(self._later(self._server.limits.replication_beat_ms, self._replicate, 2))
+            self._timers.append(self._later(self._server.limits.replication_beat_ms, self._replicate, 3))
 
     def stop(self) -> None:
         for timer in self._timers:
@@ -101,6 +102,9 @@ class Housekeeping:
 
     def _maintain(self) -> None:
         self._server.broker.maintain()
+
+    def _scrub(self) -> None:
+        self._server.broker.scrub()
 
     # --- followers -------------------------------------------------------------------------------
 

@@ -139,13 +139,23 @@ class Limits:
     """How often deadlines of connections are looked at. None of them is a client's own deadline."""
 
     maintenance_ms: int = 1_000
-    """How often partitions get a turn of retention, compaction, checkpoint and scrub."""
+    """How often partitions get a turn of retention, compaction and checkpoint."""
 
     maintenance_slice_ms: int = 5
     """What one turn of maintenance may keep the loop."""
 
-    scrub_bytes: int = 128 * KIB
-    """Stored bytes that each turn of maintenance checks: some 11 GB a day, a few milliseconds a second."""
+    scrub_ms: int = 30
+    """How often some stored bytes are checked."""
+
+    scrub_bytes: int = 4 * KIB
+    """Stored bytes that each step of the scrub checks, or one batch: some 11 GB a day. Where batches are as
+    small as one message of 100 bytes it takes less than half a millisecond of everybody's time."""
+
+    scrub_turn_bytes: int = MIB
+    """Checked of one partition before the next one's turn: neighbours on a disk are read together."""
+
+    scrub_passes: int = 100
+    """Partitions without anything to check that a step of the scrub passes over."""
 
     replicated_sync_ms: int = 5_000
     """How often a topic with flush=replicated that doesn't say is fsynced."""

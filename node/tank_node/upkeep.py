@@ -1,7 +1,6 @@
 """What a broker does for its partitions from time to time: retention, compaction, fsyncs under
-flush=replicated, the scrub, the checkpoint, and telling of replicas that can't be used."""
+flush=replicated, the checkpoint, and telling of replicas that can't be used."""
 
-import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,6 @@ from tank_node.replication.role import Role
 if TYPE_CHECKING:
     from tank_node.broker import Broker
 
-logger = logging.getLogger(__name__)
-
 
 class Upkeep:
     """Gives the partitions of a broker their turns. All time comes from the broker's tick."""
@@ -24,14 +21,12 @@ class Upkeep:
         self._broker = broker
         self._waiting: Iterator[Partition] = iter(())
         """Partitions that have not had their turn in this round."""
-        self._scrubbing: Iterator[Partition] = iter(())
 
     def take_turns(self) -> None:
-        """Goes on for `Limits.maintenance_slice_ms`, after some stored bytes were checked; writes the
-        checkpoint when all had their turn. Begin the broker's tick first."""
+        """Goes on for `Limits.maintenance_slice_ms`; writes the checkpoint when all had their turn.
+        Begin the broker's tick first."""
         broker = self._broker
         began_ms = broker.clock.monotonic_ms()
-        self._scrub()
         while (partition := next(self._waiting, None)) is not None:
             self.look_at(partition)
             if broker.clock.monotonic_ms() - began_ms >= broker.limits.maintenance_slice_ms:
@@ -73,25 +68,6 @@ class Upkeep:
         if partition.role is Role.LEADER and partition.leadership is None:
             partition.advance(partition.log.synced)
             partition.acks.answer(partition.high_water_mark)
-
-    def _scrub(self) -> None:
-        """Checks some stored bytes of the partition whose turn it is."""
-        partition = next(self._scrubbing, None)
-        if partition is None:
-            self._scrubbing = iter(list(self._broker.partitions()))
-            return
-        log = partition.log
-        if log.state is not LogState.ACTIVE or not log.written:
-            return
-        try:
-            done = log.scrub(self._broker.limits.scrub_bytes)
-        except StorageError as error:
-            partition.note_error(error)
-            return
-        if done.bad:
-            logger.error("%s/%d is damaged: %s", partition.topic_name, partition.number, done.bad)
-            self._broker.metrics.refused["damaged_batch"] += 1
-            self._failed(partition)
 
     def _report_unopened(self) -> None:
         """Tells the controller, until its view shows that it knows, of replicas whose logs could not be

@@ -36,6 +36,8 @@ FOLDER = "/data"
 TICK_US = 25 * MS
 LINE_US = 50 * MS
 MAINTENANCE_US = SECOND
+LIMITS = Limits(scrub_ms=250, scrub_bytes=128 * 1024)
+"""A broker's, but for the steps of its scrub: so many short ones would be a third of the work of a story."""
 LET_GO_US = 20 * SECOND
 """A broker that stops waits so long for others to take over what it leads."""
 
@@ -65,7 +67,7 @@ class BrokerMachine:
         """Before that its fsyncs take long."""
         self.proposes: Callable[[pb.ChangeInSync], None] = lambda change: None
         """Told of every in-sync set that it is about to propose."""
-        self.limits = Limits()
+        self.limits = LIMITS
         self.levels = feature_levels.OWN
         """The feature levels that the version which its next process runs knows."""
         self.forwarding = ForwardingPolicy.NEVER

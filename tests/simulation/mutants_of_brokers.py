@@ -341,9 +341,9 @@ MUTANTS = (
     ),
     Mutant(
         "damage that a running broker finds is kept to itself",
-        NODE + "upkeep.py",
-        'self._broker.metrics.refused["damaged_batch"] += 1\n            self._failed(partition)',
-        'self._broker.metrics.refused["damaged_batch"] += 1',
+        NODE + "scrubbing.py",
+        "            self._broker.roles.failed(partition)\n",
+        "",
         also=(
             (
                 NODE + "upkeep.py",

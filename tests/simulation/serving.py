@@ -208,8 +208,10 @@ class Server:
         self.finish()
 
     def maintain(self) -> None:
-        """Retention, scrub, checkpoint."""
+        """Retention, checkpoint, and as many steps of the scrub as come until the next time."""
         self.broker.maintain()
+        for _ in range(self.broker.limits.maintenance_ms // self.broker.limits.scrub_ms):
+            self.broker.scrub()
         self.finish()
 
 

@@ -116,11 +116,13 @@ class Index:
         holder, start = self.holder(i)
         return read_record(holder, (i - start) * RECORD_BYTES)
 
-    def records(self, start: int = 0, end: int | None = None) -> Iterator[Record]:
-        """The records from `start` on, up to `end`."""
+    def records(
+        self, start: int = 0, end: int | None = None, at_once: int = SCAN_RECORDS
+    ) -> Iterator[Record]:
+        """The records from `start` on, up to `end`, so many of them read `at_once`."""
         end = self.count if end is None else min(end, self.count)
         while start < end:
-            piece = self.raw(start, min(start + SCAN_RECORDS, end))
+            piece = self.raw(start, min(start + at_once, end))
             for at in range(0, len(piece), RECORD_BYTES):
                 yield read_record(piece, at)
             start += len(piece) // RECORD_BYTES

@@ -4,11 +4,15 @@ mending and for the scrub."""
 from collections.abc import Iterator
 
 from tank_node.log.errors import DiskFailed
+from tank_node.log.index import SCAN_RECORDS
 from tank_node.log.record import Record, matches
 from tank_node.log.segment import Segment
 
 READ_BYTES = 4 * 1024 * 1024
 """Read from a log file at once while checking."""
+
+SMALLEST_BATCH_BYTES = 32
+"""About. How many records are read at once hangs on it, and nothing else."""
 
 
 def batches(
@@ -16,12 +20,14 @@ def batches(
 ) -> Iterator[tuple[int, Record, memoryview]]:
     """Each record from `start` on with the bytes it points to (fewer where the file ends before).
 
-    read_bytes: read from the log at once, or one batch if it is longer.
+    read_bytes: read from the log at once, or one batch if it is longer. Of records no more are read than so
+    many bytes can hold batches for.
     """
     disk = segment.log_end.file.files.disk
     file = segment.log_end.file
     window, begin = memoryview(b""), 0
-    for i, record in enumerate(segment.index.records(start), start):
+    at_once = min(read_bytes // SMALLEST_BATCH_BYTES + 1, SCAN_RECORDS)
+    for i, record in enumerate(segment.index.records(start, at_once=at_once), start):
         if record.position < begin or record.end > begin + len(window):
             begin = record.position
             wanted = min(max(read_bytes, record.length), max(log_bytes - begin, 0))
