@@ -41,6 +41,10 @@ class Scene:
     def leading_broker(self) -> Member:
         return self.broker(self.leader_of())
 
+    def following_controller(self) -> Member:
+        leader = self.members.leader()
+        return self.chance.choice([member for member in self.members.controllers if member is not leader])
+
 
 def back(member: Member) -> None:
     """Starts it; returns when it is ready."""
@@ -108,6 +112,10 @@ def freeze_leading_controller(scene: Scene) -> None:
     freeze(scene, scene.members.leader())
 
 
+def freeze_following_controller(scene: Scene) -> None:
+    freeze(scene, scene.following_controller())
+
+
 def cut_one_way(scene: Scene) -> None:
     """Of a leader, of partitions or of the controllers, and others: one side speaks, and doesn't hear."""
     members = scene.members
@@ -169,6 +177,11 @@ def isolate_leading_broker(scene: Scene) -> None:
 
 def isolate_leading_controller(scene: Scene) -> None:
     isolate(scene, scene.members.leader())
+
+
+def isolate_following_controller(scene: Scene) -> None:
+    """It asks to be elected again and again meanwhile, and must not get in the way when it is back."""
+    isolate(scene, scene.following_controller())
 
 
 def fill_disk(scene: Scene, members: Sequence[Member], write: Callable[[], None]) -> None:
@@ -266,11 +279,13 @@ FAULTS = (
     Fault("stop everything", stop_all),
     Fault("freeze a leading broker", freeze_leading_broker),
     Fault("freeze the leading controller", freeze_leading_controller),
+    Fault("freeze a following controller", freeze_following_controller),
     Fault("cut a link one way", cut_one_way, needs_links=True),
     Fault("cut a link both ways", cut_both_ways, needs_links=True),
     Fault("let a link come and go", flap, needs_links=True),
     Fault("cut a leading broker off", isolate_leading_broker, needs_links=True),
     Fault("cut the leading controller off", isolate_leading_controller, needs_links=True),
+    Fault("cut a following controller off", isolate_following_controller, needs_links=True),
     Fault("fill a broker's disk", fill_broker, needs_small_disk=True),
     Fault("fill a controller's disk", fill_controller, needs_small_disk=True),
     Fault("tear the tails of logs", tear_tail),
