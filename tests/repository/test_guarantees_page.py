@@ -6,6 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
 HELD = PAGE[PAGE.index("## What holds") : PAGE.index("## What it costs")]
+NOT_PROMISED = PAGE[PAGE.index("## What is not promised") :]
 COSTS = PAGE[PAGE.index("## What it costs") : PAGE.index("## What is not promised")]
 
 
@@ -25,6 +26,14 @@ def test_every_promise_names_what_shows_it() -> None:
     assert [row[0].split(".")[0] for row in rows(HELD)] == [str(number) for number in range(1, 17)]
     for row in (*rows(HELD), *rows(COSTS)):
         assert re.search(r"`[a-z]+(?:_[a-z]+){3,}`|\.py`|`make \w+`", row[-1]), row[0]
+
+
+def test_what_is_not_promised_names_what_shows_it_or_says_why_nothing_does() -> None:
+    sentences = NOT_PROMISED.split("\n- ")[1:]
+    assert len(sentences) > 8
+    for sentence in sentences:
+        said = "no test shows" in sentence or "nothing to show" in sentence
+        assert said or re.search(r"`[a-z]+(?:_[a-z]+){3,}`|\.py`|`a_disk_is_emptied`", sentence), sentence
 
 
 def test_the_tests_are_there() -> None:

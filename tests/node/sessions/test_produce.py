@@ -153,6 +153,13 @@ def test_a_bundle_over_the_limit_is_refused_and_the_connection_stays(tmp_path: P
         assert node.metrics.refused["bundle_too_large"] == 1
 
 
+def test_a_repeat_of_a_client_without_a_producer_id_is_stored_again(node: BenchNode) -> None:
+    client = node.client()
+    for _ in range(2):
+        assert produce(client, batch_of(b"one")) == b"\0"
+    assert read(client) == [(1, b"one"), (2, b"one")]
+
+
 def test_a_repeat_gets_the_numbers_of_the_first_time(node: BenchNode) -> None:
     client = node.client()
     idempotent(client, 0, b"a", b"b")
