@@ -75,6 +75,8 @@ class AdminService(AdminServicer):
             return pb.ChangeAnswer(not_leader=self._not_leader())
         if request.HasField("raise_level"):
             return _refused("the controllers raise the feature level by themselves, when all know the next")
+        if request.HasField("commit_positions"):
+            return _refused("positions are kept by way of a broker: its stream says in which order")
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         command = request
         if (duties := rooms.desk.duties) is not None:

@@ -315,6 +315,7 @@ class BrokerDesk:
         elif stream.waiting >= MAX_WAITING_PROPOSALS:
             self._answer(stream, proposal, rejected(ErrorCode.OVERLOADED, "too much waits: ask again"))
         elif commits and (late := leading.positions.refusal(self._metadata.state, stream, proposal)):
+            self._driver.figures.refused_proposals["late_position"] += 1
             self._answer(stream, proposal, late)
         else:
             stream.waiting += 1
@@ -328,8 +329,9 @@ class BrokerDesk:
 
             end = self._driver.raft.log.last_index
             self._proposals.propose(proposal.command, done)
-            if commits and self._driver.raft.log.last_index > end:
-                leading.positions.appended(stream, proposal.command.commit_positions, end + 1)
+            if commits and self._driver.raft.log.last_index > end:  # else it was refused
+                commit = proposal.command.commit_positions
+                leading.positions.appended(self._metadata.state, stream, commit, end + 1)
 
     def _answer(self, stream: Stream, proposal: pb.BrokerProposal, outcome: Outcome) -> None:
         stream.send(pb.BrokerDown(outcome=outcome.as_message(proposal.request_id)))

@@ -28,12 +28,14 @@ class Stream:
     """A broker's stream. `line` is its identity for the shell."""
 
     __slots__ = (
-        "asked_to_stop", "broker_id", "epoch", "follows", "incarnation", "line", "max_level", "open",
-        "waiting",
+        "asked_to_stop", "broker_id", "epoch", "follows", "incarnation", "line", "mark", "max_level",
+        "open", "waiting",
     )  # fmt: skip
 
     def __init__(self, line: Line) -> None:
         self.line = line
+        self.mark = object()
+        """Its identity for what outlives it, and must not keep all that it has not sent."""
         self.open = True
         self.broker_id = 0
         """0: nothing was heard yet."""

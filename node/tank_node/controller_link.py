@@ -200,8 +200,9 @@ class ControllerLink(Protocol):
     def commit_positions(
         self, group: str, positions: Sequence[Position], done: Callable[[CommitOutcome], None]
     ) -> None:
-        """Keeps positions. Errors of the whole: INVALID_NAME, OVERLOADED; of one: UNKNOWN_TOPIC,
-        UNKNOWN_PARTITION, TOO_LARGE (metadata)."""
+        """Keeps positions. Errors of the whole: INVALID_NAME, OVERLOADED, TIMED_OUT (also where another
+        broker kept one of them meanwhile: ask again); of one: UNKNOWN_TOPIC, UNKNOWN_PARTITION, TOO_LARGE
+        (metadata)."""
 
     def fetch_positions(
         self, group: str, topics: Sequence[str], done: Callable[[PositionsOutcome], None]

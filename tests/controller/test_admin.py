@@ -85,3 +85,10 @@ def test_an_unclean_election_of_several_partitions_is_refused_before_it_is_propo
     answer = asyncio.run(service(cluster).Change(command, cast(Context, Caller())))
     assert answer.outcome.error == ErrorCode.INVALID_REQUEST
     assert "one by one" in answer.outcome.message
+
+
+def test_positions_are_not_taken_past_the_order_in_which_brokers_send_them() -> None:
+    command = pb.Command(commit_positions=pb.CommitPositions(group="g"))
+    answer = asyncio.run(service(Cluster(1)).Change(command, cast(Context, Caller())))
+    assert answer.outcome.error == ErrorCode.INVALID_REQUEST
+    assert "by way of a broker" in answer.outcome.message

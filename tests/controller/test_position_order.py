@@ -1,5 +1,7 @@
 """In which order a leader takes committed positions: what was sent before a later one was kept is refused."""
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,7 @@ def test_what_was_sent_before_another_broker_kept_a_later_one_is_refused(group: 
     late = group.keep(group.first, 7, seen=seen)
     assert (late.error, group.position()) == (ErrorCode.TIMED_OUT, 8)
     assert late.index == group.office.state.index
+    assert group.office.driven.driver.figures.refused_proposals["late_position"] == 1
 
 
 def test_who_has_heard_of_the_later_one_is_taken_and_positions_may_be_set_back(group: Group) -> None:
@@ -92,6 +95,43 @@ def test_what_was_refused_itself_makes_nothing_late(group: Group) -> None:
     seen = group.office.state.index
     assert group.keep(group.second, 8, seen=seen, name="").error == ErrorCode.INVALID_NAME
     assert group.keep(group.first, 7, seen=seen, name="").error == ErrorCode.INVALID_NAME
+
+
+def test_positions_of_topics_that_are_not_there_leave_those_that_are_their_place(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MAX_POSITIONS_IN_ORDER", 1)
+    seen = group.office.state.index
+    assert group.keep(group.first, 5, seen=seen).results == [0]
+    there, group.topic_id = group.topic_id, 99
+    assert group.keep(group.second, 1, 2, seen=seen).results == [ErrorCode.UNKNOWN_TOPIC] * 2
+    group.topic_id = there
+    assert group.keep(group.first, 6, seen=seen).results == [0]
+    assert group.keep(group.second, 4, seen=seen).error == ErrorCode.TIMED_OUT
+
+
+def test_more_positions_than_a_command_may_have_leave_no_trace(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is under way at once with another is judged as it is applied, behind that one."""
+    monkeypatch.setattr(limits, "MAX_POSITIONS_PER_COMMAND", 1)
+    seen = group.office.state.index
+    group.send(group.second, 0, 3, seen=seen)
+    large = group.send(group.second, 8, 9, seen=seen)
+    taken = group.send(group.first, 7, seen=seen)
+    assert group.second.outcome(large).error == ErrorCode.TOO_LARGE
+    assert group.first.outcome(taken).error == 0
+    assert group.position() == 7
+
+
+def test_a_stream_that_has_ended_is_not_kept_with_all_that_it_has_not_sent(group: Group) -> None:
+    group.keep(group.second, 8, seen=group.office.state.index)
+    line = weakref.ref(group.second.line)
+    group.office.desk.closed(group.second.stream)
+    del group.second
+    gc.collect()
+    assert line() is None
+    assert group.keep(group.first, 7, seen=1).error == ErrorCode.TIMED_OUT, "what it set counts"
 
 
 def test_a_broker_that_names_no_entry_is_taken_as_before_and_makes_others_late(group: Group) -> None:
