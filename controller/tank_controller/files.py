@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import fcntl
 import os
 from pathlib import Path
 from typing import Protocol
@@ -167,3 +168,20 @@ def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+class FolderInUseError(OSError):
+    """Two controllers on one folder; the message says what to do."""
+
+
+def lock_folder(folder: Path) -> int:
+    """Holds the folder until the process ends, or the descriptor is closed. FolderInUseError."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(lock)
+        raise FolderInUseError(
+            f"another process uses {folder}: stop it, or choose another folder with --data"
+        ) from error
+    return lock

@@ -2,14 +2,12 @@
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 import random
 import signal
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 
 import grpc
 import grpc.aio
@@ -20,8 +18,10 @@ from tank_controller.admin import AdminService
 from tank_controller.api import Api
 from tank_controller.api_access import Access
 from tank_controller.api_leader import Leader, Lines
+from tank_controller.files import lock_folder
 from tank_controller.http import HttpServer
 from tank_controller.kubernetes import Kubernetes
+from tank_controller.left_behind import LeftBehind
 from tank_controller.member import Member
 from tank_controller.peers import SERVER_OPTIONS, Peers
 from tank_controller.raft.birth import Answer, AskToBeAdded, Birth, BirthRefusedError, Found, Founding
@@ -56,10 +56,6 @@ CLOSE_S = 10.0
 SERVICES = ("tank.control.Controllers", "tank.control.Brokers", "tank.control.Admin")
 
 _log = logging.getLogger("tank.controller")
-
-
-class FolderInUseError(OSError):
-    """Two controllers on one folder; the message says what to do."""
 
 
 class RemovedError(OSError):
@@ -103,7 +99,7 @@ class ControllerProcess:
         config.data.mkdir(parents=True, exist_ok=True)
         if config.kubernetes is not None:
             self.kubernetes = Kubernetes(config.kubernetes)
-        self._lock = _locked(config.data / "lock")
+        self._lock = lock_folder(config.data)
         self._storage = RaftStorage(config.data)
         stored = self._storage.open()
         own = NodeId(config.ordinal, self._storage.disk)
@@ -121,6 +117,9 @@ class ControllerProcess:
             asyncio.create_task(keep_ticking(self._tick)),
             asyncio.create_task(self._be_born() if stored is None else self._stay_in()),
         ]
+        if self.kubernetes is not None:
+            left_behind = LeftBehind(self.kubernetes, self._members_it_leads)
+            tasks.append(asyncio.create_task(left_behind.keep_looking()))
         for task in tasks:
             task.add_done_callback(self._on_end)
         where = f"{config.listen}, http on {config.http}" if config.http else config.listen
@@ -360,6 +359,12 @@ class ControllerProcess:
         if self.kubernetes is not None:
             self.kubernetes.tick(rooms.scaling, leads=leads)
 
+    def _members_it_leads(self) -> list[int]:
+        rooms = self.rooms
+        if rooms is None or not rooms.desk.leads:
+            return []
+        return sorted(node.ordinal for node in rooms.member.raft.configuration.members)
+
     def _tell_health(self, leads: bool) -> None:
         serving, not_serving = (
             health_pb2.HealthCheckResponse.SERVING,
@@ -380,19 +385,6 @@ class ControllerProcess:
         if not task.cancelled() and (error := task.exception()) is not None:
             assert isinstance(error, Exception)
             self._on_fatal(error)
-
-
-def _locked(path: Path) -> int:
-    """Holds the folder until the process ends. FolderInUseError."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(lock)
-        raise FolderInUseError(
-            f"another process uses {path.parent}: stop it, or choose another folder with --data"
-        ) from error
-    return lock
 
 
 def _node(node: NodeId) -> pb.RaftNode:

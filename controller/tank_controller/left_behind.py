@@ -1,0 +1,49 @@
+"""Controllers that nobody wants any more and that count still: a pod that was deleted by force, or was on a
+node that is lost, doesn't take itself out of the group. The one that leads tells of them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+LOOK_S = 60.0
+"""Longer than a pod's grace: one that is there at two looks in a row doesn't leave by itself."""
+LOOKS = 5
+"""So often it is looked until the same is told again."""
+
+
+class Wanted(Protocol):
+    """As `tank_controller.kubernetes.Kubernetes` has it."""
+
+    def wanted_controllers(self) -> Awaitable[int | None]: ...
+    def tell_of_controller(self, ordinal: int, text: str) -> None: ...
+
+
+class LeftBehind:
+    """What one controller has seen of them, look by look."""
+
+    def __init__(self, kubernetes: Wanted, members: Callable[[], Sequence[int]]) -> None:
+        """members: the ordinals of those that count, while this one leads; else none."""
+        self._kubernetes = kubernetes
+        self._members = members
+        self._seen: dict[int, int] = {}
+        """Those that are not wanted, and at how many looks in a row they counted."""
+
+    async def look(self) -> None:
+        """Once; LOOK_S apart."""
+        wanted = await self._kubernetes.wanted_controllers()
+        beyond = [ordinal for ordinal in self._members() if wanted and ordinal >= wanted]
+        self._seen = {ordinal: self._seen.get(ordinal, 0) + 1 for ordinal in beyond}
+        for ordinal, looks in self._seen.items():
+            if looks % LOOKS == 2:
+                self._kubernetes.tell_of_controller(
+                    ordinal,
+                    f"Controller {ordinal} is not wanted any more, left without a word, and counts as a "
+                    f"member for good: tank cluster remove-controller {ordinal}, while most of those that "
+                    "count run; or scale back up.",
+                )
+
+    async def keep_looking(self) -> None:
+        """For the life of a process."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self.look()
