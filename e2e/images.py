@@ -45,15 +45,20 @@ def built(name: str, dockerfile: str, *arguments: str) -> tuple[str, Path]:
     ARCHIVES.mkdir(parents=True, exist_ok=True)
     fresh = archive.with_suffix(".new")
     more = [word for each in arguments for word in ("--build-arg", each)]
-    if (BESIDE / "image-build").exists():
-        command = [str(BESIDE / "image-build"), str(ROOT), "-f", str(ROOT / dockerfile), "-t", image]
-        _run([*command, "-o", str(fresh), "--build-arg", f"BASE={DEBIAN}", *more])
-    elif docker_answers():
-        _run(["docker", "build", str(ROOT), "-f", str(ROOT / dockerfile), "-t", image, *more])
-        _run(["docker", "save", image, "-o", str(fresh)])
-    else:
-        raise MissingError("there is no Docker to build the image with; set TANK_IMAGE to one that is there")
-    fresh.rename(archive)
+    try:
+        if (BESIDE / "image-build").exists():
+            command = [str(BESIDE / "image-build"), str(ROOT), "-f", str(ROOT / dockerfile), "-t", image]
+            _run([*command, "-o", str(fresh), "--build-arg", f"BASE={DEBIAN}", *more])
+        elif docker_answers():
+            _run(["docker", "build", str(ROOT), "-f", str(ROOT / dockerfile), "-t", image, *more])
+            _run(["docker", "save", image, "-o", str(fresh)])
+        else:
+            raise MissingError(
+                "there is no Docker to build the image with; set TANK_IMAGE to one that is there"
+            )
+        fresh.rename(archive)
+    finally:
+        fresh.unlink(missing_ok=True)  # half of one, of a build that failed
     forget(archive)
     return image, archive
 
