@@ -234,9 +234,9 @@ class Members:
     brokers: list[Member] = field(default_factory=list)
     mounts: list[Path] = field(default_factory=list)
 
-    def plan(self, controllers: int, brokers: int) -> None:
-        """Folders and command lines; nothing runs yet. The disks of the last controller and the last broker
-        can be filled, where file systems can be mounted."""
+    def plan(self, controllers: int, brokers: int, *, fillable: bool = True) -> None:
+        """Folders and command lines; nothing runs yet. With `fillable` the disks of the last controller and
+        the last broker can be filled, where file systems can be mounted."""
         network = self.network
         (self.folder / "logs").mkdir(parents=True)
         at = {n: f"{network.address(n)}:{free_port()}" for n in range(1, controllers + 1)}
@@ -252,8 +252,9 @@ class Members:
             member.command += [*python, "tank_node", "--broker-id", str(number), "--listen", member.address]
             member.command += ["--controllers", ",".join(at.values())]
             self.brokers.append(member)
-        for member in (self.controllers[-1], self.brokers[-1]):
-            self._give_small_disk(member)
+        if fillable:
+            for member in (self.controllers[-1], self.brokers[-1]):
+                self._give_small_disk(member)
         for member in self.all:
             member.command += ["--data", str(member.data), "--http", member.http]
 

@@ -1,0 +1,258 @@
+"""Processes of an older version become today's one after the other, under load; an older client works with
+today's processes.
+
+The older ones are built of this repository's history, and know the first feature level alone.
+"""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tank_cli.controllers import Controllers
+from tank_cli.exit_codes import CliError
+from tank_client import CommittedPosition
+from tank_client.sync import Client
+from tank_protos.feature_levels import FIRST, OWN
+from tests.chaos.checker import violations
+from tests.chaos.copies import differing
+from tests.chaos.load import TOPICS, places
+from tests.chaos.load_process import LoadProcess
+from tests.chaos.members import BROKER, CONTROLLER, Member, Members, stop_together, tied_to_us, until
+from tests.chaos.network import Loopback
+from tests.chaos.record import Fate, read, values_of
+from tests.chaos.run import BROKERS, CONTROLLERS, NOTE_BYTES, SETTINGS, read_all
+from tests.support import older_version
+from tests.support.readiness import samples_of
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+
+RATE = 50.0
+PATIENCE_S = 90.0
+RAISED_S = 10.0
+"""The leader looks once a second."""
+NOT_RAISED_S = 2.5
+REFUSED_S = 30.0
+LEVEL = "tank_controller_feature_level"
+SNAPSHOT = "tank_controller_snapshot_index"
+REFUSED_BROKER = (
+    f"the cluster works at feature level {OWN.highest}, and this version knows up to level {FIRST}: "
+    "start a version at least as new as the others'"
+)
+REFUSED_CONTROLLER = "of the metadata was written by a newer version: start that one"
+"""By a version that knows no levels: it says of each entry that it can't read."""
+
+
+@dataclass
+class Rolling:
+    """A cluster whose processes are replaced by such of another version, and its clients."""
+
+    members: Members
+    controllers: Controllers
+    load: LoadProcess
+    older: list[str]
+    """What a command line begins with that starts the older version."""
+
+    def replace(self, member: Member, *, older: bool = False) -> None:
+        """As docs/upgrades.md says: the next one has its turn when all are in sync, and clients get on."""
+        member.stop()
+        self.start(member, older=older)
+
+    def start(self, member: Member, *, older: bool = False) -> None:
+        """See `replace`."""
+        self.choose(member, older=older)
+        member.start()
+        member.await_ready()
+        self.go_on()
+
+    def refill(self, member: Member, *, older: bool = False) -> None:
+        """As `replace`, on an empty disk: others bring it all it had."""
+        member.stop()
+        member.empty_disk()
+        self.start(member, older=older)
+
+    def choose(self, member: Member, *, older: bool) -> None:
+        """Which version it starts next."""
+        command = member.command[len(self.older) :] if self.is_older(member) else member.command
+        member.command = [*self.older, *command] if older else command
+
+    def is_older(self, member: Member) -> bool:
+        """Whether it is to run the older version."""
+        return member.command[: len(self.older)] == self.older
+
+    def go_on(self) -> None:
+        """Returns when all replicas are in sync and every client got on."""
+        until(self._is_whole, "not every replica is in sync", PATIENCE_S)
+        self.load.await_all_get_on(PATIENCE_S)
+        assert not self.load.progress.broken
+        assert not self.members.ended_by_themselves()
+
+    def _is_whole(self) -> bool:
+        try:
+            found = self.controllers.overview()
+        except CliError:
+            return False
+        return not (found.under_replicated or found.leaderless or found.moving)
+
+    def levels(self) -> set[int]:
+        """The level in force, by the word of all controllers; older ones know of none."""
+        told = {m.number: samples_of(m.http).get(LEVEL) for m in self.members.controllers}
+        assert [n for n, level in told.items() if level is None] == [
+            m.number for m in self.members.controllers if self.is_older(m)
+        ]
+        return {int(level) for level in told.values() if level is not None}
+
+    def must_wait_for(self, *members: Member) -> None:
+        """The first level is in force, and the leader lacks the word of these for the next. One of the older
+        version knows of no next."""
+        names = {member.name for member in members}
+
+        def does() -> bool:
+            return self._waits_for() == names or self.is_older(self.members.leader())
+
+        until(does, f"the leader waits for others than {', '.join(names)}", PATIENCE_S)
+        assert self.levels() == {FIRST}
+
+    def _waits_for(self) -> set[str]:
+        found = self.controllers.overview()
+        brokers = {f"{BROKER} {number}" for number in found.brokers_behind}
+        return brokers | {f"{CONTROLLER} {number}" for number in found.controllers_behind}
+
+    def must_be_refused(self, member: Member, sentence: str) -> None:
+        """The older version ends with a sentence in its log, and changes nothing: today's goes on there."""
+        member.stop()
+        self.choose(member, older=True)
+        said_before = member.log.stat().st_size
+        member.start()
+        until(lambda: not member.runs, f"{member.name} of an older version goes on", REFUSED_S)
+        assert member.process is not None
+        assert member.process.returncode
+        member.process = None
+        said = member.log.read_bytes()[said_before:].decode()
+        assert sentence in said, said
+        assert "Traceback" not in said, said
+        self.start(member)
+
+
+@contextlib.contextmanager
+def planned(folder: Path) -> Iterator[Members]:
+    """A cluster that doesn't run yet, and of which nothing is left behind."""
+    members = Members(folder, Loopback())
+    members.plan(CONTROLLERS, BROKERS, fillable=False)
+    try:
+        yield members
+    finally:
+        members.close(keep=False)
+
+
+@contextlib.contextmanager
+def loaded(python: list[str], members: Members) -> Iterator[LoadProcess]:
+    """Clients of every kind, at work: a process that begins with `python`."""
+    load = LoadProcess(python, members.folder / "clients", members.servers, RATE, 1, old_clients=False)
+    try:
+        load.await_all_get_on(PATIENCE_S)
+        yield load
+    finally:
+        load.close()
+
+
+def create_topics(client: Client) -> None:
+    for topic, partitions in TOPICS.items():
+        client.admin.create_topic(topic, partitions, BROKERS, SETTINGS[topic])
+
+
+def make_snapshots(client: Client, controllers: list[Member]) -> None:
+    """Positions of a group are kept with the longest notes, until all controllers begin with a state of now:
+    one of another version that takes their place reads it."""
+    notes = dict.fromkeys(places(TOPICS), CommittedPosition(0, "x" * NOTE_BYTES))
+    before = [samples_of(controller.http)[SNAPSHOT] for controller in controllers]
+
+    def made() -> bool:
+        client.admin.commit_positions("of no topic's", notes)
+        now = [samples_of(controller.http)[SNAPSHOT] for controller in controllers]
+        return all(index > earlier for index, earlier in zip(now, before, strict=True))
+
+    until(made, "no snapshot is made", PATIENCE_S)
+
+
+def check(load: LoadProcess, client: Client, members: Members) -> None:
+    """Ends the load, and holds all that its clients did and saw against the log and the replicas."""
+    load.end()
+    assert not load.progress.broken
+    history = read(load.folder.glob("*.jsonl"))
+    assert violations(history, read_all(client)) == []
+    assert {sent.place[0] for _, sent in values_of(history, Fate.STORED)} == set(TOPICS)
+    assert set(history.positions) == {f"{topic}-keeper" for topic in TOPICS}
+    stop_together(members.brokers)
+    assert list(differing({member.name: member.data for member in members.brokers})) == []
+    assert [f"{m.name}: {line}" for m in members.all for line in m.bugs()] == []
+
+
+def test_a_cluster_rolls_from_an_older_version_to_todays_under_load(tmp_path: Path) -> None:
+    older = older_version.environment(older_version.unpacked(tmp_path / "older"))
+    with contextlib.ExitStack() as closing:
+        members = closing.enter_context(planned(tmp_path / "cluster"))
+        for member in members.all:
+            member.command = [*older, *member.command]
+        members.start_all()
+        client = closing.enter_context(Client(members.servers))
+        create_topics(client)
+        addresses = [member.address for member in members.controllers]
+        controllers = closing.enter_context(Controllers(addresses, ""))
+        load = closing.enter_context(loaded([*tied_to_us(), sys.executable], members))
+        rolling = Rolling(members, controllers, load, older)
+        assert rolling.levels() == set()
+
+        for controller in members.controllers:
+            rolling.replace(controller)
+        first, second, last = members.brokers
+        rolling.must_wait_for(first, second, last)
+        rolling.replace(first)
+        rolling.replace(second)
+        rolling.must_wait_for(last)
+        make_snapshots(client, members.controllers)
+        # Half way there is a way back, on what today's version left behind.
+        rolling.replace(first, older=True)
+        follower = next(c for c in members.controllers if c is not members.leader())
+        rolling.replace(follower, older=True)
+        rolling.must_wait_for(first, last, follower)
+        rolling.replace(follower)
+        rolling.replace(first)
+        # Whole replicas are copied from one version to the other.
+        rolling.refill(second, older=True)
+        rolling.refill(second)
+        last.kill()
+        time.sleep(NOT_RAISED_S)
+        rolling.must_wait_for(last)
+
+        rolling.start(last)
+        until(lambda: rolling.levels() == {OWN.highest}, "the next level is not in force", RAISED_S)
+        rolling.must_be_refused(first, REFUSED_BROKER)
+        rolling.must_be_refused(members.controllers[0], REFUSED_CONTROLLER)
+        assert rolling.levels() == {OWN.highest}
+        check(load, client, members)
+
+
+def test_an_older_client_works_with_todays_processes(tmp_path: Path) -> None:
+    sources = older_version.unpacked(tmp_path / "older")
+    with planned(tmp_path / "cluster") as members:
+        members.start_all()
+        with Client(members.servers) as client:
+            create_topics(client)
+            python = [
+                *older_version.environment(sources, older_version.ROOT),
+                *tied_to_us(),
+                sys.executable,
+                "-P",
+            ]
+            with loaded(python, members) as load:
+                # Its connections break, and leaders move.
+                members.brokers[0].stop()
+                members.brokers[0].start()
+                members.brokers[0].await_ready()
+                load.await_all_get_on(PATIENCE_S)
+                check(load, client, members)
