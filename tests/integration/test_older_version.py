@@ -85,9 +85,11 @@ class Rolling:
         return member.command[: len(self.older)] == self.older
 
     def go_on(self) -> None:
-        """Returns when all replicas are in sync and every client got on."""
+        """Returns when all replicas are in sync, every client got on, and they are in sync still: writing
+        needs no replica that refuses what it is sent."""
         until(self._is_whole, "not every replica is in sync", PATIENCE_S)
         self.load.await_all_get_on(PATIENCE_S)
+        until(self._is_whole, "not every replica stays in sync", PATIENCE_S)
         assert not self.load.progress.broken
         assert not self.members.ended_by_themselves()
 
