@@ -118,7 +118,7 @@ class ControllerProcess:
             asyncio.create_task(self._be_born() if stored is None else self._stay_in()),
         ]
         if self.kubernetes is not None:
-            left_behind = LeftBehind(self.kubernetes, self._members_it_leads)
+            left_behind = LeftBehind(self.kubernetes, self._silent_members)
             tasks.append(asyncio.create_task(left_behind.keep_looking()))
         for task in tasks:
             task.add_done_callback(self._on_end)
@@ -359,11 +359,13 @@ class ControllerProcess:
         if self.kubernetes is not None:
             self.kubernetes.tick(rooms.scaling, leads=leads)
 
-    def _members_it_leads(self) -> list[int]:
+    def _silent_members(self) -> list[int]:
+        """Those that don't answer this one, while it leads."""
         rooms = self.rooms
         if rooms is None or not rooms.desk.leads:
             return []
-        return sorted(node.ordinal for node in rooms.member.raft.configuration.members)
+        progress = rooms.member.raft.progress
+        return sorted(node.ordinal for node, each in progress.items() if not each.active)
 
     def _tell_health(self, leads: bool) -> None:
         serving, not_serving = (

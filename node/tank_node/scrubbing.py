@@ -36,16 +36,19 @@ class Scrubbing:
         self._due_bytes = min(self._due_bytes + limits.scrub_bytes, limits.scrub_bytes)
         if self._due_bytes <= 0 or (partition := self._whose_turn()) is None:
             return
+        self._partition = None  # whatever comes: others are checked, too
         try:
             done = partition.log.scrub(limits.scrub_bytes)
         except StorageError as error:
-            self._partition = None
+            self._due_bytes -= (
+                limits.scrub_turn_bytes
+            )  # a disk that fails is told of now and then, not always
             partition.note_error(error)
             return
         self._due_bytes -= done.bytes
         self._turn_bytes -= done.bytes
-        if done.bad or done.wrapped or self._turn_bytes <= 0:
-            self._partition = None
+        if not done.bad and not done.wrapped and self._turn_bytes > 0:
+            self._partition = partition
         if done.bad:
             logger.error("%s/%d is damaged: %s", partition.topic_name, partition.number, done.bad)
             self._broker.metrics.refused["damaged_batch"] += 1

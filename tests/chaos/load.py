@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tank_client import Client, ConsumerSettings, ProducerSettings, TankError
+from tank_client import Client, ClientSettings, ConsumerSettings, ProducerSettings, TankError
 from tank_client.model import parse_servers
 from tank_client.producer import BundleDelivery, Producer
 from tests.chaos.raw_clients import OLD_CLIENT, SERVERS_VERSION, RawClient
@@ -30,6 +30,9 @@ TOPICS = {"disk": 4, "memory": 4, "raw": 3}
 """Partitions of each. `disk`: flush=disk; `memory` and `raw`: flush=replicated."""
 IDEMPOTENT = ("disk", "memory")
 OLD_RATE = 5.0
+SETTINGS = ClientSettings(request_timeout_ms=60_000)
+"""When all is told to stop at once, nobody keeps a position for half a minute on a busy machine: each broker
+gives others 20 s to take over, and there are none."""
 SETTLE_S = 150.0
 """Longer than a delivery may take."""
 TELL_EVERY_S = 0.25
@@ -78,7 +81,7 @@ async def write(load: Load, topic: str, number: int) -> None:
     chance = random.Random(f"{load.seed}-{topic}-{number}")
     name = f"{topic}-writer-{number}"
     recorder = load.recorder(name)
-    async with Client(load.servers) as client:
+    async with Client(load.servers, SETTINGS) as client:
         producer = client.producer(ProducerSettings(idempotent=True))
         try:
             await _write(load, producer, name, topic, recorder, chance)
@@ -145,7 +148,7 @@ async def write_last(load: Load) -> None:
     new for it: behind this one all replicas are the same."""
     name = "last-writer"
     recorder = load.recorder(name)
-    async with Client(load.servers) as client:
+    async with Client(load.servers, SETTINGS) as client:
         producer = client.producer(ProducerSettings(idempotent=True))
         try:
             for topic, partition in places(TOPICS):
@@ -164,7 +167,7 @@ async def read(load: Load, name: str, topic: str) -> None:
     """A consumer that follows a whole topic from its first message on."""
     recorder = load.recorder(name)
     try:
-        async with Client(load.servers) as client:
+        async with Client(load.servers, SETTINGS) as client:
             consumer = client.consumer(topic, settings=ConsumerSettings(out_of_bounds="error"))  # type: ignore[arg-type]
             empty = 0
             while empty < END_OF_LOG:
@@ -194,7 +197,7 @@ async def keep(load: Load, topic: str) -> None:
     group = f"{topic}-keeper"
     recorder = load.recorder(group)
     try:
-        async with Client(load.servers) as client:
+        async with Client(load.servers, SETTINGS) as client:
             number = 0
             while not load.stopping.is_set():
                 number += 1

@@ -36,8 +36,8 @@ FOLDER = "/data"
 TICK_US = 25 * MS
 LINE_US = 50 * MS
 MAINTENANCE_US = SECOND
-LIMITS = Limits(scrub_ms=250, scrub_bytes=128 * 1024)
-"""A broker's, but for the steps of its scrub: so many short ones would be a third of the work of a story."""
+LIMITS = Limits(scrub_ms=250, scrub_bytes=2048)
+"""A broker's, but for the steps of its scrub: as many as a broker makes are a third of a story's work."""
 LET_GO_US = 20 * SECOND
 """A broker that stops waits so long for others to take over what it leads."""
 

@@ -20,7 +20,7 @@ def Mutant(
     return _Mutant(name, file, old, new, Kind.CLUSTER, seeds, told, also)
 
 
-LATE = "            if seen_index < index and setter is not stream:\n"
+LATE = "            if seen_index < index and setter is not stream.mark:\n"
 LATE_POSITIONS_PASS = COMMANDS + "position_order.py", LATE, "            if False:\n"
 
 MUTANTS = (

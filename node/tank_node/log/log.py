@@ -239,9 +239,12 @@ class PartitionLog(ReplicaLog):
         """Checks about so many stored bytes, going on where the last call ended. A bad batch makes the log
         DAMAGED.
 
-        Raises StorageError when the files cannot be read.
+        Raises DiskFailed when the files cannot be read.
         """
-        done = scrub.scrub(self, self.scrub_place, max_bytes)
+        try:
+            done = scrub.scrub(self, self.scrub_place, max_bytes)
+        except LogDamaged as damage:
+            done = scrub.Scrubbed(0, str(damage), wrapped=False)
         if done.bad:
             self.spoiled(done.bad)
         return done

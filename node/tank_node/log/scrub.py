@@ -1,6 +1,7 @@
 """Reading stored batches again, to find what the disk has spoiled: before the first read of what an earlier
 process wrote, and all of it, a few at a time."""
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,9 +54,12 @@ def check_before_reading(segment: Segment, start: int, stop: int, number: int | 
 
 @dataclass(slots=True)
 class ScrubPlace:
-    """How far the scrub of one log has come: it goes on at this number."""
+    """How far the scrub of one log has come."""
 
     number: int = 0
+    """It goes on at this one."""
+    position: int = 0
+    """Where the batch before it ends, in its segment."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -71,15 +75,10 @@ def scrub(log: "PartitionLog", place: ScrubPlace, max_bytes: int) -> Scrubbed:
     """Checks about `max_bytes` of written batches and their records. Raises StorageError when they can't be
     read."""
     checked = 0
-    for segment in log.segments:
-        if segment.last < place.number and segment is not log.segments[-1]:
-            continue
-        start = segment.index.containing(place.number) if place.number else 0
-        if start:
-            before = segment.index.record(start - 1)
-            last, position = before.last, before.end
-        else:
-            last, position = segment.base - 1, 0
+    # By their names: what their records say is yet to be checked.
+    first = max(bisect_right(log.segments, place.number, key=lambda segment: segment.base) - 1, 0)
+    for segment in log.segments[first:]:
+        goes_on, start, last, position = _where(segment, place)
         for i, record, batch in batches(segment, start, segment.size_bytes, max_bytes):
             if record.position != position or record.first <= last or not matches(record, batch):
                 place.number = 0
@@ -89,13 +88,38 @@ def scrub(log: "PartitionLog", place: ScrubPlace, max_bytes: int) -> Scrubbed:
                 return Scrubbed(checked, sentence, False)
             last, position = record.last, record.end
             checked += record.length
-            place.number = last + 1
-            if checked >= max_bytes:
+            if i < goes_on:
+                continue
+            place.number, place.position = last + 1, position
+            if checked >= max_bytes and i + 1 < segment.count:
                 return Scrubbed(checked, "", False)
         if position != segment.size_bytes:
             place.number = 0
             return Scrubbed(
                 checked, f"{segment.path('.log')} has bytes behind number {last} without a record", False
             )
+        if checked >= max_bytes and segment is not log.segments[-1]:
+            return Scrubbed(checked, "", False)
     place.number = 0
     return Scrubbed(checked, "", True)
+
+
+def _where(segment: Segment, place: ScrubPlace) -> tuple[int, int, int, int]:
+    """The record where the scrub goes on, the one to begin with, and the number and the position behind which
+    that one has to lie.
+
+    The search may have been led astray by the very record that is to be checked, and answer the one behind
+    it. Where the record before is not the one that was checked last, it is checked, too: it may also be
+    another one since a compaction.
+    """
+    index = segment.index
+    goes_on = start = index.containing(place.number) if place.number else 0
+    if start:
+        before = index.record(start - 1)
+        if (before.last + 1, before.end) == (place.number, place.position):
+            return goes_on, start, before.last, before.end
+        start -= 1
+    if not start:
+        return goes_on, 0, segment.base - 1, 0
+    before = index.record(start - 1)
+    return goes_on, start, before.last, before.end
