@@ -25,7 +25,7 @@ from examples.flights_data import FLIGHTS, NEVER_LEFT, WITHOUT_WEATHER
 IMAGE, IN_EXAMPLES = "localhost/tank-spark", "tank-spark:0.1.0"
 TOPIC, RESULT_TOPIC, PARTITIONS = "flights", "flights-by-hour", 4
 LOAD = "flights-load"
-PACE, SLOWER = '--seconds, "90"', '--seconds, "240"'
+PACE, SLOWER = '--seconds, "90"', '--seconds, "120"'
 """How long the flights take. A broker dies when a quarter of them is there, and most are to come after it."""
 READING = f"reading {TOPIC!r}"
 """What the pipeline prints when its queries have begun."""
