@@ -59,7 +59,7 @@ def main() -> int:
     members = Members(folder, links)
     found: list[str] = []
     try:
-        members.plan(CONTROLLERS, BROKERS)
+        members.plan(CONTROLLERS, BROKERS, minutes=chosen.minutes)
         addresses = [member.address for member in members.controllers]
         with Client(members.servers) as client, Controllers(addresses, "") as controllers:
             old_clients = not chosen.no_old_clients

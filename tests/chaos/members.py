@@ -21,8 +21,8 @@ from tests.support.readiness import facts_of, samples_of
 CONTROLLER, BROKER = "controller", "broker"
 STOP_S = 40.0
 READY_S = 60.0
-DISK_BYTES = 256 << 20
-"""Of a disk that can be filled."""
+DISK_BYTES, MINUTE_BYTES = 256 << 20, 8 << 20
+"""Of a disk that can be filled; and more for each minute of a run: what is written stays, some 5 MB of it."""
 
 
 class StuckError(Exception):
@@ -78,7 +78,7 @@ class Member:
     process: subprocess.Popen[bytes] | None = None
     frozen: bool = False
     small_disk: Path | None = None
-    """Its data lies here, on a file system of DISK_BYTES of its own."""
+    """Its data lies here, on a small file system of its own."""
 
     @property
     def name(self) -> str:
@@ -234,9 +234,9 @@ class Members:
     brokers: list[Member] = field(default_factory=list)
     mounts: list[Path] = field(default_factory=list)
 
-    def plan(self, controllers: int, brokers: int, *, fillable: bool = True) -> None:
+    def plan(self, controllers: int, brokers: int, *, fillable: bool = True, minutes: float = 0) -> None:
         """Folders and command lines; nothing runs yet. With `fillable` the disks of the last controller and
-        the last broker can be filled, where file systems can be mounted."""
+        the last broker can be filled, where file systems can be mounted. minutes: how long a run takes."""
         network = self.network
         (self.folder / "logs").mkdir(parents=True)
         at = {n: f"{network.address(n)}:{free_port()}" for n in range(1, controllers + 1)}
@@ -254,7 +254,7 @@ class Members:
             self.brokers.append(member)
         if fillable:
             for member in (self.controllers[-1], self.brokers[-1]):
-                self._give_small_disk(member)
+                self._give_small_disk(member, DISK_BYTES + int(minutes * MINUTE_BYTES))
         for member in self.all:
             member.command += ["--data", str(member.data), "--http", member.http]
 
@@ -265,10 +265,10 @@ class Members:
         data.mkdir()
         return Member(role, number, host, address, http, data, log, self.network.inside(host))
 
-    def _give_small_disk(self, member: Member) -> None:
+    def _give_small_disk(self, member: Member, size_bytes: int) -> None:
         disk = member.data.parent / f"{member.data.name}-disk"
         disk.mkdir()
-        options = f"size={DISK_BYTES}"
+        options = f"size={size_bytes}"
         mounted = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(disk)], capture_output=True, check=False
         )
