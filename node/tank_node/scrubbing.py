@@ -40,20 +40,19 @@ class Scrubbing:
         try:
             done = partition.log.scrub(limits.scrub_bytes)
         except StorageError as error:
-            self._due_bytes -= (
-                limits.scrub_turn_bytes
-            )  # a disk that fails is told of now and then, not always
+            # A disk that fails is told of now and then, not always.
+            self._due_bytes -= limits.scrub_turn_bytes
             partition.note_error(error)
             return
         self._due_bytes -= done.bytes
         self._turn_bytes -= done.bytes
-        if not done.bad and not done.wrapped and self._turn_bytes > 0:
-            self._partition = partition
         if done.bad:
             logger.error("%s/%d is damaged: %s", partition.topic_name, partition.number, done.bad)
             self._broker.metrics.refused["damaged_batch"] += 1
             partition.note_state()
             self._broker.roles.failed(partition)
+        elif not done.wrapped and self._turn_bytes > 0:
+            self._partition = partition
 
     def _whose_turn(self) -> Partition | None:
         """None: nobody's, before the next step."""

@@ -116,15 +116,7 @@ class Run:
         return chance.choice(leaders())
 
     def _await_in_sync(self) -> None:
-        def whole() -> bool:
-            # The leading controller's word: a broker that was cut off would tell of the time before.
-            try:
-                found = self.controllers.overview()
-            except CliError:
-                return False
-            return not (found.under_replicated or found.leaderless or found.moving)
-
-        until(whole, "not every replica is in sync", HEAL_S)
+        until(lambda: is_whole(self.controllers), "not every replica is in sync", HEAL_S)
 
     def _verdict(self, client: Client, load: LoadProcess) -> list[str]:
         history = read(sorted(load.folder.glob("*.jsonl")))
@@ -181,6 +173,16 @@ class Run:
         except TankError:
             return False
         return all(p.leader in running for topic in described for p in topic.partitions)
+
+
+def is_whole(controllers: Controllers) -> bool:
+    """Whether every replica is in sync where it is to be, by the leading controller's word: a broker that was
+    cut off would tell of the time before. Without one that answers: no."""
+    try:
+        found = controllers.overview()
+    except CliError:
+        return False
+    return not (found.under_replicated or found.leaderless or found.moving)
 
 
 def change_metadata(client: Client) -> None:

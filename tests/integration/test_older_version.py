@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from tank_cli.controllers import Controllers
-from tank_cli.exit_codes import CliError
 from tank_client import CommittedPosition
 from tank_client.sync import Client
 from tank_protos.feature_levels import FIRST, OWN
@@ -25,7 +24,7 @@ from tests.chaos.load_process import LoadProcess
 from tests.chaos.members import BROKER, CONTROLLER, Member, Members, stop_together, tied_to_us, until
 from tests.chaos.network import Loopback
 from tests.chaos.record import Fate, read, values_of
-from tests.chaos.run import BROKERS, CONTROLLERS, NOTE_BYTES, SETTINGS, read_all
+from tests.chaos.run import BROKERS, CONTROLLERS, NOTE_BYTES, SETTINGS, is_whole, read_all
 from tests.support import older_version
 from tests.support.readiness import samples_of
 
@@ -87,18 +86,11 @@ class Rolling:
     def go_on(self) -> None:
         """Returns when all replicas are in sync, every client got on, and they are in sync still: writing
         needs no replica that refuses what it is sent."""
-        until(self._is_whole, "not every replica is in sync", PATIENCE_S)
+        until(lambda: is_whole(self.controllers), "not every replica is in sync", PATIENCE_S)
         self.load.await_all_get_on(PATIENCE_S)
-        until(self._is_whole, "not every replica stays in sync", PATIENCE_S)
+        until(lambda: is_whole(self.controllers), "not every replica stays in sync", PATIENCE_S)
         assert not self.load.progress.broken
         assert not self.members.ended_by_themselves()
-
-    def _is_whole(self) -> bool:
-        try:
-            found = self.controllers.overview()
-        except CliError:
-            return False
-        return not (found.under_replicated or found.leaderless or found.moving)
 
     def levels(self) -> set[int]:
         """The level in force, by the word of all controllers; older ones know of none."""

@@ -112,14 +112,17 @@ def _where(segment: Segment, place: ScrubPlace) -> tuple[int, int, int, int]:
     it. Where the record before is not the one that was checked last, it is checked, too: it may also be
     another one since a compaction.
     """
-    index = segment.index
-    goes_on = start = index.containing(place.number) if place.number else 0
-    if start:
-        before = index.record(start - 1)
-        if (before.last + 1, before.end) == (place.number, place.position):
-            return goes_on, start, before.last, before.end
+    goes_on = start = segment.index.containing(place.number) if place.number else 0
+    last, position = _end_before(segment, start)
+    if start and (last + 1, position) != (place.number, place.position):
         start -= 1
-    if not start:
-        return goes_on, 0, segment.base - 1, 0
-    before = index.record(start - 1)
-    return goes_on, start, before.last, before.end
+        last, position = _end_before(segment, start)
+    return goes_on, start, last, position
+
+
+def _end_before(segment: Segment, i: int) -> tuple[int, int]:
+    """The number and the position behind which record `i` has to lie."""
+    if not i:
+        return segment.base - 1, 0
+    before = segment.index.record(i - 1)
+    return before.last, before.end
