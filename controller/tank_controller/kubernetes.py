@@ -257,7 +257,8 @@ class Kubernetes:
         done: asyncio.Future[None] = self._loop.create_future()
         if self._call(lambda: self._post(_answer, done, None)):
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(done, READ_S)
+                async with asyncio.timeout(READ_S):
+                    await done
 
     def stop(self) -> None:
         """Nothing is read or told any more."""
@@ -299,7 +300,8 @@ class Kubernetes:
         if not self._call(lambda: self._post(_answer, done, ask())):
             return None
         try:
-            return await asyncio.wait_for(done, CONNECT_S + READ_S)
+            async with asyncio.timeout(CONNECT_S + READ_S):
+                return await done
         except TimeoutError:
             return None
 

@@ -224,7 +224,8 @@ class ControllerProcess:
         stopped = asyncio.Event()
         driver.stop(stopped.set)
         try:
-            await asyncio.wait_for(stopped.wait(), 0 if driver.hangs else CLOSE_S)
+            async with asyncio.timeout(0 if driver.hangs else CLOSE_S):
+                await stopped.wait()
         except TimeoutError:
             _log.error("stops without its disk, which has not finished a write for too long: check it")
             os._exit(1)  # nothing that somebody was told of is lost; a thread in an fsync can't be ended

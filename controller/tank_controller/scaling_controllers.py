@@ -154,7 +154,8 @@ async def _ask(leader: Remover, own: NodeId) -> str:
     """Why it was not taken out; empty: it was."""
     request = pb.RemoveControllerRequest(ordinal=own.ordinal, disk=own.disk)
     try:
-        answer = await asyncio.wait_for(leader.RemoveController(request), REMOVE_S)
+        async with asyncio.timeout(REMOVE_S):
+            answer = await leader.RemoveController(request)
     except (grpc.aio.AioRpcError, TimeoutError):
         return "the one that leads doesn't answer"
     if answer.HasField("not_leader"):

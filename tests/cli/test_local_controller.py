@@ -84,7 +84,8 @@ async def asked(ask: Callable[[Callable[[T], None]], None]) -> T:
     """The answer to a question of the link."""
     answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     ask(answer.set_result)
-    return await asyncio.wait_for(answer, 10)
+    async with asyncio.timeout(10):
+        return await answer
 
 
 def test_a_topic_is_in_the_view_and_announced_before_its_answer(tmp_path: Path) -> None:

@@ -100,7 +100,8 @@ def born(tmp_path: Path, wanted: list[int | None], others: dict[int, str]) -> tu
         changed.kubernetes = SimpleNamespace(wanted_controllers=say)
         changed._peers = SimpleNamespace(identify=identify, know=lambda all_: asked.update(all_ - {0}))
         changed._begin, changed._stay_in = begin, stay
-        await asyncio.wait_for(process._be_born(), 10)
+        async with asyncio.timeout(10):
+            await process._be_born()
         return began
 
     (cluster,) = asyncio.run(story())

@@ -10,6 +10,7 @@ import pytest
 
 from tank_controller.service import BrokersService
 from tank_protos.generated import control_pb2 as pb
+from tests.support.waiting import run
 
 
 class FailingDesk:
@@ -41,7 +42,7 @@ def test_a_fault_of_the_desk_ends_the_stream_and_is_logged(caplog: pytest.LogCap
         return [down async for down in BrokersService(house).Session(broker(), context)]
 
     with caplog.at_level(logging.ERROR):
-        assert asyncio.run(asyncio.wait_for(story(), 20)) == []
+        assert run(story(), 20) == []
     assert "ended a broker's stream" in caplog.text
     assert "ZeroDivisionError" in caplog.text
     assert desk.closed_streams

@@ -94,9 +94,38 @@ def test_a_controller_that_is_not_there_is_passed_over_at_once(monkeypatch: pyte
         left = asyncio.Event()
         monkeypatch.setattr(alone, "closed", lambda line, why: left.set())
         running = asyncio.create_task(ControllerChannel(alone).run())
-        await asyncio.wait_for(left.wait(), WAIT_S)
+        async with asyncio.timeout(WAIT_S):
+            await left.wait()
         running.cancel()
         await asyncio.wait([running], timeout=WAIT_S)
+        assert running.cancelled()
+
+    connected(story)
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_it_ends_when_cancelled_even_at_the_moment_of_a_refusal(
+    turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, refused = asyncio.Event(), asyncio.Event()
+
+    async def refuse(_: grpc.aio.Channel) -> None:
+        asked.set()
+        await refused.wait()
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(channel, "_connected", refuse)
+
+    async def story(session: Session) -> None:
+        running = asyncio.create_task(ControllerChannel(session).run())
+        async with asyncio.timeout(WAIT_S):
+            await asked.wait()
+        refused.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait([running], timeout=1)
+        assert running.cancelled()
 
     connected(story)
 
@@ -104,7 +133,8 @@ def test_a_controller_that_is_not_there_is_passed_over_at_once(monkeypatch: pyte
 def test_it_ends_when_cancelled_even_while_its_stream_is_being_given_up() -> None:
     async def story(session: Session) -> None:
         running = asyncio.create_task(ControllerChannel(session).run())
-        await asyncio.wait_for(session.heard.wait(), WAIT_S)
+        async with asyncio.timeout(WAIT_S):
+            await session.heard.wait()
         session.restart()
         running.cancel()
         await asyncio.wait([running], timeout=WAIT_S)

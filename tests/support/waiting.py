@@ -11,7 +11,12 @@ T = TypeVar("T")
 def run(work: Coroutine[Any, Any, T], guard_s: float = 60.0) -> T:
     """The coroutine's result. The guard only keeps a hanging test from hanging the run; nothing is judged
     by it."""
-    return asyncio.run(asyncio.wait_for(work, guard_s))
+
+    async def guarded() -> T:
+        async with asyncio.timeout(guard_s):
+            return await work
+
+    return asyncio.run(guarded())
 
 
 def until(true: Callable[[], bool], what: str, guard_s: float = 20.0) -> None:

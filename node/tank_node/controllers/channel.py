@@ -60,7 +60,8 @@ class ControllerChannel:
         why = "it ended the stream"
         async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
             try:
-                await asyncio.wait_for(_connected(channel), CONNECT_S)
+                async with asyncio.timeout(CONNECT_S):
+                    await _connected(channel)
                 call = BrokersStub(channel).Session()
                 line = _Line(call)
                 self._session.opened(line)

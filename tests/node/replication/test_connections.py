@@ -272,12 +272,10 @@ async def _over_real_sockets(folder: Path, host: str) -> None:
     )  # larger than what is read into memory to be pushed
     append(cell.nodes[1], b"y", told, 1)
 
-    async def beat() -> None:
+    async with asyncio.timeout(20):
         while len(told.told) < 2 or cell.nodes[2].partition().high_water_mark < 2:
             await asyncio.sleep(0.01)
             cell.clock.pass_ms(50)
-
-    await asyncio.wait_for(beat(), 20)
     assert errors(told) == [0, 0]
     assert_copies(cell.nodes[1].log(), cell.nodes[2].log())
     await servers[2].stop(0.1)
@@ -353,8 +351,9 @@ async def _ask_and_open_at_once(folder: Path) -> None:
     reader, writer = await asyncio.open_connection(host, port)
     writer.writelines([*frame(asked.ID, asked.encode()), *frame(opening.ID, opening.encode())])
     frames, answered = FrameReader(), []
-    while ReplicaIdRequest.ID not in answered:
-        answered += [number for number, _ in frames.feed(await asyncio.wait_for(reader.read(65536), 20))]
+    async with asyncio.timeout(20):
+        while ReplicaIdRequest.ID not in answered:
+            answered += [number for number, _ in frames.feed(await reader.read(65536))]
     assert answered == [3, ConsumeRequest.ID, ReplicaIdRequest.ID]
     writer.close()
     await server.stop(0.1)
