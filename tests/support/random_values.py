@@ -44,6 +44,10 @@ def _value(random: Random, field: Field, kind: Type | Element, *, is_default: bo
 
 
 def random_struct(random: Random, kind: Struct, *, is_default: bool) -> dict[str, Value]:
-    """Values of a layout's struct; `is_default`: nobody set anything."""
-    found = {field.name: _value(random, field, field.type, is_default=is_default) for field in kind.fields}
-    return found | {"unknown_tags": []}
+    """Values of a layout's struct; `is_default`: nobody set anything. Else now and then a field is left alone:
+    a struct in a list, too, may have tags that are not written."""
+    found: dict[str, Value] = {"unknown_tags": []}
+    for field in kind.fields:
+        left_alone = is_default or random.random() < 0.2
+        found[field.name] = _value(random, field, field.type, is_default=left_alone)
+    return found
