@@ -44,8 +44,8 @@ def _value(random: Random, field: Field, kind: Type | Element, *, is_default: bo
 
 
 def random_struct(random: Random, kind: Struct, *, is_default: bool) -> dict[str, Value]:
-    """Values of a layout's struct; `is_default`: nobody set anything. Else a field is left alone now and then:
-    a struct in a list, too, may have tags that are not written."""
+    """Values of a layout's struct; `is_default`: nobody set anything. Else a field is left alone now and
+    then: a struct in a list, too, may have tags that are not written."""
     found: dict[str, Value] = {"unknown_tags": []}
     for field in kind.fields:
         left_alone = is_default or random.random() < 0.2
