@@ -170,19 +170,27 @@ class _PeerLine:
         reachable = True
         while True:
             await self._filled.wait()
+            filled = self._filled
             try:
-                await self.stub().Messages(self._outgoing())
+                stream = self.stub().Messages(self._outgoing(filled))
+                await stream.wait_for_connection()
+                reachable = True
+                await stream
             except grpc.aio.AioRpcError as error:
                 if reachable:
                     _log.warning("controller %d at %s: %s", self._ordinal, self._address, error.details())
                 reachable = False
-            else:
-                reachable = True
+            self._filled = asyncio.Event()
+            if self._queue:
+                self._filled.set()
+            filled.set()
             await asyncio.sleep(BACKOFF_S)
 
-    async def _outgoing(self) -> AsyncIterator[pb.RaftMessage]:
-        while True:
-            while self._queue:
+    async def _outgoing(self, filled: asyncio.Event) -> AsyncIterator[pb.RaftMessage]:
+        """Of one stream. Where that ends, gRPC leaves this waiting: it must not take the next one's messages,
+        the first of which may ask for an election."""
+        while self._filled is filled:
+            while self._queue and self._filled is filled:
                 yield raft_wire.encode(self._queue.popleft())
-            self._filled.clear()
-            await self._filled.wait()
+            filled.clear()
+            await filled.wait()
