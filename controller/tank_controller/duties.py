@@ -53,7 +53,7 @@ class Duties:
         self._next_ms = now_ms + limits.DUTIES_EVERY_MS
         self._look_at_brokers(state, now_ms)
         work.commands, work.asks = self._questions.tick(state, now_ms)
-        work.commands += self._scaling.commands(state, now_ms)
+        work.commands += (scaled := self._scaling.commands(state, now_ms))
         if to_elect := self._to_elect(state, now_ms):
             work.commands.append(pb.Command(elect_leader=pb.ElectLeader(partitions=to_elect)))
         moving = sorted(state.derived.moving)
@@ -61,7 +61,8 @@ class Duties:
             work.commands.append(pb.Command(finish_reassign=pb.FinishReassign(partitions=finished)))
         if stuck := self._stuck(state, moving, now_ms):
             work.commands.append(pb.Command(cancel_reassign=pb.CancelReassign(partitions=stuck)))
-        if moves := self._balance.moves(state, now_ms):
+        # Who is to leave or goes by these commands is not in `state` yet: a move there would be refused.
+        if not scaled and (moves := self._balance.moves(state, now_ms)):
             work.commands.append(pb.Command(reassign=pb.Reassign(partitions=moves)))
         return work
 
