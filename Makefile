@@ -78,7 +78,7 @@ proto-compatible: $(VENV)/.ready-dev
 	done
 
 unit: $(VENV)/.ready-dev ## the fast tests: no Spark, no processes, no kills
-	@pytest -q -n 2 -m 'not integration and not spark and not crash and not long and not chart'
+	@pytest -q -n 3 --ignore tests/repository -m 'not integration and not spark and not crash and not long and not chart'
 
 unit-pure: ## the fast tests without the compiled kernel
 	@TANK_KERNEL=pure $(MAKE) --no-print-directory unit

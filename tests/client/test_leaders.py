@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from tank_client import Client, ConsumerSettings, OutOfBounds, OutOfBoundsPolicy, ProducerSettings, Stored
+from tank_client import (
+    Client,
+    ConsumerSettings,
+    OutOfBounds,
+    OutOfBoundsPolicy,
+    ProducerSettings,
+    Stored,
+    by_leader,
+)
 from tank_client.errors import OutOfOrderSequence, UnknownProducer
 from tank_client.model import END, Ends, FoundTime
 from tank_client.settings import AtTime
@@ -268,7 +276,9 @@ def test_a_reader_leaves_a_leader_from_which_nothing_comes(wait_ms: int) -> None
     run(scenario())
 
 
-def test_who_waits_for_ends_leaves_a_leader_from_which_nothing_comes() -> None:
+def test_who_waits_for_ends_leaves_a_leader_from_which_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_leader, "_LONE_WAIT_MS", 500)
+
     async def scenario() -> None:
         async with two_brokers(leader=1) as brokers, Client(brokers[0].address, DOUBTFUL) as client:
             assert (await client.admin.await_ends({ROUTE: 0}, 60_000)) == {ROUTE: Ends(1, 1)}
