@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import grpc
 import grpc.aio
@@ -41,10 +42,15 @@ SERVER_OPTIONS = (
 )
 MAX_QUEUED = 1024
 """Messages to one controller. The oldest are lost when it is away: Raft sends again what matters."""
+KEPT_S = 1.0
+"""What an attempt failed to bring is kept so long: who asked for an election asks anew then."""
 BACKOFF_S = 0.1
+STEADY_S = 1.0
+"""A stream that breaks after so long is told of; one that never comes to last so long is told of once."""
 ASK_S = 1.0
 """How long a question to another controller may take."""
 
+_Call: TypeAlias = "grpc.aio.StreamUnaryCall[pb.RaftMessage, pb.MessagesEnd]"
 _log = logging.getLogger("tank.controller")
 
 
@@ -140,8 +146,10 @@ class _PeerLine:
     def __init__(self, ordinal: int, address: str) -> None:
         self._ordinal = ordinal
         self._address = address
-        self._queue: deque[Message] = deque(maxlen=MAX_QUEUED)
+        self._queue: deque[tuple[float, pb.RaftMessage]] = deque(maxlen=MAX_QUEUED)
+        """What is not written yet, each with the loop's time when it was put in."""
         self._filled = asyncio.Event()
+        """Set while something may be in the queue."""
         self._channel: grpc.aio.Channel | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -163,34 +171,53 @@ class _PeerLine:
         return ControllersStub(self._channel)
 
     def put(self, message: Message) -> None:
-        self._queue.append(message)
+        self._queue.append((asyncio.get_running_loop().time(), raft_wire.encode(message)))
         self._filled.set()
 
     async def _run(self) -> None:
-        reachable = True
+        loop, is_news = asyncio.get_running_loop(), True
         while True:
             await self._filled.wait()
-            filled = self._filled
-            try:
-                stream = self.stub().Messages(self._outgoing(filled))
-                await stream.wait_for_connection()
-                reachable = True
-                await stream
-            except grpc.aio.AioRpcError as error:
-                if reachable:
-                    _log.warning("controller %d at %s: %s", self._ordinal, self._address, error.details())
-                reachable = False
-            self._filled = asyncio.Event()
-            if self._queue:
-                self._filled.set()
-            filled.set()
+            began = loop.time()
+            why = await self._carry()
+            is_news = is_news or loop.time() - began >= STEADY_S
+            if why and is_news:
+                _log.warning("controller %d at %s: %s", self._ordinal, self._address, why)
+            is_news = is_news and not why
+            while self._queue and self._queue[0][0] < loop.time() - KEPT_S:
+                self._queue.popleft()
+            if not self._queue:
+                self._filled.clear()
             await asyncio.sleep(BACKOFF_S)
 
-    async def _outgoing(self, filled: asyncio.Event) -> AsyncIterator[pb.RaftMessage]:
-        """Of one stream. Where that ends, gRPC leaves this waiting: it must not take the next one's messages,
-        the first of which may ask for an election."""
-        while self._filled is filled:
-            while self._queue and self._filled is filled:
-                yield raft_wire.encode(self._queue.popleft())
-            filled.clear()
-            await filled.wait()
+    async def _carry(self) -> str:
+        """One stream, from its beginning to its end. Why it ended; empty: the other side has stopped."""
+        call: _Call = self.stub().Messages()
+        writing = asyncio.create_task(self._write(call))
+        why = ""
+        try:
+            await call
+        except grpc.aio.AioRpcError as error:
+            why = error.details() or error.code().name
+        except asyncio.CancelledError:
+            why = "the stream was given up"  # or this task is to end
+        finally:
+            writing.cancel()
+        # gRPC may have made an end of the stream of it.
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise asyncio.CancelledError
+        return why
+
+    async def _write(self, call: "_Call") -> None:
+        """All that is put in. A message stays in the queue until it is written: one that asks for an election
+        must not be lost to an attempt to connect. And nothing waits behind an ended stream and takes what is
+        for the next one, as gRPC's own reader of a generator does."""
+        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            while True:
+                while self._queue:
+                    first = self._queue[0]
+                    await call.write(first[1])
+                    if self._queue and self._queue[0] is first:
+                        self._queue.popleft()
+                self._filled.clear()
+                await self._filled.wait()

@@ -223,10 +223,10 @@ class ControllerProcess:
         driver = self.rooms.member.driver
         stopped = asyncio.Event()
         driver.stop(stopped.set)
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0 if driver.hangs else CLOSE_S):
                 await stopped.wait()
-        except TimeoutError:
+        if driver.hangs or not stopped.is_set():
             _log.error("stops without its disk, which has not finished a write for too long: check it")
             os._exit(1)  # nothing that somebody was told of is lost; a thread in an fsync can't be ended
 

@@ -1,10 +1,13 @@
 """The task that carries a broker's line: what fails in it ends it, and who cancels it is obeyed."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
+import grpc
 import grpc.aio
 import pytest
 
@@ -123,6 +126,35 @@ def test_it_ends_when_cancelled_even_at_the_moment_of_a_refusal(
         refused.set()
         for _ in range(turns):
             await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait([running], timeout=1)
+        assert running.cancelled()
+
+    connected(story)
+
+
+class Unanswered:
+    """A stream that ends as who reads it is cancelled: gRPC makes an end of the stream of both."""
+
+    def __init__(self) -> None:
+        self.read_from = asyncio.Event()
+
+    async def read(self) -> pb.BrokerDown:
+        self.read_from.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata())
+
+    async def write(self, message: pb.BrokerUp) -> None: ...
+
+
+def test_it_ends_when_cancelled_even_as_its_stream_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(session: Session) -> None:
+        call = Unanswered()
+        monkeypatch.setattr(channel, "BrokersStub", lambda _: SimpleNamespace(Session=lambda: call))
+        running = asyncio.create_task(ControllerChannel(session).run())
+        async with asyncio.timeout(WAIT_S):
+            await call.read_from.wait()
         running.cancel()
         await asyncio.wait([running], timeout=1)
         assert running.cancelled()

@@ -76,9 +76,10 @@ class ControllerChannel:
             except grpc.aio.AioRpcError as error:
                 why = error.details() or error.code().name
             except asyncio.CancelledError:
-                task = asyncio.current_task()
-                if task is None or task.cancelling():
-                    raise  # this task is, not the call alone
+                pass  # the call may be, and this task not
+        # gRPC may have made an end of the stream of it, or a refusal was there first.
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise asyncio.CancelledError
         self._session.closed(line, why)
 
 
