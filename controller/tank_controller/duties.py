@@ -61,8 +61,8 @@ class Duties:
             work.commands.append(pb.Command(finish_reassign=pb.FinishReassign(partitions=finished)))
         if stuck := self._stuck(state, moving, now_ms):
             work.commands.append(pb.Command(cancel_reassign=pb.CancelReassign(partitions=stuck)))
-        # Who is to leave or goes by these commands is not in `state` yet: a move there would be refused.
-        if not scaled and (moves := self._balance.moves(state, now_ms)):
+        # Who is to leave by these commands is not in `state` yet: a move there would be refused.
+        if not _marks_a_taker(state, scaled) and (moves := self._balance.moves(state, now_ms)):
             work.commands.append(pb.Command(reassign=pb.Reassign(partitions=moves)))
         return work
 
@@ -167,6 +167,13 @@ class Duties:
             self._leaving[broker_id] = looked_at[-1] + 1  # who leads holds something
         self._leaving = {each: self._leaving[each] for each in leaving}
         return some
+
+
+def _marks_a_taker(state: ClusterState, commands: Iterable[pb.Command]) -> bool:
+    """Whether one of these brokers takes replicas as yet; one that is fenced takes none, however often it
+    comes and goes."""
+    marked = {each.set_broker.broker_id for each in commands if each.HasField("set_broker")}
+    return any(broker_id in state.brokers and not state.brokers[broker_id].fenced for broker_id in marked)
 
 
 def _refs(keys: Iterable[int]) -> list[pb.PartitionRef]:

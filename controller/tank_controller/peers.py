@@ -42,8 +42,9 @@ SERVER_OPTIONS = (
 )
 MAX_QUEUED = 1024
 """Messages to one controller. The oldest are lost when it is away: Raft sends again what matters."""
-KEPT_S = 1.0
-"""What an attempt failed to bring is kept so long: who asked for an election asks anew then."""
+KEPT_S = 0.5
+"""A message waits so long for a stream that takes it: some attempts, and less than an election timeout, at
+which a hand-over is given up and who asked for votes asks anew."""
 BACKOFF_S = 0.1
 STEADY_S = 1.0
 """A stream that breaks after so long is told of; one that never comes to last so long is told of once."""
@@ -146,12 +147,14 @@ class _PeerLine:
     def __init__(self, ordinal: int, address: str) -> None:
         self._ordinal = ordinal
         self._address = address
-        self._queue: deque[tuple[float, pb.RaftMessage]] = deque(maxlen=MAX_QUEUED)
+        self._queue: deque[tuple[float, Message]] = deque(maxlen=MAX_QUEUED)
         """What is not written yet, each with the loop's time when it was put in."""
         self._filled = asyncio.Event()
         """Set while something may be in the queue."""
         self._channel: grpc.aio.Channel | None = None
         self._task: asyncio.Task[None] | None = None
+        self._writes_since_s: float | None = None
+        """When the stream took its first message; None: it has taken none yet."""
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
@@ -159,8 +162,7 @@ class _PeerLine:
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait([self._task])
         if self._channel is not None:
             await self._channel.close()
 
@@ -171,27 +173,27 @@ class _PeerLine:
         return ControllersStub(self._channel)
 
     def put(self, message: Message) -> None:
-        self._queue.append((asyncio.get_running_loop().time(), raft_wire.encode(message)))
+        self._queue.append((asyncio.get_running_loop().time(), message))
         self._filled.set()
 
     async def _run(self) -> None:
         loop, is_news = asyncio.get_running_loop(), True
         while True:
             await self._filled.wait()
-            began = loop.time()
             why = await self._carry()
-            is_news = is_news or loop.time() - began >= STEADY_S
+            since = self._writes_since_s
+            is_news = is_news or (since is not None and loop.time() - since >= STEADY_S)
             if why and is_news:
                 _log.warning("controller %d at %s: %s", self._ordinal, self._address, why)
             is_news = is_news and not why
-            while self._queue and self._queue[0][0] < loop.time() - KEPT_S:
-                self._queue.popleft()
+            self._drop_old()
             if not self._queue:
                 self._filled.clear()
             await asyncio.sleep(BACKOFF_S)
 
     async def _carry(self) -> str:
         """One stream, from its beginning to its end. Why it ended; empty: the other side has stopped."""
+        self._writes_since_s = None
         call: _Call = self.stub().Messages()
         writing = asyncio.create_task(self._write(call))
         why = ""
@@ -212,12 +214,33 @@ class _PeerLine:
         """All that is put in. A message stays in the queue until it is written: one that asks for an election
         must not be lost to an attempt to connect. And nothing waits behind an ended stream and takes what is
         for the next one, as gRPC's own reader of a generator does."""
-        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+        try:
             while True:
                 while self._queue:
                     first = self._queue[0]
-                    await call.write(first[1])
+                    if (message := self._encoded(first[1])) is not None:
+                        await call.write(message)
+                    if self._writes_since_s is None:
+                        self._writes_since_s = asyncio.get_running_loop().time()
                     if self._queue and self._queue[0] is first:
                         self._queue.popleft()
+                    self._drop_old()
                 self._filled.clear()
                 await self._filled.wait()
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            pass  # who waits for the call's end learns why
+        finally:
+            call.cancel()  # no stream stays open to which nobody writes
+
+    def _encoded(self, message: Message) -> pb.RaftMessage | None:
+        """None: it can't be written, by a fault of ours; it is lost, and no other with it."""
+        try:
+            return raft_wire.encode(message)
+        except Exception:
+            _log.exception("a message to controller %d can't be written", self._ordinal)
+            return None
+
+    def _drop_old(self) -> None:
+        oldest = asyncio.get_running_loop().time() - KEPT_S
+        while self._queue and self._queue[0][0] < oldest:
+            self._queue.popleft()

@@ -327,3 +327,15 @@ def test_loads_are_not_even_while_partitions_that_nobody_looked_at_could_even_th
     governed.run(60)
     assert governed.duties.balanced
     assert spread_of(governed.held()) <= 2
+
+
+def test_a_broker_that_comes_and_goes_holds_up_no_drain() -> None:
+    cluster = Cluster(1, 2, 3, 4)
+    cluster.topic("t", partitions=12, factor=3)
+    world = Governed(cluster)
+    world.scaling.wanted = 3
+    for _ in range(120):
+        if 5 not in cluster.state.brokers:
+            cluster.register(5)  # fenced as yet, and not wanted
+        world.step()
+    assert not cluster.state.held_by(4)
