@@ -45,7 +45,7 @@ LABEL org.opencontainers.image.title="Tank Cluster" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /opt/tank /opt/tank
-ENV PATH=/opt/tank/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+ENV PATH=/opt/tank/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PYTHONFAULTHANDLER=1
 USER 10001:10001
 WORKDIR /var/lib/tank
 EXPOSE 11011 11012 9090 9091

@@ -64,6 +64,7 @@ def start(folder: ClusterFolder, member: Member) -> Member:
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith("TANK_") or key == "TANK_KERNEL"
     }
+    environment["PYTHONFAULTHANDLER"] = "1"  # a fault in a library in C leaves its trace in the log
     with open(log, "ab") as output:
         process = subprocess.Popen(
             command_of(folder, member),
