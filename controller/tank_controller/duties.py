@@ -172,8 +172,8 @@ class Duties:
 def _marks_a_taker(state: ClusterState, commands: Iterable[pb.Command]) -> bool:
     """Whether one of these brokers takes replicas as yet; one that is fenced takes none, however often it
     comes and goes."""
-    marked = {each.set_broker.broker_id for each in commands if each.HasField("set_broker")}
-    return any(broker_id in state.brokers and not state.brokers[broker_id].fenced for broker_id in marked)
+    marked = (each.set_broker.broker_id for each in commands if each.HasField("set_broker"))
+    return any(not state.brokers[broker_id].fenced for broker_id in marked)
 
 
 def _refs(keys: Iterable[int]) -> list[pb.PartitionRef]:

@@ -220,8 +220,8 @@ class _PeerLine:
                     first = self._queue[0]
                     if (message := self._encoded(first[1])) is not None:
                         await call.write(message)
-                    if self._writes_since_s is None:
-                        self._writes_since_s = asyncio.get_running_loop().time()
+                        if self._writes_since_s is None:
+                            self._writes_since_s = asyncio.get_running_loop().time()
                     if self._queue and self._queue[0] is first:
                         self._queue.popleft()
                     self._drop_old()

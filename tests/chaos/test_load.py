@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from tests.chaos.record import Fate
 from tests.chaos.record import read as history_of
 from tests.support.scripted_broker import Fate as Served
 from tests.support.scripted_broker import Moment, ScriptedBroker
-from tests.support.waiting import run
+from tests.support.waiting import comes, run
 
 RATE = 200.0
 PARTITIONS = {"disk": TOPICS["disk"]}
@@ -26,11 +25,6 @@ PARTITIONS = {"disk": TOPICS["disk"]}
 
 def load(broker: ScriptedBroker, folder: Path) -> Load:
     return Load(broker.address, folder, RATE, seed=1)
-
-
-async def comes(true: Callable[[], bool]) -> None:
-    while not true():  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
 
 
 def test_a_producer_whose_sequence_was_forgotten_is_broken(tmp_path: Path) -> None:

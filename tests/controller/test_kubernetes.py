@@ -4,7 +4,7 @@ import asyncio
 import json
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from tank_controller import kubernetes
 from tank_controller.kubernetes import Kubernetes, KubernetesConfig, KubernetesError, PackageApiServer
 from tank_controller.scaling import News, Pod, Reason, Scaling
+from tests.support.waiting import comes
 
 CONFIG = KubernetesConfig("ns", "tank-broker", "tank-controller-0", "uid-0", "tank-controller")
 
@@ -137,21 +138,16 @@ async def leading(server: ApiServer, scaling: Scaling) -> AsyncIterator[Kubernet
     found.stop()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - what is waited for is another thread
-        await asyncio.sleep(0.01)
-
-
 def test_the_leader_sees_how_many_are_wanted_and_every_change_of_it(server: ApiServer) -> None:
     async def live() -> None:
         scaling = Scaling()
         async with leading(server, scaling):
-            await until(lambda: scaling.wanted == 3)
+            await comes(lambda: scaling.wanted == 3)
             server.scale(5)
-            await until(lambda: scaling.wanted == 5)
+            await comes(lambda: scaling.wanted == 5)
             server.changes.put(None)
             server.scale(4)
-            await until(lambda: scaling.wanted == 4)
+            await comes(lambda: scaling.wanted == 4)
         assert server.asked.count("list") == 1
 
     asyncio.run(live())
@@ -161,12 +157,12 @@ def test_a_watch_whose_version_is_forgotten_lists_again(server: ApiServer) -> No
     async def live() -> None:
         scaling = Scaling()
         async with leading(server, scaling):
-            await until(lambda: "watch" in server.asked)
+            await comes(lambda: "watch" in server.asked)
             server.replicas["tank-broker"] = 4
             server.version += 1
             server.changes.put(("ERROR", {"code": 410, "message": "too old resource version"}))
             server.changes.put(None)
-            await until(lambda: scaling.wanted == 4)
+            await comes(lambda: scaling.wanted == 4)
         assert server.asked.count("list") == 2
 
     asyncio.run(live())
@@ -180,14 +176,14 @@ def test_a_question_hears_the_newest_and_an_older_change_that_comes_later_is_kno
     async def live() -> None:
         scaling = Scaling()
         async with leading(server, scaling) as api:
-            await until(lambda: scaling.wanted == 3)
+            await comes(lambda: scaling.wanted == 3)
             older = server.item("tank-broker")
             server.replicas["tank-broker"], server.version = 2, server.version + 1
             await api.look()
             assert scaling.wanted == 2
             server.changes.put(("MODIFIED", older))
             server.scale(1)
-            await until(lambda: scaling.wanted != 2)
+            await comes(lambda: scaling.wanted != 2)
             assert scaling.wanted == 1
 
     asyncio.run(live())
@@ -201,16 +197,16 @@ def test_an_api_server_that_refuses_leaves_what_is_known(
     async def live() -> None:
         scaling = Scaling()
         async with leading(server, scaling) as api:
-            await until(lambda: scaling.wanted == 3)
+            await comes(lambda: scaling.wanted == 3)
             server.refuse = 403
             server.changes.put(None)
             await api.look()
             assert scaling.wanted == 3
             assert await api.wanted_controllers() is None
-            await until(lambda: "let this pod's service account get, list and watch" in caplog.text)
+            await comes(lambda: "let this pod's service account get, list and watch" in caplog.text)
             server.refuse = 0
             server.scale(4)
-            await until(lambda: scaling.wanted == 4)
+            await comes(lambda: scaling.wanted == 4)
 
     asyncio.run(live())
 
@@ -223,7 +219,7 @@ def test_for_a_while_an_api_server_that_does_not_say_leaves_open_who_is_to_stop(
     async def live() -> None:
         scaling = Scaling()
         async with leading(server, scaling) as api:
-            await until(lambda: scaling.wanted == 3)
+            await comes(lambda: scaling.wanted == 3)
             assert await api.look()
             server.refuse = 500
             assert [await api.look(), await api.look()] == [False, False]
@@ -247,14 +243,14 @@ def test_who_leads_no_longer_knows_nothing_and_does_not_watch(server: ApiServer)
     async def live() -> None:
         scaling = Scaling()
         async with leading(server, scaling) as api:
-            await until(lambda: scaling.wanted == 3)
+            await comes(lambda: scaling.wanted == 3)
             api.tick(scaling, leads=False)
             assert scaling.wanted is None
             server.scale(5)
             assert not await api.look(), "nor does who leads since a moment"
             assert scaling.wanted is None
             api.tick(scaling, leads=True)
-            await until(lambda: scaling.wanted == 5)
+            await comes(lambda: scaling.wanted == 5)
 
     asyncio.run(live())
 
@@ -274,13 +270,13 @@ def test_news_become_events_and_the_same_again_is_counted(server: ApiServer) -> 
     async def live() -> None:
         scaling = Scaling()
         async with leading(server, scaling) as api:
-            await until(lambda: scaling.wanted == 3)
+            await comes(lambda: scaling.wanted == 3)
             pod = Pod("tank-broker-4", "uid-pod")
             for text in ("57 replicas.", "12 replicas."):
                 scaling.news.append(News(Reason.DRAINING, 5, text, pod))
             scaling.news.append(News(Reason.SCALED_DOWN, 5, "Gone."))
             api.tick(scaling, leads=True)
-            await until(lambda: len(server.events) == 2)
+            await comes(lambda: len(server.events) == 2)
             on_pod, on_set = server.events.values()
             assert (on_pod["involvedObject"]["uid"], on_pod["count"], on_pod["message"]) == (
                 "uid-pod",

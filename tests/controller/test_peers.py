@@ -18,6 +18,7 @@ from tank_controller.scaling_controllers import PodAddresses
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import ControllersServicer, add_ControllersServicer_to_server
 from tests.support.ports import free_port
+from tests.support.waiting import comes
 
 NAMED = PodAddresses({n: f"tank-controller-{n}.tank-controller.ns.svc:9090" for n in range(3)}, 4)
 WAIT_S = 20.0
@@ -156,13 +157,6 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == "tank.controller"]
 
 
-async def comes_true(true: Callable[[], bool]) -> None:
-    """The guard only keeps a broken test from hanging."""
-    async with asyncio.timeout(WAIT_S):
-        while not true():  # noqa: ASYNC110 - what is looked at is no event
-            await asyncio.sleep(0.01)
-
-
 @contextlib.asynccontextmanager
 async def way_to_one(address: str) -> AsyncIterator[Peers]:
     way = Peers({0: "127.0.0.1:1", 1: address}, 0)
@@ -191,7 +185,7 @@ def test_nothing_that_is_sent_to_a_process_is_taken_by_the_stream_to_the_one_bef
                 async with asyncio.timeout(WAIT_S):
                     assert await other.heard.get() == term, "the first one, and no other"
                 await other.die()
-                await comes_true(partial(has_been_told, term))
+                await comes(partial(has_been_told, term))
 
     asyncio.run(story())
     assert len(told(caplog)) == 3, "each end is told of once"
@@ -206,7 +200,7 @@ def test_what_is_sent_before_the_other_process_listens_reaches_it_but_not_what_i
             line = way._lines[1]
             monkeypatch.setattr(peers, "KEPT_S", 0.0)
             way.send(told_to(1))
-            await comes_true(lambda: not line._queue)
+            await comes(lambda: not line._queue)
             monkeypatch.setattr(peers, "KEPT_S", WAIT_S)
             way.send([*told_to(2), *told_to(3)])
             await asyncio.sleep(0.2)
@@ -231,7 +225,7 @@ def test_who_ends_every_stream_is_told_of_once(
         async with way_to_one(address) as way:
             for streams in range(1, 4):
                 way.send(told_to(1))
-                await comes_true(partial(other.had, streams))
+                await comes(partial(other.had, streams))
         await other.die()
 
     asyncio.run(story())

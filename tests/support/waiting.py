@@ -19,6 +19,13 @@ def run(work: Coroutine[Any, Any, T], guard_s: float = 60.0) -> T:
     return asyncio.run(guarded())
 
 
+async def comes(true: Callable[[], bool], guard_s: float = 60.0) -> None:
+    """Waits for something that must come, and is no event; the guard is as that of `run`."""
+    async with asyncio.timeout(guard_s):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
 def until(true: Callable[[], bool], what: str, guard_s: float = 20.0) -> None:
     """Waits for something that must come; the guard only keeps a broken test from hanging."""
     deadline = time.monotonic() + guard_s
