@@ -128,6 +128,8 @@ class Trouble(Enum):
     """Its log could not be opened."""
     HANGS = "hangs"
     """An fsync of it doesn't end: its disk hangs."""
+    UNKNOWN_EPOCH = "unknown epoch"
+    """Another broker pushed to it in a leader epoch that the controllers haven't told of."""
 
 
 @dataclass(slots=True, frozen=True)

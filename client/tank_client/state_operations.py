@@ -43,6 +43,7 @@ _TROUBLES: dict[int, Trouble] = {
     TroubleKind.DAMAGED: Trouble.DAMAGED,
     TroubleKind.NOT_OPENED: Trouble.NOT_OPENED,
     TroubleKind.HANGS: Trouble.HANGS,
+    TroubleKind.UNKNOWN_EPOCH: Trouble.UNKNOWN_EPOCH,
 }
 
 

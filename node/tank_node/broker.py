@@ -23,6 +23,7 @@ from tank_node.log.usage import FolderUsage, measure_strays, usage_of
 from tank_node.metrics import Metrics
 from tank_node.moved_away import MovedAway
 from tank_node.partition import Partition
+from tank_node.replicas.beliefs import Beliefs
 from tank_node.replicas.following import Followers
 from tank_node.replicas.roles import Roles
 from tank_node.replication.role import Role
@@ -78,7 +79,8 @@ class Broker(WaitList):
         self.limits = limits
         self.default_flush = default_flush
         self.roles = Roles(link, limits)
-        self.followers = Followers(link, flusher, self.partition_by_id)
+        beliefs = Beliefs(link, metrics, self._view_epoch, self._follow_view)
+        self.followers = Followers(link, flusher, self.partition_by_id, beliefs)
         self.forwarding = Forwarding()
         self.topics: dict[str, Topic] = {}
         self.started_ms = clock.now_ms()
@@ -258,6 +260,17 @@ class Broker(WaitList):
         if view is None or partition.number >= len(view.partitions):
             return None
         return view.partitions[partition.number]
+
+    def _view_epoch(self, partition: Partition) -> int | None:
+        """The leader epoch of the view; None: this replica is not the one that is open here."""
+        placed = self.placed(partition) if self._by_log.get(partition.log) is partition else None
+        return None if placed is None else placed.leader_epoch
+
+    def _follow_view(self, partition: Partition) -> None:
+        """What it knew by a push alone was not so: all is as the view says."""
+        partition.note_state()
+        self._take_in(self.topics[partition.topic_name].view, (partition.number,))
+        self.roles.failed(partition)
 
     def _ends(self, asked: Sequence[tuple[int, int]]) -> list[ReplicaEnd]:
         """Where these replicas' logs end: before a lossy election the controller asks all who may lead."""

@@ -32,6 +32,10 @@ DAMAGED_NAMED = 50_000
 """Damaged replicas that a registration names, some 12 bytes each: a command has at most 1 MiB. With more of
 them all replicas are said to be damaged, which is nearly true."""
 
+BELIEF_MS = 1000
+"""A leader epoch that a push told of is looked for in the view after so long: the view is behind its leader's
+by the way of one message from the controllers, which a busy machine may hold up."""
+
 
 class LimitError(ValueError):
     """A limit that makes no sense, alone or beside another one; the message says what to do."""

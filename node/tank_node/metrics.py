@@ -61,6 +61,8 @@ class Metrics:
 
     pushed_bytes: list[int] = field(default_factory=lambda: [0, 0])
     """What was sent to followers: by live pushes, and to those that caught up."""
+    refuted_epochs: int = 0
+    """Leader epochs that a push told of and the controllers had given to no leader."""
     began_leading: int = 0
     """Partitions that another led before, or nobody."""
     ended_leading: int = 0

@@ -121,3 +121,4 @@ class TroubleKind(IntEnum):
     DAMAGED = 2
     NOT_OPENED = 3
     HANGS = 4
+    UNKNOWN_EPOCH = 5

@@ -18,11 +18,16 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from tests.simulation import mutants_of_brokers, mutants_of_controllers, told_stories
+from tests.simulation import (
+    mutants_of_brokers,
+    mutants_of_controllers,
+    mutants_of_replication,
+    told_stories,
+)
 from tests.simulation.mutant import Mutant
 from tests.simulation.story import Kind, seeds
 
-MUTANTS = (*mutants_of_controllers.MUTANTS, *mutants_of_brokers.MUTANTS)
+MUTANTS = (*mutants_of_controllers.MUTANTS, *mutants_of_brokers.MUTANTS, *mutants_of_replication.MUTANTS)
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("node", "controller", "protos", "client")
 

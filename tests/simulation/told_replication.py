@@ -39,6 +39,43 @@ def an_old_leader_goes_on_pushing() -> None:
         story.rest()
 
 
+def a_leader_epoch_is_made_up() -> None:
+    """A process of a replica pushes in an epoch that the controllers have given to nobody. Who is pushed to
+    believes it until the controllers have been asked, and obeys the leader of the view again after that; the
+    leader's own claim, from then on, waits for the view."""
+    with telling(SYNCED) as story:
+        a, b, c = story.cast
+        story.append(a, 2)
+        story.go_on(SECOND)
+        leadership = story.at(a).leadership
+        assert isinstance(leadership, Leadership)
+        epoch, leadership._epoch = leadership.leader_epoch, 2**32 - 1
+        story.append(a)
+        story.until(lambda: story.at(c).leader_epoch == 2**32 - 1, "its being believed")
+        leadership._epoch = epoch
+        story.until(lambda: story.at(c).leader_epoch < 2**32 - 1, "its being refuted", 5 * SECOND)
+        story.until(lambda: story.are_in_sync(a, b, c), "C's return", 20 * SECOND)
+        story.rest()
+
+
+def an_epoch_is_heard_before_the_view_has_it() -> None:
+    """B has been elected, and C knows it by B's push alone: neither A nor C hears the controllers. However
+    long that takes, C takes no orders of A again."""
+    with telling(SYNCED) as story:
+        a, b, c = story.cast
+        story.append(a, 2)
+        story.go_on(SECOND)
+        story.part(a, b.name, *story.controllers)
+        story.part(c, *story.controllers)
+        story.until(lambda: story.placed.leader == b.broker_id, "another leader")
+        story.until(lambda: story.at(c).leader_epoch == story.placed.leader_epoch, "C's hearing of it")
+        story.go_on(3 * SECOND)
+        story.append(a, 2)
+        story.go_on(2 * SECOND)
+        must(story.at(c).log.written == 2, "who has been replaced was obeyed")
+        story.rest()
+
+
 def a_proposal_is_overtaken() -> None:
     """A proposes to take C in beside B, and is not heard; meanwhile B leaves, and A commits without it. Then
     the proposal arrives, and names a B that is registered and runs, and lacks what was committed."""
@@ -247,6 +284,8 @@ def too_few_are_left_when_the_answer_is_due() -> None:
 
 STORIES: tuple[Callable[[], None], ...] = (
     an_old_leader_goes_on_pushing,
+    a_leader_epoch_is_made_up,
+    an_epoch_is_heard_before_the_view_has_it,
     a_proposal_is_overtaken,
     a_member_restarts_as_it_is_proposed,
     a_new_leader_knows_an_old_mark,

@@ -173,6 +173,11 @@ def _events(metrics: Metrics) -> Iterator[Metric]:
     for (follower, error), count in sorted(metrics.push_refusals.items()):
         refusals.add_metric([str(follower), error], count)
     yield refusals
+    yield CounterMetricFamily(
+        "tank_refuted_epochs",
+        "Leader epochs that a push told of and the controllers had given to no leader",
+        value=metrics.refuted_epochs,
+    )
     pushed = CounterMetricFamily("tank_pushed_bytes", "Bytes sent to followers", labels=["push"])
     for name, count in zip(PUSHES, metrics.pushed_bytes, strict=True):
         pushed.add_metric([name], count)
@@ -196,6 +201,11 @@ def _controllers(broker: Broker) -> Iterator[Metric]:
         "tank_fenced",
         "Whether this broker may neither lead nor be in sync, 1 or 0",
         value=own is None or own.fenced,
+    )
+    yield GaugeMetricFamily(
+        "tank_believed_epochs",
+        "Partitions with a leader epoch that a push told of and the view should have by now, and hasn't",
+        value=len(broker.followers.beliefs.held(broker.clock.monotonic_ms())),
     )
     yield GaugeMetricFamily(
         "tank_view_index", "The last entry of the controllers' log that is known here", value=link.view.index

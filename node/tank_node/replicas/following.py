@@ -16,6 +16,7 @@ from tank_node.log.log import LogState
 from tank_node.log.producers import check_snapshot
 from tank_node.log.pushed import Pushed, last_of
 from tank_node.partition import Partition
+from tank_node.replicas.beliefs import Beliefs, Claim
 from tank_node.replication.follow import (
     TAKE,
     Condition,
@@ -99,6 +100,7 @@ class Following(FollowerRole):
         stretch: Stretch,
         placed: PartitionView,
         own_id: int,
+        beliefs: Beliefs,
     ) -> PushedPartition:
         """Judges a stretch and does what it says. Never raises because of what it holds."""
         partition = self.partition
@@ -108,7 +110,9 @@ class Following(FollowerRole):
             return self._answer(PushError.STALE_LEADER)
         if order.is_possible and order.leader_epoch > partition.leader_epoch:
             # Before its log is looked at: what was staged here, as a leader, is not stored.
-            partition.believe(order.leader_epoch)
+            claim = Claim(order.leader_epoch, partition.tick.monotonic_ms, line.broker_id, line.broker_epoch)
+            if not beliefs.accept(partition, claim, placed.replicas):
+                return self._answer(PushError.NOT_READY)
         try:
             verdict = self._judged(order, placed, own_id)
         except StorageError as unreadable:
@@ -282,9 +286,14 @@ class Followers:
     """All partitions of a node that others lead, and the connections through which they are pushed."""
 
     def __init__(
-        self, link: ControllerLink, flusher: Flusher, find: Callable[[int, int], Partition | None]
+        self,
+        link: ControllerLink,
+        flusher: Flusher,
+        find: Callable[[int, int], Partition | None],
+        beliefs: Beliefs,
     ) -> None:
         """find: the open partition of a topic's id."""
+        self.beliefs = beliefs
         self._link = link
         self._flusher = flusher
         self._find = find
@@ -343,7 +352,8 @@ class Followers:
         following = partition.follower
         if not isinstance(following, Following):
             following = partition.follower = Following(partition)
-        answer = following.take(line, request_id, start, stretch, topic.partitions[number], own_id)
+        placed = topic.partitions[number]
+        answer = following.take(line, request_id, start, stretch, placed, own_id, self.beliefs)
         if not answer.error and partition.flush_disk:
             self._unsynced[partition] = None
         return answer

@@ -137,6 +137,7 @@ class Replicator(Pushers):
         self._ticked_ms = now_ms
         if self._was_frozen:
             self._checked_ms = now_ms
+        self._broker.followers.beliefs.tick(now_ms)
         version = formats(self._link.view.feature_level).push  # it may have risen
         for peer in list(self._peers.values()):
             for purpose in (LIVE, CATCH_UP):

@@ -47,6 +47,7 @@ def describe_broker(session: "TankSession", payload: memoryview) -> None:
 
 def _troubles(session: "TankSession") -> list[PartitionTrouble]:
     found = []
+    beliefs = session.broker.followers.beliefs.held(session.broker.tick.monotonic_ms)
     for name, topic in sorted(session.broker.topics.items()):
         for number in range(len(topic.view.partitions)):
             partition = topic.partitions.get(number)
@@ -55,6 +56,8 @@ def _troubles(session: "TankSession") -> list[PartitionTrouble]:
                 reason = partition.log.reason
                 if kind is None and (waits := waiting_for_disk(session.broker, partition.log)) is not None:
                     kind, reason = TroubleKind.HANGS, waits
+                elif kind is None and (claim := beliefs.get(partition)) is not None:
+                    kind, reason = TroubleKind.UNKNOWN_EPOCH, claim.text
             else:
                 kind = TroubleKind.NOT_OPENED if number in topic.broken else None
                 reason = topic.broken.get(number, "")

@@ -20,11 +20,13 @@ from tank_node.log.record import Record
 from tank_node.log.settings import LogSettings
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition
+from tank_node.replicas.beliefs import Beliefs
 from tank_node.replicas.following import LIVE, Following, PeerLine
 from tank_node.replication.role import Role
 from tank_node.waiting import Tick
 from tank_protos.error_codes import PushError
 from tank_protos.stretch import Stretch
+from tests.support.instant_controller import InstantController
 from tests.support.logs import TOPIC, Folder, append, append_sparse
 from tests.support.replicas import records_of, stretch_of
 
@@ -82,6 +84,9 @@ class CopiesAgainstModel(RuleBasedStateMachine):
         self.deposed: dict[int, int] = {}
         self.value = 0
         self.elect(0)
+
+    beliefs = Beliefs(InstantController(), Metrics(), lambda partition: None, lambda partition: None)
+    """Nobody is refuted here."""
 
     def teardown(self) -> None:
         if hasattr(self, "replicas"):
@@ -196,7 +201,7 @@ class CopiesAgainstModel(RuleBasedStateMachine):
         stretch = Stretch(
             TOPIC, epoch, pushed.previous_epoch, mark, leader.start, pushed.records, pushed.batches
         )
-        answer = self.replicas[at].following.take(line, 1, start, stretch, self.placed, at)
+        answer = self.replicas[at].following.take(line, 1, start, stretch, self.placed, at, self.beliefs)
         assert answer.synced <= answer.matched
         return PushError(answer.error), answer.matched, answer.log_end, answer.epoch_at_log_end
 

@@ -1,0 +1,26 @@
+"""What is broken on purpose in what leaders and followers believe of each other."""
+
+from tests.simulation.mutant import Mutant
+from tests.simulation.story import Kind
+
+REPLICAS = "node/tank_node/replicas/"
+
+MUTANTS = (
+    Mutant(
+        "a made-up leader epoch is believed for good",
+        REPLICAS + "beliefs.py",
+        "            if epoch is None or epoch >= claim.leader_epoch:",
+        "            if True:",
+        Kind.CLUSTER,
+        told="a_leader_epoch_is_made_up",
+    ),
+    Mutant(
+        "an epoch that the view lacks is given up by the clock alone",
+        REPLICAS + "beliefs.py",
+        "        self._link.await_view(lambda known: self._judge(due, known=known))",
+        "        self._judge(due, known=True)",
+        Kind.CLUSTER,
+        told="an_epoch_is_heard_before_the_view_has_it",
+        also=((REPLICAS + "beliefs.py", " or not self._link.connected:", ":"),),
+    ),
+)
