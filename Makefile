@@ -21,7 +21,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure slow test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,8 +83,10 @@ unit: $(VENV)/.ready-dev ## the fast tests: no Spark, no processes, no kills
 unit-pure: ## the fast tests without the compiled kernel
 	@TANK_KERNEL=pure $(MAKE) --no-print-directory unit
 
-test: unit ## unit + integration + Spark, in their short form
-	@pytest -q -m '(integration or spark or crash) and not long'
+test: unit slow ## everything: units, real processes, kill -9, Spark, in their short form (TANK_TEST_PATIENCE=4 where the machine is busy)
+
+slow: $(VENV)/.ready-dev ## what runs real processes: integration, kills, Spark
+	@pytest -q -n 2 --dist loadgroup -m '(integration or spark or crash) and not long'
 
 test-pure: ## make test as it is where no compiler was
 	@TANK_KERNEL=pure $(MAKE) --no-print-directory test
@@ -154,7 +156,8 @@ wheel: $(VENV)/.ready-dev ## build the wheel and try it in an empty environment
 kernel-auto: $(VENV)/.ready-dev
 	@$(BIN)/python protos/kernel_build.py --auto
 
-ci: kernel-auto check chart test unit-pure fuzz-short sim-short mutants chaos wheel run e2e ## what CI runs
+ci: $(VENV)/.ready-dev ## what CI runs, two parts at a time; says what each took
+	@$(BIN)/python -m tests.parts
 
 clean: ## remove the environment and what was built
 	@rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,14 +2,15 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tank_node import kernel as node_kernel
 from tank_node.version import kernel_name
-from tests.support import examples, kernels
+from tests.support import examples, kernels, left_behind
+from tests.support.patience import patient
 
 # No test is judged by the clock: the machine may be busy with something else.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -29,12 +30,57 @@ def pytest_configure(config: pytest.Config) -> None:
     examples.choose(config.getoption("markexpr", ""))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What breaks the node's code from inside can't do so where that is compiled."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What breaks the node's code from inside can't do so where that is compiled; and each test gets the time
+    that this run has for it. Tests of Spark share one worker, and its JVM."""
+    most_s = float(config.getini("timeout"))
+    for item in items:
+        said = item.get_closest_marker("timeout")
+        item.add_marker(pytest.mark.timeout(patient(float(said.args[0]) if said else most_s)), append=False)
+        if "spark" in item.keywords:
+            item.add_marker(pytest.mark.xdist_group("spark"))
     if node_kernel.NAME == "compiled":
         for item in items:
             if "plain_node" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason=FOR_THE_PLAIN_NODE))
+
+
+_FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Notes that a test failed, for what follows it."""
+    report = yield
+    if report.failed:
+        item.stash[_FAILED] = True
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Marks what the test starts. What fixtures start is theirs to end."""
+    os.environ[left_behind.MARK] = f"{os.getpid()} {item.nodeid}"
+    try:
+        return (yield)
+    finally:
+        del os.environ[left_behind.MARK]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Ends the processes that a failed test left: they would take ports and time from those behind it."""
+    try:
+        return (yield)
+    finally:
+        if item.stash.get(_FAILED, False):
+            left_behind.end(left_behind.processes_of(f"{os.getpid()} {item.nodeid}"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """The run ends, whatever a test left behind."""
+    left_behind.end_with(int(exitstatus))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -16,6 +16,8 @@ import venv
 from pathlib import Path
 from zipfile import ZipFile
 
+from tests.support.patience import patient
+
 ROOT = Path(__file__).resolve().parents[1]
 MESSAGE = "carried by the wheel"
 PACKAGES = {"tank_node", "tank_controller", "tank_protos", "tank_client", "tank_cli", "pyspark_tank"}
@@ -81,13 +83,14 @@ def use(programs: Path, folder: Path, kernel: str) -> None:
     def tank(*arguments: str, given: str = "") -> str:
         return subprocess.run(
             [programs / "tank", *arguments],
-            env=environment, cwd=folder, input=given, capture_output=True, text=True, check=True, timeout=60,
+            env=environment, cwd=folder, input=given, capture_output=True, text=True, check=True,
+            timeout=patient(60),
         ).stdout  # fmt: skip
 
     assert "serve" in tank("--help")
     decoded = subprocess.run(
         [programs / "tank-protos", "decode", "0300000000"],
-        env=environment, cwd=folder, capture_output=True, text=True, check=True, timeout=60,
+        env=environment, cwd=folder, capture_output=True, text=True, check=True, timeout=patient(60),
     ).stdout  # fmt: skip
     assert '"message": "Ping"' in decoded, decoded
     assert f"({kernel} kernel)" in tank("--version"), tank("--version")
@@ -111,7 +114,7 @@ def use(programs: Path, folder: Path, kernel: str) -> None:
 
 def address_in(output: Path, broker: subprocess.Popen[bytes]) -> str:
     """The address that `tank serve` says it listens on."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + patient(30)
     while time.monotonic() < deadline and broker.poll() is None:
         for word in output.read_text().replace(",", " ").split():
             host, _, port = word.partition(":")

@@ -24,6 +24,7 @@ from tank_node.controller_link import (
 from tank_node.controllers.session import Registration
 from tank_protos.error_codes import ErrorCode
 from tests.support.manual_clock import ManualClock
+from tests.support.patience import patient
 
 T = TypeVar("T")
 NOT_UTF8 = "\udcff"
@@ -84,7 +85,7 @@ async def asked(ask: Callable[[Callable[[T], None]], None]) -> T:
     """The answer to a question of the link."""
     answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     ask(answer.set_result)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(patient(10)):
         return await answer
 
 

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from tank_cli.exit_codes import ExitCode
 from tank_cli.main import main
+from tests.support.patience import patient
 from tests.support.scripted_broker import Kind, ScriptedBroker
 
 
@@ -23,12 +24,12 @@ class Older:
 
     def start(self) -> None:
         self.thread.start()
-        asyncio.run_coroutine_threadsafe(self.broker.start(), self.loop).result(10)
+        asyncio.run_coroutine_threadsafe(self.broker.start(), self.loop).result(patient(10))
 
     def stop(self) -> None:
-        asyncio.run_coroutine_threadsafe(self.broker.stop(), self.loop).result(10)
+        asyncio.run_coroutine_threadsafe(self.broker.stop(), self.loop).result(patient(10))
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(10)
+        self.thread.join(patient(10))
         self.loop.close()
 
     def tank(self, *arguments: str, stdin: bytes = b"") -> Result:

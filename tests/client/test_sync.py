@@ -16,6 +16,7 @@ from tank_client.settings import ClientSettings
 from tank_client.sync import Client
 from tank_protos.bundle import encode
 from tank_protos.generated import tank
+from tests.support.patience import patient
 from tests.support.scripted_broker import Fate, ScriptedBroker
 
 QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5)
@@ -27,12 +28,12 @@ class _Served:
     def __init__(self) -> None:
         self.broker = ScriptedBroker(topics={"t": 2})
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self.broker.start(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self.broker.start(), self._loop).result(patient(10))
 
     def stop(self) -> None:
-        asyncio.run_coroutine_threadsafe(self.broker.stop(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self.broker.stop(), self._loop).result(patient(10))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -53,9 +54,9 @@ def test_messages_go_round(broker: ScriptedBroker) -> None:
     with Client(broker.address, QUICK) as client:
         with client.producer() as producer:
             futures = [producer.send("t", b"%d" % n, partition=1) for n in range(100)]
-            assert futures[0].result(30) == Stored(1, 100)
+            assert futures[0].result(patient(30)) == Stored(1, 100)
             many = producer.send_many("t", [b"a", b"b"], partition=1)
-            assert many[0].result(30) == Stored(101, 102)
+            assert many[0].result(patient(30)) == Stored(101, 102)
         with client.consumer("t", stop_at_end=True, group="g") as consumer:
             assert sum(len(batch) for batch in consumer) == 102
             assert consumer.at_end
@@ -121,7 +122,7 @@ def test_many_threads_share_a_producer(broker: ScriptedBroker) -> None:
             for number in range(200):
                 producer.send("t", b"%d %d" % (name, number), partition=0)
 
-        threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+        threads = [threading.Thread(target=work, args=(name,), daemon=True) for name in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -156,7 +157,7 @@ def test_a_callback_may_not_wait_for_the_client(broker: ScriptedBroker) -> None:
 
     with Client(broker.address, QUICK) as client, client.producer() as producer:
         producer.send("t", b"x", partition=0).add_done_callback(callback)
-        assert isinstance(caught.result(30), errors.InvalidArgument)
+        assert isinstance(caught.result(patient(30)), errors.InvalidArgument)
 
 
 def test_errors_are_the_same(broker: ScriptedBroker) -> None:
@@ -204,7 +205,7 @@ def test_after_a_fork_the_child_is_told_and_the_parent_goes_on(broker: ScriptedB
 
 def test_after_a_fork_a_producer_takes_nothing_that_nobody_would_send(broker: ScriptedBroker) -> None:
     with Client(broker.address, QUICK) as client, client.producer() as producer:
-        producer.send("t", b"of the parent").result(30)
+        producer.send("t", b"of the parent").result(patient(30))
         child = os.fork()
         if not child:
             told = 0
@@ -215,7 +216,7 @@ def test_after_a_fork_a_producer_takes_nothing_that_nobody_would_send(broker: Sc
                     told += 1
             os._exit(0 if told == 2 else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        producer.send("t", b"and again").result(30)
+        producer.send("t", b"and again").result(patient(30))
 
 
 def test_it_works_inside_a_running_event_loop(broker: ScriptedBroker) -> None:

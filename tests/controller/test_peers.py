@@ -17,11 +17,12 @@ from tank_controller.raft.messages import Heartbeat, Message, NodeId
 from tank_controller.scaling_controllers import PodAddresses
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import ControllersServicer, add_ControllersServicer_to_server
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.waiting import comes
 
 NAMED = PodAddresses({n: f"tank-controller-{n}.tank-controller.ns.svc:9090" for n in range(3)}, 4)
-WAIT_S = 20.0
+WAIT_S = patient(20.0)
 Context = grpc.aio.ServicerContext[object, object]
 Answers = Callable[[int], pb.JoinAnswer]
 

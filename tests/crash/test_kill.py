@@ -15,6 +15,7 @@ from tank_protos.generated.tank import CreateTopicsRequest, CreateTopicsResponse
 from tests.crash.reader import PartitionReader
 from tests.crash.writers import IdempotentWriter, PlainWriter, Written
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 from tests.support.raw_client import RawConnection
 
 SHORT_KILLS = 10
@@ -88,7 +89,7 @@ def test_every_acknowledged_message_survives_kill_9(
             time.sleep(chance.uniform(0.02, 0.6))
             broker.kill()
             for writer in writers:
-                writer.join(20)
+                writer.join(patient(20))
                 assert not writer.is_alive()
             if chance.random() < 0.2:  # a crash while it recovers
                 broker.start(wait=False)

@@ -34,6 +34,7 @@ from tests.fuzz import (
     session_target,
     twin_target,
 )
+from tests.support.patience import patient
 
 SHARES = {
     "messages": 0.55,
@@ -47,7 +48,7 @@ SHARES = {
 }
 """How the frames are divided: the slower a target, the fewer it gets."""
 
-CASE_TIMEOUT_S = 30.0
+CASE_TIMEOUT_S = patient(30.0)
 """A case takes microseconds, a round of the live target a second. What takes longer hangs."""
 
 MEMORY_GROWTH_BYTES = 256 << 20

@@ -29,6 +29,7 @@ from tank_protos.wire import Message
 from tests.integration.test_bad_input import create_topic, node, produce, serves
 from tests.support.bare_process import BareProcess
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 from tests.support.raw_client import RawConnection
 from tests.support.waiting import until
 
@@ -77,14 +78,16 @@ def test_a_client_that_never_reads_its_answers(tmp_path: Path) -> None:
         held = node.resident_bytes()
         with node.connect() as good, node.connect() as lazy:
             lazy.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * KIB)
-            sender = threading.Thread(target=_send_until_closed, args=(lazy, framed(StatusRequest()) * 1000))
+            sender = threading.Thread(
+                target=_send_until_closed, args=(lazy, framed(StatusRequest()) * 1000), daemon=True
+            )
             sender.start()
             number = 0
             while not node.counters()["closed"]:
                 number += 1
                 assert serves(good, b"%d" % number)
                 assert node.counters()["held_bytes"] < 8 * MIB
-            sender.join(30)
+            sender.join(patient(30))
             assert not sender.is_alive()
         found = node.counters()
         assert found["refused"] == found["closed"] == {"stalled_send": 1}

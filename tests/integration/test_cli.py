@@ -17,9 +17,10 @@ from tank_cli.exit_codes import ExitCode
 from tank_cli.shapes import SHAPES
 from tests.cli.test_topic import assert_same_shape
 from tests.support.broker_process import BrokerProcess
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.integration
-PATIENCE_S = 60
+PATIENCE_S = patient(60)
 
 
 class Shell:
@@ -371,7 +372,7 @@ def test_the_demo_shows_what_it_promises() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "tank_cli", "demo", "--output", "json"],
         capture_output=True,
-        timeout=120,
+        timeout=patient(120),
         check=False,
     )
     assert ended.returncode == 0, ended.stderr.decode()

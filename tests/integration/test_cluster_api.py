@@ -14,6 +14,7 @@ import pytest
 
 from tank_cli import cluster_folder, cluster_processes
 from tests.support.cluster import LocalCluster, Process, running_cluster
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.waiting import until
 
@@ -31,7 +32,7 @@ def ask(
         headers={"Authorization": f"Bearer {token}"} if token else {},
     )
     try:
-        with urllib.request.urlopen(request, timeout=40) as answer:
+        with urllib.request.urlopen(request, timeout=patient(40)) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -77,7 +78,7 @@ def test_an_operator_works_by_http_at_any_controller_also_while_the_leader_dies(
 
 def metrics(process: Process) -> str:
     """What a scrape shows."""
-    with urllib.request.urlopen(f"http://{process.addresses['http']}/metrics", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://{process.addresses['http']}/metrics", timeout=patient(20)) as answer:
         shown: str = answer.read().decode()
         return shown
 
@@ -115,7 +116,7 @@ def controller(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str
     """One that is not expected to start."""
     command = [sys.executable, "-m", "tank_controller", "--id=1", f"--cluster=1=127.0.0.1:{free_port()}"]
     command += [f"--data={tmp_path / 'data'}", *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=patient(60), check=False)
 
 
 def test_a_controller_whose_token_or_address_can_not_be_used_says_so_and_ends(tmp_path: Path) -> None:

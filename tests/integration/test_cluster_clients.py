@@ -16,6 +16,7 @@ from tank_protos.bundle import as_batch, encode
 from tank_protos.error_codes import ProduceError
 from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic
 from tests.support.cluster import LocalCluster, Process, running_cluster
+from tests.support.patience import patient
 from tests.support.raw_client import RawConnection
 from tests.support.raw_follower import RawFollower
 from tests.support.waiting import until
@@ -155,7 +156,7 @@ def test_a_client_of_tank_s_own_protocol_loses_nothing_over_a_failover(tmp_path:
         for number in range(400, 500):
             writer.produce_until_acknowledged(b"%d" % number, 2)
         reader.last = b"499"
-        reader.join(60)
+        reader.join(patient(60))
         assert not reader.is_alive()
         writer.close()
     assert [number for number, _ in reader.found] == list(range(1, len(reader.found) + 1))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import LocalCluster, Process, running_cluster
+from tests.support.patience import patient
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
@@ -24,7 +25,7 @@ class Writer(threading.Thread):
     """Numbers, one a line, into `tank produce`, until it is told to stop."""
 
     def __init__(self, cluster: LocalCluster) -> None:
-        super().__init__()
+        super().__init__(daemon=True)
         servers = ",".join(str(b.addresses["tank"]) for b in cluster.processes("broker"))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tank_cli", "--servers", servers, "produce", TOPIC],
@@ -53,8 +54,8 @@ class Writer(threading.Thread):
     def end(self) -> None:
         """Ends the input; returns when everything is acknowledged."""
         self._enough.set()
-        self.join(60)
-        _, said = self.process.communicate(timeout=90)
+        self.join(patient(60))
+        _, said = self.process.communicate(timeout=patient(90))
         assert self.process.returncode == 0, said
 
 

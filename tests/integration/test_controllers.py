@@ -16,12 +16,13 @@ from tank_cli import cluster_folder, cluster_processes
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub, BrokersStub
 from tests.support.cluster import LocalCluster, Process, running_cluster
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
-WAIT_S = 20.0
+WAIT_S = patient(20.0)
 REGISTER = pb.BrokerUp(register=pb.BrokerRegister())
 
 
@@ -122,7 +123,7 @@ def test_the_controller_that_leads_is_not_removed_but_hands_leadership_over_firs
 def test_two_controllers_on_one_folder_are_refused(cluster: LocalCluster) -> None:
     folder = cluster_folder.load_existing(cluster.data)
     command = cluster_processes.command_of(folder, folder.controllers[0])
-    second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    second = subprocess.run(command, capture_output=True, text=True, timeout=patient(60), check=False)
     assert second.returncode == 1
     assert "another process uses" in second.stderr
 

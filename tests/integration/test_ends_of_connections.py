@@ -23,6 +23,7 @@ from tests.integration.test_connections import (
     produce,
     produce_request,
 )
+from tests.support.patience import patient
 from tests.support.raw_client import RawConnection
 from tests.support.served_node import ServedNode
 from tests.support.waiting import until
@@ -128,7 +129,7 @@ def test_who_waits_for_memory_is_not_blamed_for_it(tmp_path: Path) -> None:
         assert not node.on_loop(lambda: dict(node.metrics.closed))
         first.socket.sendall(LARGE[at:])
         assert [client.receive()[1][-1] for client in (first, second)] == [0, 0]
-        sender.join(10)
+        sender.join(patient(10))
 
 
 def test_small_frames_that_hold_all_memory_do_not_lock_out_a_large_one(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tank_protos.generated.tank import (
     ProduceTopic,
 )
 from tests.support.cluster import LocalCluster, running_cluster
+from tests.support.patience import patient
 from tests.support.raw_client import RawConnection
 from tests.support.waiting import until
 
@@ -101,11 +102,13 @@ def test_an_old_client_of_one_broker_reads_and_writes_what_others_lead(tmp_path:
         woken: list[dict[str, tuple[int, list[bytes]]]] = []
         waiter = OldClient(port)
         ends = [(topic, 21) for topic in sorted(topics)]
-        thread = threading.Thread(target=lambda: woken.append(waiter.consume(*ends, wait_ms=50_000)))
+        thread = threading.Thread(
+            target=lambda: woken.append(waiter.consume(*ends, wait_ms=50_000)), daemon=True
+        )
         thread.start()
         last = max(topics)
         assert client.produce(last, b"wakes") == 0
-        thread.join(40)
+        thread.join(patient(40))
         assert [woken[0][topic][1] for topic in sorted(topics)] == [[]] * (len(topics) - 1) + [[b"wakes"]]
         cluster.down()
 
@@ -135,7 +138,7 @@ def test_nothing_acknowledged_is_lost_when_the_leader_is_killed(tmp_path: Path) 
                 seen.extend(reader.consume((topic, len(seen) + 1), wait_ms=1_000)[topic][1])
 
         goal = [0]
-        threads = [threading.Thread(target=write), threading.Thread(target=read)]
+        threads = [threading.Thread(target=write, daemon=True), threading.Thread(target=read, daemon=True)]
         for thread in threads:
             thread.start()
         until(lambda: len(told) > 200, "the writer is stuck", 60)
@@ -145,10 +148,10 @@ def test_nothing_acknowledged_is_lost_when_the_leader_is_killed(tmp_path: Path) 
         went_on = len(told)
         until(lambda: len(told) > went_on + 200, "the writer is stuck", 60)
         enough.set()
-        threads[0].join(60)
+        threads[0].join(patient(60))
         stored = OldClient(port).read(topic)
         goal[0] = len(stored)
-        threads[1].join(60)
+        threads[1].join(patient(60))
         assert not any(thread.is_alive() for thread in threads)
 
         assert {error for _, error in told} <= {0, ErrorCode.STORAGE, ErrorCode.NOT_ACKNOWLEDGED_IN_TIME}

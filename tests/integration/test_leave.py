@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import LocalCluster, running_cluster
+from tests.support.patience import patient
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -21,7 +22,9 @@ def leave(cluster: LocalCluster, broker_id: int, within_ms: int) -> tuple[int, s
         "TANK_BROKER_ID": f"tank-broker-{broker_id - 1}",
     }
     command = [sys.executable, "-m", "tank_node", "leave", "--within-ms", str(within_ms)]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=patient(60), check=False
+    )
     return ended.returncode, ended.stderr
 
 

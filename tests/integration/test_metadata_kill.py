@@ -22,6 +22,7 @@ from tank_protos.generated.tank import (
     PositionToCommit,
 )
 from tests.support.broker_process import BrokerProcess, running_broker
+from tests.support.patience import patient
 from tests.support.raw_client import RawConnection
 
 pytestmark = pytest.mark.integration
@@ -33,7 +34,7 @@ class Churn(threading.Thread):
     """Creates and deletes topics and commits a position, one after another, until the broker is gone."""
 
     def __init__(self, port: int, name: str) -> None:
-        super().__init__()
+        super().__init__(daemon=True)
         self.port = port
         self.prefix = name
         self.exist: set[str] = set()
@@ -105,7 +106,7 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
             time.sleep(chance.uniform(0.02, 0.4))
             broker.kill()
             for writer in now:
-                writer.join(20)
+                writer.join(patient(20))
                 assert not writer.is_alive()
                 assert writer.problem is None
             writers += now

@@ -26,12 +26,13 @@ from tests.chaos.network import Loopback
 from tests.chaos.record import Fate, read, values_of
 from tests.chaos.run import BROKERS, CONTROLLERS, NOTE_BYTES, SETTINGS, is_whole, read_all
 from tests.support import older_version
+from tests.support.patience import patient
 from tests.support.readiness import samples_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 RATE = 50.0
-PATIENCE_S = 90.0
+PATIENCE_S = patient(90.0)
 RAISED_S = 10.0
 """The leader looks once a second."""
 NOT_RAISED_S = 2.5

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.broker_process import running_broker
 from tests.support.cluster import LocalCluster, swept
+from tests.support.patience import patient
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -41,14 +42,15 @@ def test_the_commands_and_the_python_of_the_readme_run(tmp_path: Path) -> None:
         outputs = [
             subprocess.run(
                 ["bash", "-c", f"set -o pipefail; {line}"],
-                env=environment, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
+                env=environment, cwd=tmp_path, capture_output=True, text=True, check=True,
+                timeout=patient(60),
             ).stdout
             for line in session()
         ]  # fmt: skip
         assert any('"number": 1' in output for output in outputs), outputs
         shown = subprocess.run(
             [sys.executable, "-c", python.replace(ADDRESS, broker.address)],
-            cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
+            cwd=tmp_path, capture_output=True, text=True, check=True, timeout=patient(60),
         ).stdout  # fmt: skip
     assert "b'alice'" in shown
     assert "b'{\"id\": 1}'" in shown
@@ -66,7 +68,7 @@ def test_the_cluster_of_the_readme_outlives_a_broker(tmp_path: Path) -> None:
     with swept(cluster):
         ended = subprocess.run(
             ["bash", "-ec", script],
-            env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240,
+            env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=patient(240),
         )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert "100000" in ended.stdout.split("\n")
@@ -80,7 +82,7 @@ def test_the_python_of_the_clients_guide_runs(tmp_path: Path) -> None:
         shown = [
             subprocess.run(
                 [sys.executable, "-c", python.replace(ADDRESS, broker.address)],
-                cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
+                cwd=tmp_path, capture_output=True, text=True, check=True, timeout=patient(60),
             ).stdout.splitlines()
             for python in blocks("python", GUIDE)
         ]  # fmt: skip

@@ -36,12 +36,13 @@ from tank_protos.generated.tank import (
     ProduceTopic,
 )
 from tests.support.broker_process import BrokerProcess, running_broker
+from tests.support.patience import patient
 from tests.support.raw_client import RawConnection
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
 
-STOP_S = 5.0
+STOP_S = patient(20.0)
 """What is promised for an orderly stop."""
 
 
@@ -89,7 +90,7 @@ def serve(*arguments: str, environment: dict[str, str] | None = None) -> subproc
         [sys.executable, "-m", "tank_cli.main", "serve", *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=patient(30),
         stdin=subprocess.DEVNULL,
         env={**os.environ, **(environment or {})},
         check=False,
@@ -112,7 +113,7 @@ def started(*arguments: str, environment: dict[str, str] | None = None) -> tuple
 
 def get(port: int, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=patient(10)) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -151,11 +152,11 @@ def test_stop_in_order_under_load_and_restart(tmp_path: Path) -> None:
                 except OSError:
                     pass
 
-        writer = threading.Thread(target=write)
+        writer = threading.Thread(target=write, daemon=True)
         writer.start()
-        assert enough.wait(30)
+        assert enough.wait(patient(30))
         assert broker.stop(STOP_S) == 0, broker.output()
-        writer.join(10)
+        writer.join(patient(10))
         broker.start()
         assert stored(broker, "load")[: len(acknowledged)] == acknowledged
         assert "after a clean stop" in broker.output()

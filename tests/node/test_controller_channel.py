@@ -17,8 +17,9 @@ from tank_node.controllers.session import ControllerSession, Line, Registration
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import BrokersServicer, add_BrokersServicer_to_server
 from tests.support.manual_clock import ManualClock
+from tests.support.patience import patient
 
-WAIT_S = 20.0
+WAIT_S = patient(20.0)
 
 
 class Controller(BrokersServicer):
@@ -127,7 +128,7 @@ def test_it_ends_when_cancelled_even_at_the_moment_of_a_refusal(
         for _ in range(turns):
             await asyncio.sleep(0)
         running.cancel()
-        await asyncio.wait([running], timeout=1)
+        await asyncio.wait([running], timeout=patient(1))
         assert running.cancelled()
 
     connected(story)
@@ -156,7 +157,7 @@ def test_it_ends_when_cancelled_even_as_its_stream_ends(monkeypatch: pytest.Monk
         async with asyncio.timeout(WAIT_S):
             await call.read_from.wait()
         running.cancel()
-        await asyncio.wait([running], timeout=1)
+        await asyncio.wait([running], timeout=patient(1))
         assert running.cancelled()
 
     connected(story)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.jvm import SharedSpark
 from tests.spark.topics import Topic
 from tests.support.broker_process import BrokerProcess
 
@@ -19,49 +20,47 @@ if TYPE_CHECKING:
 
 NewTopic = Callable[..., Topic]
 
-TASK_ATTEMPTS = 3
+
+@pytest.fixture(scope="session")
+def shared_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedSpark]:
+    """The one of this run."""
+    shared = SharedSpark(tmp_path_factory.mktemp("spark"))
+    yield shared
+    shared.stop()
+
+
+@pytest.fixture
+def spark(shared_spark: SharedSpark) -> SparkSession:
+    """A Spark that answers, whatever the test before did to it."""
+    return shared_spark.session()
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Real Spark on two cores. The source is found by its name: nobody registers it."""
-    from pyspark.sql import SparkSession
-
-    from pyspark_tank.java_home import use_java
-
-    use_java()
-    folder = tmp_path_factory.mktemp("spark")
-    session = (
-        SparkSession.builder.master(f"local[2,{TASK_ATTEMPTS}]")
-        .appName("tests")
-        .config("spark.driver.memory", "1g")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.local.dir", str(folder / "local"))
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A real broker; a test that stops it starts it again."""
+def _broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("broker") / "data") as process:
         yield process
 
 
+@pytest.fixture
+def broker(_broker: BrokerProcess) -> BrokerProcess:
+    """A real broker that runs. One that a failed test left stopped is started again."""
+    if not _broker.runs:
+        _broker.start()
+    return _broker
+
+
 @pytest.fixture(scope="session")
-def client(broker: BrokerProcess) -> Iterator[Client]:
+def _client(_broker: BrokerProcess) -> Iterator[Client]:
     from tank_client.sync import Client
 
-    with Client(broker.address) as connected:
+    with Client(_broker.address) as connected:
         yield connected
+
+
+@pytest.fixture
+def client(_client: Client, broker: BrokerProcess) -> Client:
+    """Connected to the broker."""
+    return _client
 
 
 _numbers = itertools.count(1)

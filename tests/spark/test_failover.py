@@ -14,6 +14,7 @@ import pytest
 from tank_client.sync import Client
 from tests.spark.topics import Topic, write_stream
 from tests.support.cluster import LocalCluster, running_cluster
+from tests.support.patience import patient
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Writer(threading.Thread):
     def end(self) -> None:
         """Returns when all is acknowledged."""
         self._enough.set()
-        self.join(60)
+        self.join(patient(60))
         assert not self.is_alive()
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import patient
+
 pytestmark = pytest.mark.spark
 
 PROGRAM = """
@@ -17,6 +19,7 @@ from pyspark_tank.java_home import use_java
 home = use_java(Path(sys.argv[1]))
 assert home == Path(sys.argv[1]), f"not the wheel's Java: {home}"
 from pyspark.sql import SparkSession
+from tests.support.patience import patient
 spark = (
     SparkSession.builder.master("local[2]")
     .config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
@@ -61,7 +64,7 @@ def test_a_machine_without_java_streams(tmp_path: Path, new_topic) -> None:  # t
     arguments = [str(tmp_path / "java"), str(tmp_path / "local"), topic.servers, topic.name]
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],
-        env=environment, capture_output=True, text=True, timeout=110, check=False,
+        env=environment, capture_output=True, text=True, timeout=patient(110), check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert "counts [(0, 34), (1, 33), (2, 33)]" in ran.stdout

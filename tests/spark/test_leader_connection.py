@@ -68,7 +68,7 @@ def served() -> Iterator[Served]:
                 pass
 
     def connect(stream: bytes) -> LeaderConnection:
-        threads.append(threading.Thread(target=send, args=(stream,)))
+        threads.append(threading.Thread(target=send, args=(stream,), daemon=True))
         threads[-1].start()
         address = Address("127.0.0.1", listener.getsockname()[1])
         server = Features(1000, features={"idempotent_produce": (0, 0)})

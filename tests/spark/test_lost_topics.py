@@ -14,6 +14,7 @@ from pyspark_tank.errors import DataLossError, OptionError
 from pyspark_tank.options import parse_source_options
 from pyspark_tank.stream_reader import TankStreamReader
 from tank_client.errors import UnknownTopic
+from tests.support.patience import patient
 
 if TYPE_CHECKING:
     from tank_client.sync import Client
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
-STEP_S = 60
+STEP_S = patient(60)
 NewReader = Callable[..., TankStreamReader]
 ANYTHING: dict[str, Any] = {"latestOffsetWaitMs": "0", "startingOffsets": "earliest"}
 
@@ -99,7 +100,7 @@ def test_a_topic_deleted_while_the_driver_waits_in_the_broker(new_topic: NewTopi
     reader = reader_of(doomed, subscribe=doomed.name, failOnDataLoss="false", latestOffsetWaitMs="400")
     start = reader.initialOffset()
     found: list[Any] = []
-    waiting = threading.Thread(target=lambda: found.append(next_offset(reader, start)))
+    waiting = threading.Thread(target=lambda: found.append(next_offset(reader, start)), daemon=True)
     waiting.start()
     client.admin.delete_topic(doomed.name)
     waiting.join(STEP_S)

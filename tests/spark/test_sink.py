@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.topics import run_to_end, write_stream
+from tests.support.patience import patient
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +64,7 @@ def failing_once(servers: str, sink: str, after: int) -> Any:
         for number, batch in enumerate(batches):
             if number == after and context.attemptNumber() == 0:
                 with Client(servers) as client:
-                    deadline = time.monotonic() + 60
+                    deadline = time.monotonic() + patient(60)
                     while client.admin.await_ends({(sink, 0): 0}, 1000)[sink, 0].high_water_mark == 0:
                         if time.monotonic() > deadline:
                             return  # rows are missing then, and the test fails

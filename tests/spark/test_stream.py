@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.topics import Topic, run_to_end, write_stream
+from tests.support.patience import patient
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 # Segments of a few bundles, of which two stay: everything older expires as soon as a segment is begun.
 SHORT_LIVED = {"log.segment.bytes": "4096", "retention.segments.count": "2"}
-STEP_S = 60
+STEP_S = patient(60)
 
 
 def rows_read(query: Any) -> list[int]:
@@ -246,7 +247,9 @@ def test_the_driver_waits_in_the_broker_and_wakes_at_a_message(
     reader = TankStreamReader(options, schema, layout_of(schema, options))
     start = reader.initialOffset()
     found: list[Any] = []
-    waiting = threading.Thread(target=lambda: found.append(reader.latestOffset(start, ReadAllAvailable())))
+    waiting = threading.Thread(
+        target=lambda: found.append(reader.latestOffset(start, ReadAllAvailable())), daemon=True
+    )
     waiting.start()
     topic.add_numbers(0, 1)
     waiting.join(STEP_S)

@@ -12,9 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support.patience import patient
 from tests.support.ports import free_port
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = patient(30.0)
 
 
 class BrokerProcess:
@@ -40,6 +41,11 @@ class BrokerProcess:
     def pid(self) -> int:
         assert self._process is not None, "the broker was not started"
         return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started, and has not ended."""
+        return self._process is not None and self._process.poll() is None
 
     def start(self, *, wait: bool = True) -> Self:
         """Starts the process; with `wait`, returns when it says that it is ready."""
@@ -70,7 +76,9 @@ class BrokerProcess:
                 )
             with (
                 contextlib.suppress(OSError),
-                urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/readyz", timeout=1) as answer,
+                urllib.request.urlopen(
+                    f"http://127.0.0.1:{self.http_port}/readyz", timeout=patient(1)
+                ) as answer,
             ):
                 if answer.status == 200:
                     return
@@ -84,12 +92,12 @@ class BrokerProcess:
             self._process.wait()
             self._process = None
 
-    def stop(self, timeout_s: float = 15.0) -> int:
+    def stop(self, timeout_s: float = 30.0) -> int:
         """SIGTERM; returns the exit code."""
         assert self._process is not None, "the broker was not started"
         self._process.send_signal(signal.SIGTERM)
         try:
-            code = self._process.wait(timeout_s)
+            code = self._process.wait(patient(timeout_s))
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(
@@ -107,8 +115,13 @@ class BrokerProcess:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def metrics(self) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{self.http_port}/metrics", timeout=patient(5)
+        ) as answer:
             return str(answer.read().decode())
+
+    def _http(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.http_port}{path}"
 
     def resident_bytes(self) -> int:
         """Memory of the process that is in RAM now."""

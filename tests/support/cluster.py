@@ -14,11 +14,12 @@ from unittest.mock import patch
 
 from tank_cli import cluster_folder, cluster_processes
 from tank_cli.cluster_processes import command_of, taken_address
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.readiness import facts_of
 from tests.support.waiting import until
 
-UP_TIMEOUT_S = 110.0
+UP_TIMEOUT_S = patient(110.0)
 
 
 @dataclass(frozen=True)

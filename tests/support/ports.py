@@ -6,7 +6,8 @@ import socket
 from collections import deque
 
 # Below the range that outgoing connections get: while a broker is down, no client takes its port.
-FIRST, LAST = 12_000, 32_000
+FIRST, LAST = (int(end) for end in os.environ.get("TANK_TEST_PORTS", "12000-31999").split("-"))
+"""Both among them. Two runs of tests at once are given a range each."""
 TRIES = 1_000
 
 _given: deque[int] = deque(maxlen=1_000)
@@ -37,6 +38,6 @@ def free_port() -> int:
 def _part() -> tuple[int, int]:
     """As pytest numbers its workers."""
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    width = (LAST - FIRST) // workers
+    width = (LAST + 1 - FIRST) // workers
     first = FIRST + width * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     return first, first + width

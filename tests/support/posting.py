@@ -3,6 +3,8 @@
 import queue
 from collections.abc import Callable
 
+from tests.support.patience import patient
+
 
 class Posting:
     """Where threads post to: `run_one` runs what was posted when the test says so."""
@@ -14,4 +16,4 @@ class Posting:
         self._posted.put(call)
 
     def run_one(self) -> None:
-        self._posted.get(timeout=10)()
+        self._posted.get(timeout=patient(10))()

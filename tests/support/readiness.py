@@ -5,7 +5,9 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-PATIENCE_S = 5.0
+from tests.support.patience import patient
+
+PATIENCE_S = patient(20.0)
 
 
 def facts_of(http: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from tank_node.metrics import Metrics
 from tank_node.network.loop import TickLoop
 from tank_node.server import TankServer
 from tests.support.instant_controller import InstantController
+from tests.support.patience import patient
 
 T = TypeVar("T")
 
@@ -66,17 +67,17 @@ class ServedNode:
         async def call() -> T:
             return function()
 
-        return asyncio.run_coroutine_threadsafe(call(), self._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(call(), self._loop).result(patient(20))
 
     def stop(self) -> None:
         """An orderly stop, as at SIGTERM."""
         self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(20)
+        self._thread.join(patient(20))
         assert not self._thread.is_alive(), "the node did not stop"
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._started.result(20)
+        self._started.result(patient(20))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -33,6 +33,7 @@ from tank_protos.generated.tank import (
 from tests.node.replication.test_leading import append, errors, members
 from tests.node.sessions.test_produce import batch_of
 from tests.support.broker_cell import TOPIC, BrokerCell, PipeEnd, Told
+from tests.support.patience import patient
 from tests.support.replicas import assert_copies
 
 MIB = 1024 * 1024
@@ -272,7 +273,7 @@ async def _over_real_sockets(folder: Path, host: str) -> None:
     )  # larger than what is read into memory to be pushed
     append(cell.nodes[1], b"y", told, 1)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         while len(told.told) < 2 or cell.nodes[2].partition().high_water_mark < 2:
             await asyncio.sleep(0.01)
             cell.clock.pass_ms(50)
@@ -308,7 +309,7 @@ async def _stop_a_leader(folder: Path) -> None:
     append(leader, b"before", told, 0)
 
     async def until(condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patient(20)):
             while not condition():
                 await asyncio.sleep(0.01)
                 cell.clock.pass_ms(10)
@@ -351,7 +352,7 @@ async def _ask_and_open_at_once(folder: Path) -> None:
     reader, writer = await asyncio.open_connection(host, port)
     writer.writelines([*frame(asked.ID, asked.encode()), *frame(opening.ID, opening.encode())])
     frames, answered = FrameReader(), []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(patient(20)):
         while ReplicaIdRequest.ID not in answered:
             answered += [number for number, _ in frames.feed(await reader.read(65536))]
     assert answered == [3, ConsumeRequest.ID, ReplicaIdRequest.ID]

@@ -27,6 +27,7 @@ from tank_protos.stretch import PUSH_VERSION
 from tank_protos.stretch import Stretch as Pushed
 from tests.support.broker_cell import TOPIC, BrokerCell
 from tests.support.logs import Folder, append
+from tests.support.patience import patient
 from tests.support.replicas import stretch_of
 from tests.support.waiting import run
 
@@ -100,7 +101,7 @@ async def _push_in_parts(folder: Path) -> None:
     answered: list[tuple[int, bytes]] = []
 
     async def until(condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patient(20)):
             while not condition():
                 if reader._buffer:  # type: ignore[attr-defined]
                     answered.extend((number, bytes(p)) for number, p in frames.feed(await reader.read(65536)))

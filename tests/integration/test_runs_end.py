@@ -1,0 +1,57 @@
+"""A run of tests ends, whatever a failed test leaves behind, and waits as long as it was asked to."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.patience import VARIABLE, patient
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).resolve().parents[2]
+FAILS = """
+import subprocess, sys, threading, time
+from pathlib import Path
+
+def test_that_fails():
+    threading.Thread(target=threading.Event().wait, name="waits-for-ever").start()
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    Path("child").write_text(str(child.pid))
+    assert False
+"""
+TAKES_TIME = """
+import time
+
+def test_that_takes_time():
+    time.sleep(3)
+"""
+
+
+def pytest_runs(folder: Path, source: str, *arguments: str, **environment: str) -> tuple[int, str]:
+    """A run of its own: exit code and output."""
+    (folder / "test_it.py").write_text(source)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest"]
+    ended = subprocess.run(
+        [*command, "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), *arguments, "test_it.py"],
+        cwd=folder, capture_output=True, text=True, check=False, timeout=patient(120),
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )  # fmt: skip
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def test_a_thread_that_waits_for_ever_and_a_process_do_not_hold_a_run(tmp_path: Path) -> None:
+    code, said = pytest_runs(tmp_path, FAILS)
+    assert code == 1, said
+    assert "waits-for-ever" in said, "the thread is named"
+    child = int((tmp_path / "child").read_text())
+    assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]
+
+
+def test_waits_are_as_long_as_the_run_was_asked_for(tmp_path: Path) -> None:
+    hurried = ("-o", "timeout=1")
+    assert pytest_runs(tmp_path, TAKES_TIME, *hurried, **{VARIABLE: "1"})[0] == 1
+    assert pytest_runs(tmp_path, TAKES_TIME, *hurried, **{VARIABLE: "20"})[0] == 0
+    assert VARIABLE in pytest_runs(tmp_path, TAKES_TIME, **{VARIABLE: "soon"})[1]

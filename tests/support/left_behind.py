@@ -1,0 +1,59 @@
+"""What a test leaves behind: processes that it started, and threads that keep a run from its end.
+
+Processes are found by a mark in their environment, which what they start inherits: so those of `tank cluster
+up` are found, too, though they have no parent here any more.
+"""
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+MARK: Final = "TANK_TEST_STARTED_BY"
+EXIT_WAIT_S: Final = 10.0
+"""So long the threads of tests have to end behind the last test."""
+
+
+def processes_of(mark: str) -> list[int]:
+    """The ids of all living processes that were started with this mark."""
+    wanted = f"{MARK}={mark}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            continue  # it ended, or is of another user
+    return sorted(found)
+
+
+def end(pids: list[int]) -> None:
+    """Kills them."""
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def end_with(status: int) -> None:
+    """Sees to it that this process ends, though a thread of a failed test may wait for ever.
+
+    Python waits at its exit for threads that are no daemons. Where they take longer than `EXIT_WAIT_S`, they
+    are named, with the lines where they stand, and the process ends with `status`, or with 1 where that is 0.
+    """
+
+    def watch() -> None:
+        time.sleep(EXIT_WAIT_S)
+        names = ", ".join(t.name for t in threading.enumerate() if not t.daemon)
+        print(f"threads that tests left behind keep this process from its end: {names}", file=sys.stderr)
+        faulthandler.dump_traceback(sys.stderr)
+        os._exit(status or 1)
+
+    threading.Thread(target=watch, name="watches-the-exit", daemon=True).start()
