@@ -33,6 +33,8 @@ class Sent:
     stored: int = 0
     numbers_known: bool = True
     """An older broker does not tell the numbers: then what was handed over is shown as progress."""
+    failed: BaseException | None = None
+    """The first failure. The producer's `flush` raises those alone at which nothing has looked."""
     first: int | None = None
     last: int | None = None
 
@@ -47,11 +49,13 @@ class Sent:
         self.watch.waits(bool(self.pending))
 
     def answered(self, future: "Future[Stored]") -> None:
-        """A bundle was stored, or failed: that is told by the producer's `flush`."""
+        """A bundle was stored, or failed."""
         self.pending.discard(future)
         self.watch.alive()
         self.watch.waits(bool(self.pending))
-        if future.cancelled() or future.exception() is not None:
+        error = future.exception()
+        if error is not None:
+            self.failed = self.failed or error
             return
         stored = future.result()
         if not stored.known:
@@ -60,6 +64,11 @@ class Sent:
         self.stored += stored.last - stored.first + 1
         self.first = stored.first if self.first is None else min(self.first, stored.first)
         self.last = stored.last if self.last is None else max(self.last, stored.last)
+
+    def check(self) -> None:
+        """Raises the first failure."""
+        if self.failed is not None:
+            raise self.failed
 
     def so_far(self) -> str:
         """For one whose sending ends before all is acknowledged."""
@@ -99,17 +108,20 @@ def send_all(
                     send_run(producer, topic, records, sent)
                 sent.show(shown)
             producer.flush()
+            sent.check()
         except errors.TankError:
             note(sent.so_far())
             raise
         except CliError:
             producer.flush()
+            sent.check()
             raise
         except KeyboardInterrupt:
             if sent.pending:
                 note("Interrupted: what was read is still being sent; Ctrl-C again drops it.")
             try:
                 producer.flush()
+                sent.check()
             except (KeyboardInterrupt, errors.TankError):
                 note(sent.so_far())
                 raise

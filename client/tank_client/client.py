@@ -1,5 +1,6 @@
 """The asynchronous client: one object per program, shared by its producers and consumers."""
 
+import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -47,13 +48,30 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        if kind is None:
+            await self.close()
+        else:
+            await self.abort("the client's block ended with an exception")
 
     async def close(self) -> None:
-        """Closes its producers (without waiting for what they hold: close or flush them first), consumers,
-        connections."""
+        """Flushes and closes its producers, which their delivery timeouts bound, then closes consumers and
+        connections. Raises the first failure of a message whose delivery the program has not looked at."""
+        try:
+            senders = [child for child in self._children if isinstance(child, Sender)]
+            closed = await asyncio.gather(*(sender.close() for sender in senders), return_exceptions=True)
+        finally:
+            await self.abort("the client was closed while its producers were flushed")
+        for error in closed:
+            if isinstance(error, BaseException):
+                raise error
+
+    async def abort(self, why: str = "the client was aborted") -> None:
+        """Closes everything at once. What producers hold is given up, and said: `why` ends that sentence."""
         for child in list(self._children):
-            child.abort()
+            if isinstance(child, Sender):
+                child.give_up(why)
+            else:
+                child.abort()
         self._caller.leaders.end()
         await self._caller.pool.close()
 

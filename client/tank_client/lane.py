@@ -39,8 +39,9 @@ class Delivery(Protocol):
     def set_exception(self, exception: BaseException, /) -> None:
         """It is not, or nobody knows."""
 
-    def exception(self) -> BaseException | None:
-        """Reading it marks it as seen."""
+    @property
+    def seen(self) -> bool:
+        """Whether the program has looked at the outcome: awaited it, or asked for result or exception."""
 
 
 @dataclass(slots=True, eq=False)

@@ -23,6 +23,24 @@ class BundleDelivery(asyncio.Future[Stored]):
     """The outcome of one bundle, shared by its messages. Awaiting it can be cancelled without harm to the
     others."""
 
+    seen = False
+    """Whether the program has looked at the outcome. A failure that it has not seen is raised by flush."""
+
+    def result(self) -> Stored:
+        """The numbers that the bundle got, or its failure, raised."""
+        self.seen = True
+        return super().result()
+
+    def exception(self) -> BaseException | None:
+        """The failure; None: it is stored."""
+        self.seen = True
+        return super().exception()
+
+    def set_exception(self, exception: BaseException | type, /) -> None:
+        """For the engine. A failure that is not looked at is no fault: flush and close raise it."""
+        super().set_exception(exception)
+        super().exception()
+
     def __await__(self) -> Generator[Any, None, Stored]:
         if self.done():
             return self.result()
@@ -63,7 +81,7 @@ class Producer:
         if kind is None:
             await self.close()
         else:
-            self.abort()
+            self._sender.give_up("the producer's block ended with an exception")
 
     async def send(
         self,
@@ -139,11 +157,7 @@ class Producer:
 
     async def close(self) -> None:
         """flush, then no more."""
-        try:
-            if not self._sender.closed:
-                await self.flush()
-        finally:
-            self.abort()
+        await self._sender.close()
 
     def abort(self) -> None:
         """Ends it at once; what is not acknowledged yet fails with Closed, and may be stored."""

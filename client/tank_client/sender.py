@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
-from tank_client import errors, state_operations
+from tank_client import errors, state_operations, unstored
 from tank_client.admin import Admin
 from tank_client.caller import Caller
 from tank_client.data_operations import BundleToStore, produce_request, read_produce
@@ -69,8 +69,15 @@ class Sender:
         self._outcomes = Outcomes(self.lanes, on_room)
         self._unlisten = caller.leaders.listen(self._on_leaders)
         self.closed = False
+        unstored.watch(self)
 
     # What the faces call
+
+    @property
+    def held_messages(self) -> int:
+        """Those that have neither an answer nor a failure yet."""
+        with self._lock:
+            return sum(bundle.messages for bundle in self.lanes.unfinished.values())
 
     def now_ms(self) -> float:
         """The loop's clock; any thread may ask."""
@@ -128,11 +135,29 @@ class Sender:
             self._seal_all()
         self.wake()
 
+    async def close(self) -> None:
+        """Flushes, which the delivery timeout bounds, and ends."""
+        try:
+            if not self.closed:
+                await self.flush()
+        except BaseException:
+            self.give_up("the producer could not be flushed")
+            raise
+        self.abort()
+
+    def give_up(self, why: str) -> None:
+        """`abort`, where messages are lost by it without the program's having asked: they are counted and
+        said. `why` ends the sentence."""
+        if not self.closed:
+            unstored.say(self.held_messages, why)
+            self.abort()
+
     def abort(self) -> None:
         """Gives up everything that is held."""
         if self.closed:
             return
         self.closed = True
+        unstored.unwatch(self)
         self._unlisten()
         if self._timer is not None:
             self._timer.cancel()

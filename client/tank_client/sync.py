@@ -7,12 +7,15 @@ block, ends. Safe for several threads, but for a consumer, which is for one at a
 new client in the child.
 """
 
+import atexit
 import random
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
+from typing import Any, Final
 
 from tank_client import client as asynchronous
+from tank_client import errors
 from tank_client.batch import MessageBatch
 from tank_client.consumer import Consumer as AsyncConsumer
 from tank_client.loop_thread import LoopThread
@@ -21,10 +24,35 @@ from tank_client.routes import Route
 from tank_client.settings import ClientSettings, ConsumerSettings, ProducerSettings, Start, StartAt
 from tank_client.sync_admin import Admin
 from tank_client.sync_producer import Producer
+from tank_client.unstored import log
 from tank_protos.bundle import Message
 from tank_protos.wire import Buffer
 
 __all__ = ["Admin", "Client", "Consumer", "Producer"]
+
+
+_open: Final["weakref.WeakSet[Client]"] = weakref.WeakSet()
+"""Clients of this process that were made, and may not be closed yet."""
+
+
+def _flush_at_exit(client: "Client") -> None:
+    """Closes the client when the interpreter exits: a script that never closed it keeps its messages.
+
+    Called behind the making of a finalizer, so that what is registered here runs before finalizers do, which
+    end the thread. Daemon threads still run then.
+    """
+    if not _open:
+        atexit.unregister(_close_all)
+        atexit.register(_close_all)
+    _open.add(client)
+
+
+def _close_all() -> None:
+    for client in list(_open):
+        try:
+            client.close()
+        except errors.TankError as error:
+            log.warning("the client was closed at the program's end: %s", error)
 
 
 class Client:
@@ -42,6 +70,7 @@ class Client:
         self._thread = LoopThread()
         self.admin = Admin(self._client.admin, self._thread)
         self._finalizer = weakref.finalize(self, self._thread.stop)
+        _flush_at_exit(self)
 
     def __enter__(self) -> "Client":
         return self
@@ -49,7 +78,10 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if kind is None:
+            self.close()
+        else:
+            self._end(self._client.abort("the client's block ended with an exception"))
 
     @property
     def settings(self) -> ClientSettings:
@@ -62,18 +94,23 @@ class Client:
         return self._client.servers
 
     def close(self) -> None:
-        """Closes its producers (without waiting for what they hold: close or flush them first), consumers and
-        connections, and ends the thread. In a forked child it does nothing."""
+        """Flushes and closes its producers, which their delivery timeouts bound, closes consumers and
+        connections, and ends the thread. A program that ends without it does the same then. In a forked child
+        it does nothing."""
+        self._end(self._client.close())
+
+    def _end(self, work: Coroutine[Any, Any, None]) -> None:
         if not self._thread.alive:
+            work.close()
             return
         try:
-            self._thread.run(self._client.close())
+            self._thread.run(work)
         finally:
             self._finalizer()
 
     def producer(self, settings: ProducerSettings | None = None) -> Producer:
         """A producer on this client's connections."""
-        return Producer(self._client, self._thread, settings or ProducerSettings())
+        return Producer(self, self._client, self._thread, settings or ProducerSettings())
 
     def consumer(
         self,
@@ -91,7 +128,7 @@ class Client:
                 topics, start=start, group=group, stop_at_end=stop_at_end, settings=settings
             )
 
-        return Consumer(self._thread.run(make()), self._thread)
+        return Consumer(self, self._thread.run(make()), self._thread)
 
     def fetch(
         self, topic: str, partition: int, number: int, max_bytes: int = 1 << 20, max_wait_ms: int = 0
@@ -136,7 +173,9 @@ class Consumer:
     """Reads partitions, each in order; see `tank_client.Consumer`. `for batch in consumer`, or
     `for message in consumer.messages()`."""
 
-    def __init__(self, consumer: AsyncConsumer, thread: LoopThread) -> None:
+    def __init__(self, owner: object, consumer: AsyncConsumer, thread: LoopThread) -> None:
+        self._owner = owner
+        """The client, which would end as garbage if only its consumer were kept."""
         self._consumer = consumer
         self._thread = thread
 

@@ -20,8 +20,25 @@ from tank_client.sender import Sender
 from tank_client.settings import ProducerSettings
 
 
-def _new_future() -> "Future[Stored]":
-    future: Future[Stored] = Future()
+class BundleDelivery(Future[Stored]):
+    """The outcome of one bundle, shared by its messages."""
+
+    seen = False
+    """Whether the program has looked at the outcome. A failure that it has not seen is raised by flush."""
+
+    def result(self, timeout: float | None = None) -> Stored:
+        """The numbers that the bundle got, or its failure, raised."""
+        self.seen = True
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The failure; None: it is stored."""
+        self.seen = True
+        return super().exception(timeout)
+
+
+def _new_future() -> BundleDelivery:
+    future = BundleDelivery()
     # It is the bundle's: one message's owner must not cancel it for the others.
     future.set_running_or_notify_cancel()
     return future
@@ -31,7 +48,11 @@ class Producer:
     """Sends messages in bundles; see `tank_client.Producer`. Safe for several threads; messages of one
     thread keep their order."""
 
-    def __init__(self, client: AsyncClient, thread: LoopThread, settings: ProducerSettings) -> None:
+    def __init__(
+        self, owner: object, client: AsyncClient, thread: LoopThread, settings: ProducerSettings
+    ) -> None:
+        self._owner = owner
+        """The client, which would end as garbage if only its producer were kept."""
         self._settings = settings
         self._thread = thread
         self._lock = threading.RLock()
@@ -54,7 +75,7 @@ class Producer:
         if kind is None:
             self.close()
         else:
-            self.abort()
+            self._end("the producer's block ended with an exception")
 
     def send(
         self,
@@ -126,11 +147,8 @@ class Producer:
 
     def close(self) -> None:
         """flush, then no more."""
-        try:
-            if not self._sender.closed and self._thread.alive:
-                self.flush()
-        finally:
-            self.abort()
+        if not self._sender.closed and self._thread.alive:
+            self._thread.run(self._sender.close())
 
     def abort(self) -> None:
         """Ends it at once; what is not acknowledged yet fails with Closed, and may be stored."""
@@ -140,6 +158,13 @@ class Producer:
 
         if not self._sender.closed and self._thread.alive:
             self._thread.run(abort())
+
+    def _end(self, why: str) -> None:
+        async def end() -> None:
+            self._sender.give_up(why)
+
+        if not self._sender.closed and self._thread.alive:
+            self._thread.run(end())
 
     def _learn(self, topic: str, partition: int | None) -> None:
         known = self._lanes.topics.get(topic)

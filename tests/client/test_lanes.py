@@ -2,7 +2,6 @@
 
 import itertools
 import random as randomness
-from concurrent.futures import Future
 
 import pytest
 from hypothesis import given
@@ -12,6 +11,7 @@ from tank_client import errors
 from tank_client.lane import SEQUENCE_MODULUS, Lane, PendingBundle
 from tank_client.lanes import Columns, Lanes, TopicLanes
 from tank_client.model import ProducerIdentity
+from tank_client.sync_producer import BundleDelivery
 
 LOST = errors.ConnectionLost("cut")
 REFUSED = errors.MessageTooLarge("too large")
@@ -24,7 +24,7 @@ def lanes(
     made = Lanes(
         batch_bytes=batch_bytes,
         max_in_flight=max_in_flight,
-        new_delivery=Future,
+        new_delivery=BundleDelivery,
         key_hash=lambda key: key[0],
         random=randomness.Random(1).random,
         now_ms=itertools.count().__next__,
