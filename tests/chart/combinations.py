@@ -24,9 +24,33 @@ PLACED = {
     "resources": {"requests": {"cpu": 2, "memory": "2Gi"}, "limits": {"cpu": "4", "memory": "4Gi"}},
 }
 
+ADDED = {
+    "extraEnvFrom": [{"secretRef": {"name": "{{ .Release.Name }}-keys"}}],
+    "extraVolumes": [{"name": "keys", "secret": {"secretName": "{{ .Release.Name }}-keys"}}],
+    "extraVolumeMounts": [{"name": "keys", "mountPath": "/keys", "readOnly": True}],
+    "extraContainers": [{"name": "beside", "image": "example.org/beside:1"}],
+    "initContainers": [{"name": "before", "image": "example.org/before:1"}],
+    "annotations": {"example.org/set": "yes"},
+    "labels": {"set": "yes"},
+    "updateStrategy": {"type": "RollingUpdate", "partition": 2},
+    "probes": {"liveness": {"periodSeconds": 20}, "readiness": {"failureThreshold": 5}},
+    "topologySpreadConstraints": [
+        {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
+    ],
+    "runtimeClassName": "gvisor",
+    "schedulerName": "own",
+    "dnsPolicy": "ClusterFirst",
+    "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
+    "hostAliases": [{"ip": "192.0.2.7", "hostnames": ["registry.example.org"]}],
+    "storage": {"labels": {"backup": "daily"}, "annotations": {"example.org/tier": "hot"}},
+}
+
 COMBINATIONS: dict[str, Object] = {
     "defaults": {},
     "production": read_values("values-production.yaml"),
+    "production, watched": {
+        **read_values("values-production.yaml"), **read_values("values-monitoring.yaml")
+    },
     "one of each": {"controller": {"replicas": 1}, "broker": {"replicas": 1}},
     "five controllers, forty brokers": {"controller": {"replicas": 5}, "broker": {"replicas": 40}},
     "an image from a registry": {
@@ -84,6 +108,58 @@ COMBINATIONS: dict[str, Object] = {
             "dashboard": {"enabled": True, "labels": {"grafana_dashboard": "yes"}},
         }
     },
+    "a few alerts": {"monitoring": {"rules": {"enabled": True, "disabled": ["TankDiskHangs"]}}},
+    "all that can be added": {
+        "controller": ADDED,
+        "broker": ADDED,
+        "imagePullSecrets": ["registry", {"name": "mirror"}],
+        "commonAnnotations": {"example.org/owner": "streams"},
+        "extraObjects": [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {
+                    "name": "{{ .Release.Name }}-more",
+                    "labels": {
+                        "app.kubernetes.io/name": "tank",
+                        "app.kubernetes.io/instance": "{{ .Release.Name }}",
+                        "app.kubernetes.io/managed-by": "Helm",
+                    },
+                },
+            }
+        ],
+    },
+    "accounts and rights that are given": {
+        "controller": {"serviceAccount": {"create": False, "name": "given"}},
+        "broker": {"serviceAccount": {"create": False, "name": "given"}},
+        "rbac": {"create": False},
+        "rackFromNode": {"enabled": True},
+    },
+    "how Services are reached": {
+        "service": {
+            "type": "LoadBalancer",
+            "labels": {"network": "edge"},
+            "loadBalancerClass": "example.org/edge",
+            "sourceRanges": ["192.0.2.0/24"],
+            "externalTrafficPolicy": "Local",
+            "internalTrafficPolicy": "Cluster",
+            "nodePort": 30111,
+        },
+        "externalAccess": {
+            "enabled": True,
+            "host": "broker-{n}.example.org",
+            "labels": {"network": "edge"},
+            "loadBalancerClass": "example.org/edge",
+            "externalTrafficPolicy": "Local",
+        },
+    },
+    "from snapshots": {
+        kind: {"storage": {"dataSource": {
+            "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": f"{kind}-{{n}}"
+        }}}
+        for kind in ("controller", "broker")
+    },
+    "for tries": {kind: {"storage": {"emptyDir": True}} for kind in ("controller", "broker")},
     "Spark": {"spark": {"rbac": {"enabled": True}, "networkPolicy": {"enabled": True}}},
 }  # fmt: skip
 
@@ -91,7 +167,9 @@ COMBINATIONS: dict[str, Object] = {
 def _all_at_once() -> Object:
     """The others together; where two say different things, the later one wins."""
     together: Object = {}
-    for values in COMBINATIONS.values():
+    for name, values in COMBINATIONS.items():
+        if name in ("for tries", "accounts and rights that are given"):  # the others have volumes and rights
+            continue
         for section, settings in values.items():
             before = together.get(section)
             both = isinstance(before, dict) and isinstance(settings, dict)

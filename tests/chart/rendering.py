@@ -80,10 +80,10 @@ def pod(objects: list[Object], kind: str) -> Object:
 
 
 def container(objects: list[Object], kind: str) -> Object:
-    """The one container of its pods."""
+    """Our container of its pods."""
     containers: list[Object] = pod(objects, kind)["containers"]
-    assert len(containers) == 1
-    return containers[0]
+    (ours,) = [each for each in containers if each["name"] == kind]
+    return ours
 
 
 def environment(objects: list[Object], kind: str) -> dict[str, str]:

@@ -84,20 +84,6 @@ def test_selectors_find_their_own_pods_and_no_others(objects: list[Object]) -> N
                 assert found(wanted) == {kind}
 
 
-def test_names_fit_however_long_the_release_is_called() -> None:
-    release = "a" * 53
-    for one in render(COMBINATIONS["all at once"], release=release):
-        assert len(one["metadata"]["name"]) <= 63, key_of(one)
-        if one["kind"] == "StatefulSet":  # a label of its pods is this name and ten characters of a hash
-            assert len(one["metadata"]["name"]) <= 52
-
-
-def test_a_release_that_no_service_can_be_named_after_is_refused() -> None:
-    with pytest.raises(RefusedError, match="begins with a letter"):
-        render(release="7tank")
-    assert ("Service", "my-tank") in by_key(render(release="my.tank"))
-
-
 def test_ports_have_the_names_that_others_use(objects: list[Object]) -> None:
     named = {
         kind: {port["name"] for port in container(objects, kind)["ports"]} for kind in KINDS
@@ -223,8 +209,9 @@ def test_nobody_waits_for_another_pod_to_be_ready(objects: list[Object]) -> None
 
 def test_volumes_stay_when_a_cluster_shrinks(objects: list[Object]) -> None:
     for kind in KINDS:
-        policy = stateful_set(objects, kind)["spec"]["persistentVolumeClaimRetentionPolicy"]
-        assert policy["whenScaled"] == "Retain"
+        spec = stateful_set(objects, kind)["spec"]
+        if "volumeClaimTemplates" in spec:
+            assert spec["persistentVolumeClaimRetentionPolicy"]["whenScaled"] == "Retain"
 
 
 # --- rights and security ---
@@ -233,8 +220,9 @@ def test_volumes_stay_when_a_cluster_shrinks(objects: list[Object]) -> None:
 def test_only_controllers_have_rights_and_no_more_than_they_need(objects: list[Object]) -> None:
     wide = {one["kind"] for one in objects} & {"ClusterRole", "ClusterRoleBinding"}
     assert not wide or "NODE_NAME" in {each["name"] for each in container(objects, "broker")["env"]}
-    role = by_key(objects)["Role", "tank-controller"]
-    assert role["rules"] == [
+    role = by_key(objects).get(("Role", "tank-controller"))
+    assert role is not None or pod(objects, "controller")["serviceAccountName"] == "given"
+    assert role is None or role["rules"] == [
         {
             "apiGroups": ["apps"],
             "resources": ["statefulsets"],

@@ -68,6 +68,13 @@ def test_every_kubernetes_takes_it(name: str) -> None:
     assert not found, "\n".join(found)
 
 
+def test_a_field_of_a_later_kubernetes_is_rendered_for_those_who_name_it() -> None:
+    values = {"broker": {"podDisruptionBudget": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}}
+    (budget,) = [one for one in render(values) if key_of(one) == ("PodDisruptionBudget", "tank-broker")]
+    knowing = [version for version in supported() if tuple(map(int, version.split(".")[:2])) >= (1, 26)]
+    assert not [fault for version in knowing if (fault := faults(budget, version))]
+
+
 def test_it_renders_the_same_for_every_kubernetes() -> None:
     """So the schemas judge what any version is given."""
     values = COMBINATIONS["all at once"]

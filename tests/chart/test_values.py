@@ -62,11 +62,20 @@ def test_the_table_is_made_from_the_values() -> None:
     assert (ROOT / PAGE).read_text() == page(), f"run: python -m tests.chart.values_reference > {PAGE}"
 
 
-def test_production_changes_only_values_that_there_are() -> None:
+@pytest.mark.parametrize("name", ["values-production.yaml", "values-monitoring.yaml"])
+def test_the_other_files_change_only_values_that_there_are(name: str) -> None:
     described = {each.path for each in values(TEXT)}
-    changed = list(leaves(read_values("values-production.yaml"), described))
+    changed = list(leaves(read_values(name), described))
     assert changed
     assert set(changed) <= described | {"broker.config.log_format"}
+
+
+def test_production_values_want_only_what_every_kubernetes_has() -> None:
+    """No operator's kinds: those are refused where they are unknown."""
+    apis = {one["apiVersion"] for one in render(read_values("values-production.yaml"))}
+    assert apis == {"v1", "apps/v1", "policy/v1", "networking.k8s.io/v1", "rbac.authorization.k8s.io/v1"}
+    watched = {one["kind"] for one in render(read_values("values-monitoring.yaml"))}
+    assert watched >= {"ServiceMonitor", "PrometheusRule"}
 
 
 def test_the_brokers_options_are_those_of_the_program() -> None:

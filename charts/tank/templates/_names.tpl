@@ -1,11 +1,27 @@
-{{/* The release's name, as far as it may begin the names of objects and be a host's. */}}
+{{/*
+What the names of objects begin with, and a host's name: fullnameOverride, or the release's name, with nameOverride behind it unless that is in it.
+A longer one is cut, and the hash of the whole one keeps two that begin alike apart. A release that an older chart has installed, which cut
+without a hash, keeps its names.
+*/}}
 {{- define "tank.name" -}}
-{{- $name := .Release.Name | replace "." "-" | trunc 40 | trimSuffix "-" -}}
+{{- $whole := .Release.Name -}}
+{{- with .Values.nameOverride }}{{- if not (contains . $.Release.Name) }}{{- $whole = printf "%s-%s" $.Release.Name . }}{{- end }}{{- end }}
+{{- $whole = .Values.fullnameOverride | default $whole | replace "." "-" -}}
+{{- $name := $whole -}}
+{{- if gt (len $whole) 40 }}
+{{- $name = $whole | trunc 40 | trimSuffix "-" }}
+{{- $before := include "tank.found" (list $ "StatefulSet" (printf "%s-broker" $name)) | fromJson }}
+{{- if ne (dig "metadata" "annotations" "meta.helm.sh/release-name" "" $before) .Release.Name }}
+{{- $name = printf "%s-%s" ($whole | trunc 31 | trimSuffix "-") (sha256sum $whole | trunc 8) }}
+{{- end }}
+{{- end }}
 {{- if not (regexMatch "^[a-z]" $name) }}
-{{- fail (printf "the release is called %q: Services need a name that begins with a letter" .Release.Name) }}
+{{- fail (printf "the release is called %q: Services need a name that begins with a letter; fullnameOverride gives another" $whole) }}
 {{- end }}
 {{- $name }}
 {{- end }}
+{{/* The name of the software in labels and selectors. */}}
+{{- define "tank.software" -}}{{ .Values.nameOverride | default "tank" }}{{- end }}
 {{- define "tank.controller" -}}{{ include "tank.name" . }}-controller{{- end }}
 {{- define "tank.broker" -}}{{ include "tank.name" . }}-broker{{- end }}
 {{/* Holds what pods learn of the controllers when they start. */}}
@@ -35,7 +51,9 @@ Takes (list $ "broker" $.Values.broker).
 {{- define "tank.replicas" -}}
 {{- $top := index . 0 }}{{- $kind := index . 1 }}{{- $its := index . 2 -}}
 {{- $live := include "tank.live" (list $top $kind) | fromJson -}}
-{{- $before := dig "metadata" "annotations" "tank/replicas-value" "" $live -}}
+{{- $noted := dig "metadata" "annotations" dict $live -}}
+{{- /* An older chart wrote it without a domain. */}}
+{{- $before := get $noted "tank-cluster.internal/replicas-value" | default (get $noted "tank/replicas-value") -}}
 {{- if and $before (eq $before (toString (int $its.replicas))) -}}
 {{ int (dig "spec" "replicas" (int $its.replicas) $live) }}
 {{- else -}}
@@ -51,21 +69,46 @@ Takes (list $ "broker" $.Values.broker).
 
 {{/* What never changes of an object's labels: selectors use it. Takes (list $ "broker"). */}}
 {{- define "tank.selector" -}}
-app.kubernetes.io/name: tank
+app.kubernetes.io/name: {{ include "tank.software" (index . 0) }}
 app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 
-{{/* Labels of an object, but not of a pod: versions in them would roll every pod with every chart. */}}
+{{/*
+Labels of an object, but not of a pod: versions in them would roll every pod with every chart. Takes (list $ "broker"), and then the
+object's own by value, each as a dictionary: an earlier one wins, the chart's own over all.
+*/}}
 {{- define "tank.labels" -}}
 {{- $top := index . 0 -}}
-{{ include "tank.selector" . }}
-app.kubernetes.io/part-of: tank
-app.kubernetes.io/version: {{ $top.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ $top.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+" "_" }}
-{{- with $top.Values.commonLabels }}
-{{ toYaml . }}
+{{- $labels := include "tank.selector" . | fromYaml -}}
+{{- $version := printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" -}}
+{{- $labels = merge $labels (dict "app.kubernetes.io/part-of" "tank" "app.kubernetes.io/version" $top.Chart.AppVersion "app.kubernetes.io/managed-by" $top.Release.Service "helm.sh/chart" $version) -}}
+{{- range slice . 2 }}{{- $labels = merge $labels (. | default dict) }}{{- end }}
+{{- merge $labels $top.Values.commonLabels | toYaml }}
+{{- end }}
+
+{{/* The `annotations` of an object's metadata, if it has any. Takes (list $), and then as `tank.labels` does. */}}
+{{- define "tank.annotations" -}}
+{{- $annotations := dict -}}
+{{- range slice . 1 }}{{- $annotations = merge $annotations (. | default dict) }}{{- end }}
+{{- with merge $annotations (index . 0).Values.commonAnnotations -}}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* The account that a component's pods run as. Takes (list $ "broker"). */}}
+{{- define "tank.account" -}}
+{{- $top := index . 0 }}{{- $its := (index $top.Values (index . 1)).serviceAccount -}}
+{{ $its.name | default (ternary (include (printf "tank.%s" (index . 1)) $top) "default" $its.create) }}
+{{- end }}
+
+{{/* The Secrets with which images are pulled, each a name or an object with one. */}}
+{{- define "tank.pullSecrets" -}}
+{{- with .Values.imagePullSecrets -}}
+imagePullSecrets:
+{{- range . }}
+  - name: {{ kindIs "map" . | ternary . (dict "name" .) | dig "name" "" }}
+{{- end }}
 {{- end }}
 {{- end }}
 

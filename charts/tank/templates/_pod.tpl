@@ -1,7 +1,7 @@
 {{/* What both kinds of pods have: security, placement. Takes (list $ "broker" $.Values.broker). */}}
 {{- define "tank.pod" -}}
 {{- $top := index . 0 }}{{- $kind := index . 1 }}{{- $its := index . 2 -}}
-serviceAccountName: {{ include (printf "tank.%s" $kind) $top }}
+serviceAccountName: {{ include "tank.account" (list $top $kind) }}
 # A controller watches its StatefulSets, a broker may ask for its zone: nobody else gets a token.
 automountServiceAccountToken: {{ or (eq $kind "controller") $top.Values.rackFromNode.enabled }}
 # Variables of a Service called "tank" would look like our options.
@@ -19,12 +19,7 @@ securityContext:
   {{- end }}
   seccompProfile:
     type: RuntimeDefault
-{{- with $top.Values.imagePullSecrets }}
-imagePullSecrets:
-{{- range . }}
-  - name: {{ . }}
-{{- end }}
-{{- end }}
+{{- include "tank.pullSecrets" $top | nindent 0 }}
 {{- with $its.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
@@ -37,18 +32,31 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- with $its.affinity }}
 affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- range $field := list "dnsPolicy" "schedulerName" "runtimeClassName" }}
+{{- with get $its $field }}
+{{ $field }}: {{ . }}
+{{- end }}
+{{- end }}
+{{- with $its.dnsConfig }}
+dnsConfig: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $its.hostAliases }}
+hostAliases: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- $spread := $top.Values.topologySpread }}
-{{- if or $spread.hosts $spread.zones }}
-topologySpreadConstraints:
+{{- $own := dict "labelSelector" (dict "matchLabels" (include "tank.selector" (list $top $kind) | fromYaml)) }}
+{{- $constraints := list }}
+{{- range $its.topologySpreadConstraints }}{{- $constraints = append $constraints (ternary . (merge (deepCopy .) $own) (hasKey . "labelSelector")) }}{{- end }}
+{{- if not $constraints }}
 {{- range $pair := list (list "kubernetes.io/hostname" $spread.hosts) (list "topology.kubernetes.io/zone" $spread.zones) }}
-{{- if index $pair 1 }}
-  - maxSkew: 1
-    topologyKey: {{ index $pair 0 }}
-    whenUnsatisfiable: {{ index $pair 1 }}
-    labelSelector:
-      matchLabels: {{- include "tank.selector" (list $top $kind) | nindent 8 }}
+{{- with index $pair 1 }}{{- $constraints = append $constraints (merge (dict "maxSkew" 1 "topologyKey" (index $pair 0) "whenUnsatisfiable" .) $own) }}{{- end }}
 {{- end }}
 {{- end }}
+{{- with $constraints }}
+topologySpreadConstraints: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $its.initContainers }}
+initContainers: {{- tpl (toYaml .) $top | nindent 2 }}
 {{- end }}
 {{- end }}
 
@@ -74,20 +82,49 @@ securityContext:
 resources: {{- toYaml $its.resources | nindent 2 }}
 startupProbe:
   httpGet: {path: /healthz, port: http}
+  # What stands first is passed over in silence: a process that listens only after a moment is nothing to warn of.
+  initialDelaySeconds: {{ int $its.probes.startup.initialDelaySeconds }}
   periodSeconds: 1
-  timeoutSeconds: 5
+  timeoutSeconds: {{ int $its.probes.startup.timeoutSeconds }}
   failureThreshold: {{ int (index . 2) }}
 # It answers as long as the event loop turns: a slow process is left alone, one that has hung for two minutes is not.
 livenessProbe:
   httpGet: {path: /healthz, port: http}
-  periodSeconds: 10
-  timeoutSeconds: 10
-  failureThreshold: 12
+  periodSeconds: {{ int $its.probes.liveness.periodSeconds }}
+  timeoutSeconds: {{ int $its.probes.liveness.timeoutSeconds }}
+  failureThreshold: {{ int $its.probes.liveness.failureThreshold }}
 readinessProbe:
   httpGet: {path: /readyz, port: http}
-  periodSeconds: 2
-  timeoutSeconds: 5
-  failureThreshold: 2
+  periodSeconds: {{ int $its.probes.readiness.periodSeconds }}
+  timeoutSeconds: {{ int $its.probes.readiness.timeoutSeconds }}
+  failureThreshold: {{ int $its.probes.readiness.failureThreshold }}
+{{- with $its.extraEnvFrom }}
+envFrom: {{- tpl (toYaml .) $top | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* What of the StatefulSet itself both have. Takes (list $ "broker" $.Values.broker). */}}
+{{- define "tank.set" -}}
+{{- $its := index . 2 -}}
+# Always said: what is patched by hand would stay through upgrades, and none of them would show it.
+updateStrategy:
+  type: {{ $its.updateStrategy.type }}
+  {{- if eq $its.updateStrategy.type "RollingUpdate" }}
+  rollingUpdate:
+    partition: {{ int $its.updateStrategy.partition }}
+  {{- end }}
+{{- end }}
+
+{{/* Volumes that the user adds, and the data's own where it isn't to last. Takes (list $ $.Values.broker). */}}
+{{- define "tank.volumes" -}}
+{{- $its := index . 1 -}}
+{{- if $its.storage.emptyDir }}
+- name: data
+  emptyDir: {sizeLimit: {{ $its.storage.size }}}
+{{- end }}
+{{- with $its.extraVolumes }}
+{{ tpl (toYaml .) (index $ 0) }}
+{{- end }}
 {{- end }}
 
 {{/* The environment that both have. */}}
@@ -115,7 +152,11 @@ Takes (list $ "broker" $.Values.broker).
 {{- $live := include "tank.live" (list $top $kind) | fromJson -}}
 {{- $kubectl := printf "kubectl -n %s" $top.Release.Namespace -}}
 {{- $anew := printf "take the StatefulSet away, not its pods, and upgrade again, which makes it anew around them:\n  %s delete statefulset %s --cascade=orphan\nGive that upgrade --set %s.replicas=%d as well, and write it into your values: it is the number of now, which nobody remembers once the StatefulSet is gone. Pods beyond the values' number would be drained and removed." $kubectl $name $kind (int (dig "spec" "replicas" (int $its.replicas) $live)) -}}
-{{- range dig "spec" "volumeClaimTemplates" list $live }}
+{{- $claims := dig "spec" "volumeClaimTemplates" list $live -}}
+{{- if and $live (ne (empty $claims) $its.storage.emptyDir) }}
+{{- fail (printf "\n\n%s.storage.emptyDir is %t, and the StatefulSet %s has %s. Kubernetes lets nobody change that in place, and no message would come along: install a cluster anew under another name, copy what is to stay, and uninstall this one.\n" $kind $its.storage.emptyDir $name (ternary "no volumes" "volumes" (empty $claims))) }}
+{{- end }}
+{{- range $claim := $claims }}
 {{- $size := .spec.resources.requests.storage }}
 {{- if ne (include "tank.bytes" $size) (include "tank.bytes" $its.storage.size) }}
 {{- fail (printf "\n\n%s.storage.size is %s, the StatefulSet %s has %s. Kubernetes lets nobody change that in place. First let the volumes grow, where their storage class can:\n  %s get pvc -l app.kubernetes.io/instance=%s,app.kubernetes.io/component=%s -o name | xargs -I PVC %s patch PVC --type merge -p '{\"spec\":{\"resources\":{\"requests\":{\"storage\":\"%s\"}}}}'\nthen %s\n" $kind $its.storage.size $name $size $kubectl $top.Release.Name $kind $kubectl $its.storage.size $anew) }}
@@ -124,7 +165,14 @@ Takes (list $ "broker" $.Values.broker).
 {{- if ne $class $its.storage.className }}
 {{- fail (printf "\n\n%s.storage.className is %q, the StatefulSet %s has %q (empty: the cluster's default). Kubernetes lets nobody change that in place, and a volume stays of the class that it was made of. To go on with the old class, give %s.storage.className its name again. For the new one, %s\nThen empty one pod after the other; each gets a volume of the new class, and is filled by the others (a single pod has none, and would lose all it has). Wait each time until `tank cluster status` finds nothing missing, before the next:\n  %s delete pvc data-%s-0 --wait=false && %s delete pod %s-0\n" $kind $its.storage.className $name $class $kind $anew $kubectl $name $kubectl $name) }}
 {{- end }}
-{{- end -}}
+{{- range $field := list "labels" "annotations" }}
+{{- $before := dig "metadata" $field dict $claim | default dict }}{{- $now := get $its.storage $field }}
+{{- if ne (toJson $before) (toJson $now) }}
+{{- fail (printf "\n\n%s.storage.%s is %s, the StatefulSet %s has %s. Kubernetes lets nobody change that in place: %s\nVolumes that are there keep what they have: kubectl label, or kubectl annotate, changes them.\n" $kind $field (toJson $now) $name (toJson $before) $anew) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if not $its.storage.emptyDir -}}
 persistentVolumeClaimRetentionPolicy:
   whenDeleted: {{ $top.Values.persistence.whenDeleted }}
   whenScaled: Retain
@@ -133,15 +181,26 @@ volumeClaimTemplates:
     kind: PersistentVolumeClaim
     metadata:
       name: data
-    spec:
-      accessModes: [ReadWriteOnce]
-      volumeMode: Filesystem
-      {{- with $its.storage.className }}
-      storageClassName: {{ . }}
+      {{- with $its.storage.labels }}
+      labels: {{- toYaml . | nindent 8 }}
       {{- end }}
-      resources:
-        requests:
-          storage: {{ $its.storage.size }}
+      {{- with $its.storage.annotations }}
+      annotations: {{- toYaml . | nindent 8 }}
+      {{- end }}
+    spec: {{- include "tank.claim" $its | nindent 6 }}
+{{- end }}
+{{- end }}
+
+{{/* What a pod's volume is to be. Takes $.Values.broker. */}}
+{{- define "tank.claim" -}}
+accessModes: [ReadWriteOnce]
+volumeMode: Filesystem
+{{- with .storage.className }}
+storageClassName: {{ . }}
+{{- end }}
+resources:
+  requests:
+    storage: {{ .storage.size }}
 {{- end }}
 
 {{/* A quantity of bytes as a number: Kubernetes writes 1024Gi as 1Ti. */}}
