@@ -79,8 +79,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(exitstatus: int) -> None:
-    """The run ends, whatever a test left behind."""
-    left_behind.end_with(int(exitstatus))
+    """The run ends, whatever a test left behind. Workers wait for each other, and the run ends them."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        left_behind.end_with(int(exitstatus))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -147,6 +147,11 @@ _ERRORS: dict[int, tuple[type[errors.TankError], str]] = {
     ErrorCode.UNKNOWN_GROUP: (errors.UnknownGroup, "there is no such group"),
     ErrorCode.TIMED_OUT: (errors.Overloaded, "{place}: the broker did not get it done in time"),
     ErrorCode.OVERLOADED: (errors.Overloaded, "{place}: the broker has too much to do"),
+    ErrorCode.TOO_MANY_PRODUCERS: (
+        errors.Overloaded,
+        "{place}: the partition remembers as many producers as it may, and all of them wrote within the last "
+        "minute; have fewer producers write to it, or keep each for longer",
+    ),
     ErrorCode.LIMIT_REACHED: (errors.RequestRefused, "{place}: the cluster holds as many as it may"),
     ErrorCode.DAMAGED: (errors.Damaged, "{place}: the broker's copy is damaged; `tank status` says more"),
     ErrorCode.NO_LEADER: (errors.NoLeader, "{place}: the partition has no leader now"),

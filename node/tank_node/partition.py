@@ -202,8 +202,7 @@ class Partition(ReadablePartition):
     def _is_next(
         self, producer: Producer, messages: int, settler: Settler, token: int, deadline_ms: int
     ) -> bool:
-        """Whether an idempotent producer's bundle is to be appended; if not, it is settled or waits for
-        its first copy."""
+        """Whether an idempotent bundle is appended; else it is settled, or its first copy is waited for."""
         verdict = self.log.check_producer(producer.producer_id, producer.epoch, producer.sequence, messages)
         outcome = verdict.outcome
         if outcome is Outcome.APPEND:
@@ -397,4 +396,5 @@ _VERDICT_ERRORS = {
     Outcome.GAP: ErrorCode.OUT_OF_ORDER_SEQUENCE,
     Outcome.STALE_EPOCH: ErrorCode.STALE_PRODUCER_EPOCH,
     Outcome.UNKNOWN: ErrorCode.UNKNOWN_PRODUCER,
+    Outcome.TOO_MANY: ErrorCode.TOO_MANY_PRODUCERS,
 }

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from tank_node.bounded_stop import bounded_stop, stop_at_once
 from tank_node.broker import Broker
-from tank_node.clock import SystemClock
+from tank_node.clock import SteadyClock, SystemClock
 from tank_node.config import Address, NodeConfig
 from tank_node.controller_link import ControllerLink
 from tank_node.controllers.session import Registration
@@ -84,7 +84,7 @@ class NodeProcess(ABC):
         self._log_files = log_files = _log_files(_raise_file_limit())
         self.limits = Limits(connections=config.max_connections, files_kept_free=log_files + OTHER_FILES)
         self.metrics = Metrics()
-        self.clock = SystemClock()
+        self.clock = SteadyClock(SystemClock())
         self._began = time.monotonic()
         self._incarnation = os.urandom(16)
         self._stopping = asyncio.Event()
@@ -288,6 +288,8 @@ class NodeProcess(ABC):
             problems.append(behind)
         if (away := self._controllers_away()) is not None:
             problems.append(away)
+        if clock := self.clock.problem:
+            problems.append(clock)
         if self._stopping.is_set():
             problems.append("it is stopping")
         facts: dict[str, str | int] = {
@@ -297,7 +299,8 @@ class NodeProcess(ABC):
             "partitions": len(self.data_folder.logs),
         }
         ready = not self._stopping.is_set() and trouble is None and behind is None
-        return Health(ready, problems, self.data_folder.recovered.damaged[:MAX_PROBLEMS], facts)
+        damaged = self.data_folder.recovered.damaged[:MAX_PROBLEMS]
+        return Health(ready, problems, damaged, self.clock.ahead_ms, facts)
 
 
 async def _listening(flag: str, wanted: Address, start: Callable[[], Awaitable[tuple[str, int]]]) -> Address:

@@ -86,6 +86,7 @@ class ErrorCode(IntEnum):
     IN_USE = 0x23
     INELIGIBLE_REPLICA = 0x24
     LIMIT_REACHED = 0x25
+    TOO_MANY_PRODUCERS = 0x26
     OTHER_LEADER = 0xFC
     NO_LEADER = 0xFD
     READ_ONLY = 0xFE

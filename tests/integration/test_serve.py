@@ -233,7 +233,7 @@ def test_a_second_process_on_the_folder_is_refused(tmp_path: Path) -> None:
 def test_an_address_that_is_taken_is_named_with_its_flag(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        refused = serve("--data", str(tmp_path / "d"), "--listen", address)
+        refused = serve("--data", str(tmp_path / "d"), "--listen", address, "--http", "off")
         assert refused.returncode == 1
         assert f"can't listen on {address}" in refused.stderr
         assert "--listen" in refused.stderr

@@ -129,7 +129,7 @@ class AppendableLog:
         """What to do with a batch of an idempotent producer; staged batches count. Changes nothing."""
         producers = self._producers or self.load_producers()
         self.load_tail()
-        producers.last_append_ms = max(producers.last_append_ms, self._append_ms)
+        producers.pass_over(self._append_ms)
         return producers.check(producer_id, epoch, sequence, messages)
 
     def stage(

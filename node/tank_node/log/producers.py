@@ -17,8 +17,14 @@ REMEMBERED_BATCHES = 5
 """As many as a producer may have in flight (Kafka's limit)."""
 FORGOTTEN_AFTER_MS = 7 * 86_400_000
 """A producer that was silent for so long by the log's own append times is forgotten."""
+LONGEST_STEP_MS = 86_400_000
+"""The time between two appends counts as a day at most: a clock that jumps by more than the seven days, or a
+partition that rests for them, makes no producer forgotten that wrote just before."""
 MAX_PRODUCERS = 100_000
-"""Per partition, about 100 MiB: beyond it the one that was silent longest is forgotten."""
+"""Per partition, about 100 MiB: beyond it the one that was silent longest is forgotten, when it may be."""
+ACTIVE_FOR_MS = 60_000
+"""A producer that wrote so recently is not forgotten to make room for another one: its next repeat would be
+stored twice. Where all are as recent, new ones are refused."""
 
 _WRAP = 2**31
 _HEAD = Struct("<8sQI")
@@ -41,6 +47,8 @@ class Outcome(Enum):
     """A newer incarnation of the producer has written."""
     UNKNOWN = "unknown"
     """Not the first batch of a producer that is not remembered here."""
+    TOO_MANY = "too_many"
+    """The first batch of a new producer, and all that can be remembered wrote within the last minute."""
 
 
 class ProducerVerdict(NamedTuple):
@@ -119,7 +127,10 @@ class Producers:
         """What to do with a batch; changes nothing."""
         state = self._states.get(producer_id)
         if state is None or self.last_append_ms - state.append_ms > FORGOTTEN_AFTER_MS:
-            return _APPEND if sequence == 0 else ProducerVerdict(Outcome.UNKNOWN)
+            if sequence:
+                return ProducerVerdict(Outcome.UNKNOWN)
+            full = state is None and len(self._states) >= MAX_PRODUCERS and not self._has_silent()
+            return ProducerVerdict(Outcome.TOO_MANY) if full else _APPEND
         if epoch != state.epoch:
             if epoch < state.epoch:
                 return ProducerVerdict(Outcome.STALE_EPOCH)
@@ -139,18 +150,29 @@ class Producers:
         self, producer_id: int, epoch: int, batch: ProducedBatch, append_ms: int
     ) -> ProducerState | None:
         """Remembers a batch that was appended; returns the state before it, for `undo`."""
+        self.pass_over(append_ms)
         before = self._states.pop(producer_id, None)
-        forgotten = before is None or append_ms - before.append_ms > FORGOTTEN_AFTER_MS
-        if before is None or forgotten or before.epoch != epoch:
+        if before is None or self._begins_anew(before, epoch, batch):
             batches: tuple[ProducedBatch, ...] = (batch,)
         else:
             batches = (*before.batches[1 - REMEMBERED_BATCHES :], batch)
         self._states[producer_id] = ProducerState(epoch, append_ms, batches)
-        if append_ms > self.last_append_ms:
-            self.last_append_ms = append_ms
-        if len(self._states) > MAX_PRODUCERS:
+        if len(self._states) > MAX_PRODUCERS and self._has_silent():
             del self._states[next(iter(self._states))]
         return before
+
+    def _begins_anew(self, before: ProducerState, epoch: int, batch: ProducedBatch) -> bool:
+        """Whether this batch follows none of those before it. A leader may have forgotten them where this
+        replica has not: compaction took batches here by which the leader counted time."""
+        if before.epoch != epoch or self.last_append_ms - before.append_ms > FORGOTTEN_AFTER_MS:
+            return True
+        newest = before.batches[-1]
+        return batch.sequence == 0 and (newest.sequence + newest.messages) % _WRAP != 0
+
+    def _has_silent(self) -> bool:
+        """Whether the longest silent producer may be forgotten for another one."""
+        oldest = next(iter(self._states.values()))
+        return self.last_append_ms - oldest.append_ms >= ACTIVE_FOR_MS
 
     def undo(self, producer_id: int, before: ProducerState | None) -> None:
         """Takes back the newest `append` of this producer."""
@@ -161,16 +183,25 @@ class Producers:
     def replay(self, records: Iterable[Record]) -> None:
         """Remembers what index records say, in their order."""
         for record in records:
-            if record.append_ms > self.last_append_ms:
-                self.last_append_ms = record.append_ms
+            self.pass_over(record.append_ms)
             if record.producer_id and not record.flags & MARKER:
                 batch = ProducedBatch(record.producer_sequence, record.messages, record.first, record.span)
                 self.append(record.producer_id, record.producer_epoch, batch, record.append_ms)
 
     def pass_over(self, append_ms: int) -> None:
-        """Records without producers went by; the newest was appended at this time."""
-        if append_ms > self.last_append_ms:
-            self.last_append_ms = append_ms
+        """Records were appended; the newest at this time.
+
+        A step of more than `LONGEST_STEP_MS` counts as that: what is beyond it moves the producers' own times
+        along, so that their ages, and snapshots of them, say what counts.
+        """
+        step_ms = append_ms - self.last_append_ms
+        if step_ms <= 0:
+            return
+        if step_ms > LONGEST_STEP_MS and self._states:
+            beyond_ms = step_ms - LONGEST_STEP_MS
+            for producer_id, state in self._states.items():
+                self._states[producer_id] = state._replace(append_ms=state.append_ms + beyond_ms)
+        self.last_append_ms = append_ms
 
     def batches(self) -> list[ProducedBatch]:
         """Every batch that is remembered."""

@@ -26,6 +26,8 @@ class Health:
     """What is wrong, a sentence each; a node may be ready in spite of some (one damaged partition)."""
     found_at_start: list[str] = field(default_factory=list)
     """What recovery found damaged, and what became of it; the partition may be in order again."""
+    clock_ahead_ms: int = 0
+    """How far the wall clock is ahead of what is believed of it (`SteadyClock`)."""
     facts: dict[str, str | int] = field(default_factory=dict)
     """What else a person wants to see: ids, addresses, counts."""
 

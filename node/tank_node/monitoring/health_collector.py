@@ -16,9 +16,14 @@ class HealthCollector(Collector):
         self._health = health
 
     def collect(self) -> Iterable[Metric]:
-        ready = self._health().ready
+        health = self._health()
         yield GaugeMetricFamily(
-            "tank_ready", "Whether /readyz says that the broker is ready, 1 or 0", value=ready
+            "tank_ready", "Whether /readyz says that the broker is ready, 1 or 0", value=health.ready
+        )
+        yield GaugeMetricFamily(
+            "tank_clock_ahead_seconds",
+            "How far the machine's wall clock is ahead of the time that messages are stamped with",
+            value=health.clock_ahead_ms / 1000,
         )
         build = GaugeMetricFamily(
             "tank_build_info", "Always 1; the labels say what runs", labels=["version", "kernel"]

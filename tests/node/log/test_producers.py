@@ -7,6 +7,7 @@ import pytest
 from tank_node.log.errors import StorageError
 from tank_node.log.index import SCAN_RECORDS
 from tank_node.log.producers import (
+    ACTIVE_FOR_MS,
     FORGOTTEN_AFTER_MS,
     MAX_PRODUCERS,
     Outcome,
@@ -115,27 +116,97 @@ def test_undoing_an_append_brings_back_what_was_known_before() -> None:
     assert len(producers) == 0
 
 
+DAY_MS = 86_400_000
+
+
+def others_write(producers: Producers, times_ms: range) -> None:
+    """Another producer's batches, one at each time."""
+    for sequence, at_ms in enumerate(times_ms):
+        producers.append(8, 0, ProducedBatch(sequence, 1, 200 + sequence, 0), at_ms)
+
+
 def test_a_producer_silent_for_seven_days_of_the_logs_own_time_is_forgotten() -> None:
     producers = Producers()
     produced(producers, range(3), at_ms=1000)
-    producers.append(8, 0, ProducedBatch(0, 1, 200, 0), 1000 + FORGOTTEN_AFTER_MS)
+    others_write(producers, range(1000, 1001 + FORGOTTEN_AFTER_MS, DAY_MS))
     assert producers.check(9, 0, 3, 1) == APPEND
-    producers.append(8, 0, ProducedBatch(1, 1, 201, 0), 1001 + FORGOTTEN_AFTER_MS)
+    producers.append(8, 0, ProducedBatch(8, 1, 208, 0), 1001 + FORGOTTEN_AFTER_MS)
     assert producers.check(9, 0, 3, 1).outcome is Outcome.UNKNOWN
     assert producers.check(9, 0, 0, 1) == APPEND
     restored = Producers.restore(producers.snapshot())
     assert len(restored) == 1
 
 
-def test_the_number_of_producers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("jump_ms", [8 * DAY_MS, 365 * DAY_MS])
+def test_a_clock_that_jumps_makes_no_producer_forgotten(jump_ms: int) -> None:
+    producers = Producers()
+    produced(producers, range(3), at_ms=1000)
+    others_write(producers, range(1000 + jump_ms, 1001 + jump_ms))
+    for remembered in (producers, Producers.restore(producers.snapshot())):
+        assert remembered.check(9, 0, 2, 1) == ProducerVerdict(Outcome.REPEAT, 102, 102)
+        assert remembered.last_append_ms == 1000 + jump_ms
+    # The jump counted as a day: six more days of silence are needed.
+    others_write(producers, range(1000 + jump_ms, 1000 + jump_ms + 6 * DAY_MS, DAY_MS // 2))
+    assert producers.check(9, 0, 2, 1).outcome is Outcome.REPEAT
+    others_write(producers, range(1000 + jump_ms + 6 * DAY_MS, 1002 + jump_ms + 6 * DAY_MS))
+    assert producers.check(9, 0, 2, 1).outcome is Outcome.UNKNOWN
+
+
+def test_undoing_an_append_behind_a_jump_forgets_nothing() -> None:
+    producers = Producers()
+    produced(producers, range(3), at_ms=1000)
+    before = producers.append(9, 0, ProducedBatch(3, 1, 103, 0), 1000 + 30 * DAY_MS)
+    producers.undo(9, before)
+    assert producers.check(9, 0, 2, 1) == ProducerVerdict(Outcome.REPEAT, 102, 102)
+    assert producers.check(9, 0, 3, 1) == APPEND
+
+
+def test_a_jump_between_a_batch_and_its_repeat_in_the_log_itself() -> None:
+    log = Folder().log()
+    append(log, b"x", producer=(9, 0, 0), now_ms=1000)
+    append(log, b"other", now_ms=1000 + 8 * DAY_MS)
+    assert log.check_producer(9, 0, 0, 1).outcome is Outcome.REPEAT
+
+
+def test_a_producer_that_another_replica_forgot_begins_anew_here_too() -> None:
+    producers = Producers()
+    produced(producers, range(5), at_ms=1000)
+    producers.append(9, 0, ProducedBatch(0, 1, 300, 0), 2000)
+    assert producers.check(9, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 300, 300)
+    assert producers.check(9, 0, 1, 1) == APPEND
+    assert len(producers.batches()) == 1
+
+
+@pytest.mark.plain_node
+def test_the_number_of_producers_is_bounded_by_forgetting_the_longest_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert MAX_PRODUCERS == 100_000
     monkeypatch.setattr("tank_node.log.producers.MAX_PRODUCERS", 3)
     producers = Producers()
-    for producer_id in (1, 2, 3, 1, 4):
-        producers.append(producer_id, 0, ProducedBatch(0, 1, 1, 0), 0)
+    for producer_id, at_ms in ((1, 0), (2, 0), (3, 0), (1, ACTIVE_FOR_MS), (4, ACTIVE_FOR_MS)):
+        producers.append(producer_id, 0, ProducedBatch(0, 1, 1, 0), at_ms)
     assert len(producers) == 3
     assert producers.check(2, 0, 1, 1).outcome is Outcome.UNKNOWN, "the longest silent went"
     assert producers.check(1, 0, 1, 1) == APPEND
+
+
+@pytest.mark.plain_node
+def test_no_producer_that_wrote_within_a_minute_makes_room_for_a_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tank_node.log.producers.MAX_PRODUCERS", 3)
+    producers = Producers()
+    for producer_id in (1, 2, 3):
+        assert producers.check(producer_id, 0, 0, 1) == APPEND
+        producers.append(producer_id, 0, ProducedBatch(0, 1, producer_id, 0), 1000)
+    assert producers.check(4, 0, 0, 1).outcome is Outcome.TOO_MANY
+    assert producers.check(1, 0, 1, 1) == APPEND, "those that are known go on"
+    assert producers.check(1, 0, 0, 1) == ProducerVerdict(Outcome.REPEAT, 1, 1)
+    producers.append(4, 0, ProducedBatch(0, 1, 4, 0), 1000)
+    assert len(producers) == 4, "a follower keeps what its leader took"
+    producers.append(1, 0, ProducedBatch(1, 1, 5, 0), 1000 + ACTIVE_FOR_MS)
+    assert producers.check(5, 0, 0, 1) == APPEND, "a minute later the longest silent one may go"
 
 
 def test_a_snapshot_holds_everything_and_is_refused_when_spoiled() -> None:
