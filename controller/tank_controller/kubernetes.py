@@ -1,32 +1,25 @@
 """Kubernetes, as a controller in a pod uses it: it reads the release's StatefulSets and tells events.
 
-The only room that knows the package `kubernetes`. It is imported here alone, in a pod alone, because it takes
-half as much memory as a controller. Threads of its own wait for the API server; none of them holds up the end
-of the process.
+Threads of its own wait for the API server; none of them holds up the end of the process.
 """
 
 import asyncio
 import contextlib
-import json
 import logging
 import math
 import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
-from urllib.parse import quote, urlencode
+from typing import TypeVar
 
+from tank_controller.kubernetes_api import CONNECT_S, READ_S, ApiServer, PackageApiServer, RequestError
 from tank_controller.kubernetes_events import EventBook, Teller
-from tank_controller.kubernetes_watch import MalformedAnswerError, SetSeen, SetWatch, read_set
+from tank_controller.kubernetes_watch import REFUSED, MalformedAnswerError, SetSeen, SetWatch, read_set
 from tank_controller.scaling import News, Pod, Reason, Scaling
 
-WATCH_S = 60
-"""A watch is ended by the server after so long, and begun again."""
-CONNECT_S = 3.0
-READ_S = 3.0
 FRESH_S = 1.0
 """What was read so lately needn't be read again."""
 UNSURE_S = 30.0
@@ -34,18 +27,11 @@ UNSURE_S = 30.0
 one again. Then what is known decides."""
 UNSURE_AGAIN_S = 15.0
 """A question without an answer so long after the one before is the first of another time."""
-MAX_LINE_BYTES = 4 * 1024 * 1024
-"""Of a watch: an object is at most 1.5 MiB in etcd."""
 MAX_CALLS = 400
 """Events and questions that wait for the API server; more are dropped."""
-CONFLICT = 409
 
 Value = TypeVar("Value")
 _log = logging.getLogger("tank.kubernetes")
-
-
-class KubernetesError(OSError):
-    """This is no pod, or the package is missing; the message says what to do."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -60,127 +46,6 @@ class KubernetesConfig:
     pod_uid: str = ""
     controllers: str = ""
     """Name of the controllers' StatefulSet; empty: it is not looked at."""
-
-
-class ApiServer(Protocol):
-    """The API server's part that is needed. Calls block; they raise RequestError or what sockets raise."""
-
-    def read_set(self, name: str) -> bytes: ...
-    def list_sets(self, name: str) -> bytes: ...
-    def watch_sets(self, name: str, version: str) -> Iterator[bytes]: ...
-    def tell(self, name: str, body: dict[str, object], again: Callable[[], dict[str, object]]) -> None: ...
-
-
-class RequestError(OSError):
-    """The API server's answer is no success, or there is none."""
-
-    def __init__(self, status: int | None, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class PackageApiServer:
-    """By the package `kubernetes`."""
-
-    def __init__(self, namespace: str, configure: "Callable[[Any], None] | None" = None) -> None:
-        """KubernetesError. `configure`: fills the package's configuration; as in a pod by default."""
-        try:
-            import urllib3
-            from kubernetes import client, config
-        except ImportError as error:
-            raise KubernetesError(
-                "the package kubernetes is missing: pip install 'tank-cluster[kubernetes]'"
-            ) from error
-        self._failures = urllib3.exceptions.HTTPError
-        self._timeout = urllib3.Timeout
-        self._configuration = configuration = client.Configuration()
-        configuration.retries = False  # one try: what follows a failure is decided here
-        configuration.proxy = None  # the machine's proxies are not for the API server
-        try:
-            (configure or config.load_incluster_config)(configuration)
-        except config.ConfigException as error:
-            raise KubernetesError(f"this is no pod that may ask Kubernetes: {error}") from error
-        # Its classes for each kind of object are not used: they are as large as the rest of a controller.
-        self._pool = client.ApiClient(configuration).rest_client.pool_manager
-        self._sets = f"/apis/apps/v1/namespaces/{quote(namespace)}/statefulsets"
-        self._events = f"/api/v1/namespaces/{quote(namespace)}/events"
-
-    def read_set(self, name: str) -> bytes:
-        """One set as JSON."""
-        return self._body("GET", f"{self._sets}/{quote(name)}")
-
-    def list_sets(self, name: str) -> bytes:
-        """The list of the sets of this name, as JSON."""
-        return self._body("GET", f"{self._sets}?{urlencode({'fieldSelector': f'metadata.name={name}'})}")
-
-    def watch_sets(self, name: str, version: str) -> Iterator[bytes]:
-        """Lines of JSON, until the server ends it."""
-        query = {
-            "fieldSelector": f"metadata.name={name}",
-            "resourceVersion": version,
-            "watch": "true",
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(WATCH_S),
-        }
-        answer = self._ask("GET", f"{self._sets}?{urlencode(query)}", read_s=WATCH_S + READ_S)
-        pending = b""
-        try:
-            for piece in answer.stream(amt=None, decode_content=False):
-                *lines, pending = (pending + piece).split(b"\n")
-                yield from (line for line in lines if line)
-                if len(pending) > MAX_LINE_BYTES:
-                    raise MalformedAnswerError("a change of a set that has no end")
-        finally:
-            answer.close()
-
-    def tell(self, name: str, body: dict[str, object], again: Callable[[], dict[str, object]]) -> None:
-        """Creates an event, or changes the one of this name."""
-        try:
-            self._body("POST", self._events, body, "application/json")
-        except RequestError as error:
-            if error.status != CONFLICT:
-                raise
-            self._body("PATCH", f"{self._events}/{quote(name)}", again(), "application/merge-patch+json")
-
-    def _body(self, method: str, path: str, body: dict[str, object] | None = None, kind: str = "") -> bytes:
-        answer = self._ask(method, path, body, kind)
-        try:
-            found = answer.data
-        except self._failures as error:
-            raise RequestError(None, f"the API server's answer ended: {error}") from None
-        assert isinstance(found, bytes)
-        return found
-
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        body: dict[str, object] | None = None,
-        kind: str = "",
-        read_s: float = READ_S,
-    ) -> Any:
-        """The answer, of which the head was read. RequestError."""
-        headers = {"Accept": "application/json"}
-        token = self._configuration.auth_settings().get("BearerToken")  # it changes every hour or so
-        if token is not None:
-            headers["Authorization"] = str(token["value"])
-        if body is not None:
-            headers["Content-Type"] = kind
-        try:
-            answer = self._pool.request(
-                method,
-                f"{self._configuration.host}{path}",
-                body=None if body is None else json.dumps(body).encode(),
-                headers=headers,
-                timeout=self._timeout(connect=CONNECT_S, read=read_s),
-                preload_content=False,
-            )
-        except self._failures as error:
-            raise RequestError(None, f"the API server can't be reached: {error}") from None
-        if not 200 <= answer.status < 300:
-            answer.drain_conn()
-            raise RequestError(answer.status, f"{answer.status} {answer.reason}")
-        return answer
 
 
 class Kubernetes:
@@ -203,6 +68,8 @@ class Kubernetes:
         self._unsure_since = self._unsure_at = -math.inf
         """When the API server didn't say what it was asked, first and last, by the loop's clock."""
         self._problem = ""
+        self._was_answered = False
+        """Whether the API server has shown it a set: one that may not look any more has lost that right."""
         threading.Thread(target=self._work, name="kubernetes", daemon=True).start()
 
     def tick(self, scaling: Scaling, *, leads: bool) -> None:
@@ -248,6 +115,21 @@ class Kubernetes:
         seen = await self._ask_set(self._config.controllers)
         return None if seen is None else seen.replicas
 
+    async def is_taken_down(self) -> bool:
+        """Whether the whole release goes: both StatefulSets are gone, or are to have no pods. An uninstall
+        takes this pod's rights away as well: to lose them counts as much."""
+        brokers, controllers = self._config.brokers, self._config.controllers
+        if not brokers or not controllers:
+            return False
+        if self._seen.replicas and self._loop.time() - self._read_at < FRESH_S:
+            return False
+        return await self._is_gone(brokers) and await self._is_gone(controllers)
+
+    async def learn_rights(self) -> None:
+        """Looks once, so that it is known later whether it has lost the right to."""
+        if self._config.controllers:
+            await self._ask_set(self._config.controllers)
+
     def tell_of_controller(self, ordinal: int, text: str) -> None:
         """On this controller's own pod."""
         self._tell(News(Reason.CONTROLLER, ordinal, text, Pod(self._config.pod, self._config.pod_uid)))
@@ -284,6 +166,28 @@ class Kubernetes:
             _log.warning("of StatefulSet %s: %s", self._config.brokers, problem)
         self._problem = problem
 
+    async def _is_gone(self, name: str) -> bool:
+        def ask() -> bool:
+            try:
+                return not read_set(name, self._api.read_set(name)).replicas
+            except RequestError as error:
+                return error.status == 404 or (self._was_answered and error.status in REFUSED)
+            except (OSError, MalformedAnswerError):
+                return False
+
+        return bool(await self._ask(ask))
+
+    async def _ask(self, ask: "Callable[[], Value]") -> "Value | None":
+        """What it answers; None when that takes too long, or too much waits."""
+        done: asyncio.Future[Value] = self._loop.create_future()
+        if not self._call(lambda: self._post(_answer, done, ask())):
+            return None
+        try:
+            async with asyncio.timeout(CONNECT_S + READ_S):
+                return await done
+        except TimeoutError:
+            return None
+
     async def _ask_set(self, name: str) -> SetSeen | None:
         def ask() -> SetSeen | None:
             try:
@@ -296,14 +200,9 @@ class Kubernetes:
                 _log.warning("StatefulSet %s can't be read: %s", name, error)
             return None
 
-        done: asyncio.Future[SetSeen | None] = self._loop.create_future()
-        if not self._call(lambda: self._post(_answer, done, ask())):
-            return None
-        try:
-            async with asyncio.timeout(CONNECT_S + READ_S):
-                return await done
-        except TimeoutError:
-            return None
+        seen = await self._ask(ask)
+        self._was_answered = self._was_answered or seen is not None
+        return seen
 
     def _tell(self, news: News) -> None:
         log = _log.warning if news.reason.is_warning else _log.info

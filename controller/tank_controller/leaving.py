@@ -19,8 +19,11 @@ async def may_leave(
     rooms: Rooms | None, kubernetes: Kubernetes | None, request: pb.LeaveRequest
 ) -> pb.LeaveAnswer:
     """What the leader says. It looks first how many brokers are wanted now: a pod is told to stop after that
-    has changed, and a watch may be later. While Kubernetes doesn't say, nobody is let go, for a while."""
+    has changed, and a watch may be later. While Kubernetes doesn't say, nobody is let go, for a while. That
+    the whole release is taken down is said by any controller: none may lead any more."""
     is_sure = kubernetes is None or await kubernetes.look()
+    if kubernetes is not None and await kubernetes.is_taken_down():
+        return pb.LeaveAnswer(may_stop=True, reason="The whole cluster is taken down.")
     if rooms is None or not rooms.desk.leads or await _is_behind(rooms):
         return pb.LeaveAnswer(not_leader=pb.NotLeader() if rooms is None else rooms.desk.not_leader())
     if not is_sure:

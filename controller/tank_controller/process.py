@@ -38,6 +38,7 @@ from tank_controller.scaling_controllers import (
     set_aside,
 )
 from tank_controller.service import BrokersService, ControllersService
+from tank_controller.taking_down import see_brokers_off
 from tank_controller.ticks import TICK_MS, keep_ticking
 from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
@@ -120,6 +121,7 @@ class ControllerProcess:
         if self.kubernetes is not None:
             left_behind = LeftBehind(self.kubernetes, self._silent_members)
             tasks.append(asyncio.create_task(left_behind.keep_looking()))
+            tasks.append(asyncio.create_task(self.kubernetes.learn_rights()))
         for task in tasks:
             task.add_done_callback(self._on_end)
         where = f"{config.listen}, http on {config.http}" if config.http else config.listen
@@ -131,7 +133,8 @@ class ControllerProcess:
             _log.info("stopping")
             tasks[1].cancel()  # it asks nobody any more to be added: what it is to leave it would join again
             await self._leave_group()
-            await self._hand_over()
+            if not await see_brokers_off(self.rooms, self.kubernetes):
+                await self._hand_over()
         finally:
             for task in tasks:
                 task.cancel()

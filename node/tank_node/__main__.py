@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -35,7 +36,7 @@ The options that it has in common with the broker stand before `leave`, or are i
 
 \b
 Exit codes:
-    0  the process may be stopped
+    0  the process may be stopped, or the controllers were taken away: their hosts have no names any more
     1  the time is up, or no controller answers: the message says what was waited for
     2  an option or a variable can't be used
 """
@@ -154,17 +155,27 @@ def run_leave(broker_id: int, controllers: list[str], within_ms: int) -> int:
                 return answer
         return None
 
+    async def is_named(address: str) -> bool:
+        try:
+            await asyncio.get_running_loop().getaddrinfo(address.rpartition(":")[0].strip("[]"), None)
+        except socket.gaierror as error:
+            return error.errno not in (socket.EAI_NONAME, socket.EAI_NODATA)
+        return True
+
     with _pod_log(pod) as log:
 
         def tell(text: str) -> None:
             click.echo(f"leave: {text}", file=log)
 
         waited = asyncio.run(
-            wait_to_leave(controllers, within_ms / 1000, ask, time.monotonic, asyncio.sleep, tell)
+            wait_to_leave(controllers, within_ms / 1000, ask, is_named, time.monotonic, asyncio.sleep, tell)
         )
         match waited.ending:
             case Ending.MAY_STOP:
                 tell(f"{waited.reason} It may be stopped.")
+                return 0
+            case Ending.TAKEN_DOWN:
+                tell("the controllers' hosts have no names any more: the cluster is taken down.")
                 return 0
             case Ending.TIME_IS_UP:
                 tell(f"the time is up after {within_ms // 1000} s. {waited.reason}")

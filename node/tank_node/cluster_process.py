@@ -28,6 +28,8 @@ POLL_S = 0.01
 ASK_AGAIN_S = 0.2
 LET_GO_S = 20.0
 """How long a broker that stops waits for others to take over what it leads."""
+ALONE_S = 5.0
+"""And how long of that without a line to any controller: longer than they take to elect one of them."""
 
 _NO_LINE = "no controller has a line to this broker: metadata can't be changed"
 _STOPPED = "it was stopped before a controller had taken it"
@@ -139,11 +141,17 @@ class ClusterNodeProcess(NodeProcess):
             return  # no controller hears it
         _log.info("stopping: handing over what it leads")
         session.shut_down()
-        deadline = time.monotonic() + LET_GO_S
-        while not session.may_stop and time.monotonic() < deadline:  # noqa: ASYNC110
+        began = heard = time.monotonic()
+        while not session.may_stop:
             await asyncio.sleep(POLL_S)
-        if not session.may_stop:
-            _log.warning("no controller let it go within %d s: stopping nevertheless", int(LET_GO_S))
+            now = time.monotonic()
+            heard = now if session.connected else heard
+            if now - heard >= ALONE_S:
+                _log.warning("no controller has been there for %d s: stopping nevertheless", int(ALONE_S))
+                return
+            if now - began >= LET_GO_S:
+                _log.warning("no controller let it go within %d s: stopping nevertheless", int(LET_GO_S))
+                return
 
     async def _stop_controller(self) -> None:
         if self._channel is not None:

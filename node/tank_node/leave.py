@@ -1,7 +1,8 @@
 """`tank-node leave`: waits until this broker's process may be stopped. What a pod's preStop runs.
 
 The controllers decide (`Brokers.Leave`); here they are asked, again and again, until they say so, or the time
-is up, or none of them is there to ask: a cluster that is taken down stops its controllers, too.
+is up, or none of them is there to ask. A cluster that is taken down stops its controllers, too, and takes
+their names away: then it is not waited for them.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,6 +18,9 @@ SILENT_S = 30.0
 """So long none may answer: longer than it takes to find out that two of them, as many of five as may be
 lost, don't answer at all. While some answer, and none leads, they are waited for: they alone know whether the
 broker leaves with what nobody else has."""
+NAMELESS_S = 3.0
+"""So long, and over a round of all of them, no controller may have a name: then their pods and their Service
+were taken away, for what merely crashed keeps its name. A name server that doesn't answer says nothing."""
 TELL_EVERY_S = 5.0
 """What changes all the time is told so often."""
 
@@ -27,6 +31,7 @@ class Ending(Enum):
     MAY_STOP = "may stop"
     TIME_IS_UP = "time is up"
     NOBODY_ANSWERS = "nobody answers"
+    TAKEN_DOWN = "the controllers were taken away"
 
 
 @dataclass(slots=True, frozen=True)
@@ -40,28 +45,37 @@ class Waited:
 
 Ask = Callable[[str], Awaitable[pb.LeaveAnswer | None]]
 """Asks the controller at host:port; None: it can't be reached."""
+IsNamed = Callable[[str], Awaitable[bool]]
+"""Whether there is a host of this host:port; True while no name server says that there is none."""
 
 
 async def wait_to_leave(
     controllers: Sequence[str],
     within_s: float,
     ask: Ask,
+    is_named: IsNamed,
     now: Callable[[], float],
     sleep: Callable[[float], Awaitable[None]],
     tell: Callable[[str], None],
 ) -> Waited:
     """Asks until the process may be stopped, for at most so long. `now` never goes back; seconds."""
-    began = heard = now()
+    began = heard = named = now()
+    nameless = 0
     reason, told_at = "", began - TELL_EVERY_S
     leader, at, hopped = "", 0, False
     while True:
-        answer = await ask(leader or controllers[at])
+        asked = leader or controllers[at]
+        answer = await ask(asked)
         heard = heard if answer is None else now()
+        if answer is None and not await is_named(asked):
+            nameless += 1
+        else:
+            named, nameless = now(), 0
         if answer is None or answer.HasField("not_leader"):
-            named = "" if answer is None else answer.not_leader.leader
-            at = at if named else (at + 1) % len(controllers)
-            hopped = bool(named) and not hopped  # two that name each other are not asked without a pause
-            leader = named
+            says = "" if answer is None else answer.not_leader.leader
+            at = at if says else (at + 1) % len(controllers)
+            hopped = bool(says) and not hopped  # two that name each other are not asked without a pause
+            leader = says
         else:
             hopped = False
             if answer.may_stop:
@@ -72,6 +86,8 @@ async def wait_to_leave(
             reason = answer.reason
         if now() - began >= within_s:
             return Waited(Ending.TIME_IS_UP, reason)
+        if nameless >= len(controllers) and now() - named >= NAMELESS_S:
+            return Waited(Ending.TAKEN_DOWN, reason)
         if now() - heard >= SILENT_S:
             return Waited(Ending.NOBODY_ANSWERS, reason)
         if not hopped:

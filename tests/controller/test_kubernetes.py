@@ -13,7 +13,8 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 
 from tank_controller import kubernetes
-from tank_controller.kubernetes import Kubernetes, KubernetesConfig, KubernetesError, PackageApiServer
+from tank_controller.kubernetes import Kubernetes, KubernetesConfig
+from tank_controller.kubernetes_api import KubernetesError, PackageApiServer
 from tank_controller.scaling import News, Pod, Reason, Scaling
 from tests.support.waiting import comes
 
@@ -305,3 +306,40 @@ def test_outside_of_a_pod_it_says_that_this_is_none() -> None:
     pytest.importorskip("kubernetes", reason="the package kubernetes is not installed")
     with pytest.raises(KubernetesError, match="this is no pod that may ask Kubernetes"):
         PackageApiServer("ns")
+
+
+def test_a_release_is_taken_down_when_both_of_its_sets_are_gone_or_are_to_have_no_pods(
+    server: ApiServer,
+) -> None:
+    async def live() -> list[bool]:
+        api = Kubernetes(CONFIG, PackageApiServer("ns", server.configure))
+        found = [await api.is_taken_down()]
+        for brokers, controllers in ((None, 3), (3, None), (None, None), (0, 0), (0, 3)):
+            wanted = {"tank-broker": brokers, "tank-controller": controllers}
+            server.replicas = {name: pods for name, pods in wanted.items() if pods is not None}
+            found.append(await api.is_taken_down())
+        return found
+
+    assert asyncio.run(live()) == [False, False, False, True, True, False]
+
+
+def test_a_right_that_is_lost_is_a_sign_of_the_end_and_one_that_never_was_is_none(server: ApiServer) -> None:
+    async def live(*, had: bool) -> bool:
+        api = Kubernetes(CONFIG, PackageApiServer("ns", server.configure))
+        server.refuse = 0 if had else 403
+        await api.learn_rights()
+        server.refuse = 403
+        return await api.is_taken_down()
+
+    assert asyncio.run(live(had=True))
+    assert not asyncio.run(live(had=False))
+
+
+def test_an_api_server_that_fails_says_nothing_of_an_end(server: ApiServer) -> None:
+    async def live() -> bool:
+        api = Kubernetes(CONFIG, PackageApiServer("ns", server.configure))
+        await api.learn_rights()
+        server.refuse = 500
+        return await api.is_taken_down()
+
+    assert not asyncio.run(live())

@@ -35,6 +35,9 @@ class Kubernetes:
         self._world.scaling.wanted = self._wanted
         return True
 
+    async def is_taken_down(self) -> bool:
+        return False
+
 
 class SilentKubernetes:
     """Never says anything, and has been asked for long."""
@@ -43,6 +46,9 @@ class SilentKubernetes:
 
     async def look(self) -> bool:
         return not self.unsure
+
+    async def is_taken_down(self) -> bool:
+        return False
 
 
 class UnsureKubernetes(SilentKubernetes):
@@ -109,3 +115,21 @@ def test_what_is_too_long_to_be_a_pods_name_is_answered_and_not_remembered() -> 
     assert not world.scaling.news
     ask(rooms_of(world), broker_id=3, pod_name="n" * 253, pod_uid="u" * 64)
     assert len(world.scaling.news) == 1
+
+
+class EndingKubernetes(SilentKubernetes):
+    """The release was uninstalled."""
+
+    async def is_taken_down(self) -> bool:
+        return True
+
+
+def test_all_brokers_may_stop_when_the_release_is_taken_down_whoever_leads() -> None:
+    """No replica needs to be waited for, and maybe no controller leads any more."""
+    for leads in (True, False):
+        world = governed(3, factor=3)
+        for broker_id in (1, 2, 3):
+            rooms = rooms_of(world, leads=leads)
+            answer = ask(rooms, EndingKubernetes(), broker_id=broker_id, pod_name="p", pod_uid="u")
+            assert (answer.may_stop, answer.reason) == (True, "The whole cluster is taken down.")
+        assert not world.scaling.news, "no event warns of what is wanted"

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from tank_controller.kubernetes import CONNECT_S, READ_S
-from tank_node.leave import ANSWER_S, ASK_EVERY_S, SILENT_S, Ending, Waited, wait_to_leave
+from tank_controller.kubernetes_api import CONNECT_S, READ_S
+from tank_node.leave import ANSWER_S, ASK_EVERY_S, NAMELESS_S, SILENT_S, Ending, Waited, wait_to_leave
 from tank_protos.generated import control_pb2 as pb
 
 CONTROLLERS = ["c0:1", "c1:1", "c2:1"]
@@ -14,22 +14,30 @@ Answer = pb.LeaveAnswer | None
 class Wait:
     """One waiting, in a time of its own."""
 
-    def __init__(self, answer: Callable[["Wait", str], Answer]) -> None:
+    def __init__(
+        self,
+        answer: Callable[["Wait", str], Answer],
+        is_named: Callable[["Wait", str], bool] = lambda wait, address: True,
+    ) -> None:
         self.now = 0.0
         self.asked: list[str] = []
         self.told: list[str] = []
         self._answer = answer
+        self._is_named = is_named
 
     def run(self, within_s: float = 100.0) -> Waited:
         async def ask(address: str) -> Answer:
             self.asked.append(address)
             return self._answer(self, address)
 
+        async def is_named(address: str) -> bool:
+            return self._is_named(self, address)
+
         async def sleep(seconds: float) -> None:
             self.now += seconds
 
         return asyncio.run(
-            wait_to_leave(CONTROLLERS, within_s, ask, lambda: self.now, sleep, self.told.append)
+            wait_to_leave(CONTROLLERS, within_s, ask, is_named, lambda: self.now, sleep, self.told.append)
         )
 
 
@@ -116,3 +124,23 @@ def test_controllers_that_answer_and_choose_nobody_for_long_are_waited_for_withi
     wait = Wait(lambda w, at: not_leader() if at == "c1:1" else None)
     assert wait.run(within_s=600) == Waited(Ending.TIME_IS_UP, ""), "one that is left says that it lives"
     assert 600 <= wait.now <= 601
+
+
+def test_controllers_without_names_were_taken_away_and_are_not_waited_for() -> None:
+    wait = Wait(lambda w, at: None, lambda w, at: False)
+    assert wait.run().ending is Ending.TAKEN_DOWN
+    assert NAMELESS_S <= wait.now < NAMELESS_S + 2
+    assert set(wait.asked) == set(CONTROLLERS), "each of them"
+
+
+def test_controllers_that_crashed_have_names_and_are_waited_for() -> None:
+    for named in ("c1:1", *CONTROLLERS):
+        wait = Wait(lambda w, at: None, lambda w, at, named=named: at == named)  # type: ignore[misc]
+        assert wait.run().ending is Ending.NOBODY_ANSWERS
+        assert wait.now >= SILENT_S
+
+
+def test_names_that_come_back_with_new_pods_are_waited_for() -> None:
+    """All controllers' pods were deleted at a time: for a moment none has a name."""
+    wait = Wait(lambda w, at: may() if w.now >= 4 else None, lambda w, at: w.now >= 2)
+    assert wait.run().ending is Ending.MAY_STOP
