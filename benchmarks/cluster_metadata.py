@@ -11,6 +11,7 @@ before it is answered.
 
 import argparse
 import asyncio
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -23,6 +24,8 @@ from benchmarks.servers import Kernel, kernels
 from benchmarks.table import Reached, Row, dump, machine, show, spread, summary
 from tank_client import Client, ProducerSettings, TankError
 from tank_protos import feature_levels
+from tank_protos.call_proof import ChannelProofs, Prover
+from tank_protos.cluster_secret import Party, Role, Secrets, parse
 from tank_protos.generated import control_pb2 as pb
 
 REPLICAS = 3
@@ -136,8 +139,9 @@ class Bench:
         others = [each for each in self.cluster.processes("controller") if each.pid != leader.pid]
         channel = grpc.aio.insecure_channel(leader.address)
         async with channel:
-            streams = [Proposer(channel, FIRST_STREAM + number * STREAMS + at) for at in range(STREAMS)]
-            await asyncio.gather(*(stream.register() for stream in streams))
+            secrets = parse((self.cluster.data / "secret").read_bytes(), "the cluster's secret")
+            streams = [Proposer(FIRST_STREAM + number * STREAMS + at) for at in range(STREAMS)]
+            await asyncio.gather(*(stream.register(channel, secrets) for stream in streams))
             ending = asyncio.Event()
             working = [asyncio.create_task(stream.propose(ending)) for stream in streams]
             await asyncio.sleep(0.5)
@@ -210,16 +214,21 @@ class Proposer:
     """A stream to the controller that leads, as a broker has one, with one proposal under way at a time. What
     it proposes is encoded once: the measuring process takes from the same processors."""
 
-    def __init__(self, channel: grpc.aio.Channel, broker_id: int) -> None:
+    _call: grpc.aio.StreamStreamCall[bytes, bytes]
+
+    def __init__(self, broker_id: int) -> None:
         self.commits = 0
         self._broker_id = broker_id
-        self._call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(SESSION)()
         command = pb.Command(now_ms=int(time.time() * 1000), init_producer=pb.InitProducer())
         proposal = pb.BrokerProposal(request_id=1, command=command)
         self._proposal = pb.BrokerUp(proposal=proposal).SerializeToString()
 
-    async def register(self) -> None:
+    async def register(self, channel: grpc.aio.Channel, secrets: Secrets) -> None:
         """ClusterFailed: it isn't taken."""
+        prover = Prover(lambda: secrets, lambda: Party(Role.BROKER, self._broker_id), os.urandom)
+        metadata = await ChannelProofs(channel, prover).metadata(SESSION)
+        call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(SESSION)(metadata=metadata)
+        self._call = call
         broker = pb.RegisterBroker(
             broker_id=self._broker_id,
             incarnation=self._broker_id.to_bytes(16, "big"),

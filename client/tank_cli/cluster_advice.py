@@ -49,6 +49,7 @@ def advice(seen: Seen, command: Callable[[str], str]) -> list[Advice]:
     types something about this cluster."""
     return [
         *of_controllers(seen.members),
+        *_of_secret(seen.found),
         *_of_partitions(seen, command),
         *_of_brokers(seen, command),
         *_of_disks(seen),
@@ -93,6 +94,23 @@ def _of_silent_controllers(members: Sequence[Controller]) -> Iterator[Advice]:
     for address in strange:
         yield Advice(
             f"Nobody answers at {address}, which is no controller's address: don't name it in --controllers."
+        )
+
+
+def _of_secret(found: pb.OverviewAnswer) -> Iterator[Advice]:
+    if found.secret == pb.OverviewAnswer.NO_SECRET:
+        yield Advice(
+            "The cluster has no secret: whoever reaches the controllers' port is believed.",
+            ("Give all its processes, and this command, one file with --secret-file (TANK_SECRET_FILE).",),
+        )
+    elif found.secret == pb.OverviewAnswer.OFFERED:
+        lacking = [
+            *(f"broker {number}" for number in found.brokers_unproven),
+            *(f"controller {number}" for number in found.controllers_unproven),
+        ]
+        yield Advice(
+            "The cluster's secret isn't demanded yet: whoever reaches the controllers' port is believed.",
+            (f"Not proved by {', '.join(lacking)}: start with --secret-file.",) if lacking else (),
         )
 
 

@@ -82,6 +82,11 @@ class ClusterFolder:
         """The secret that changes by the controllers' HTTP API take."""
         return self.path / "api-token"
 
+    @property
+    def secret(self) -> Path:
+        """What the cluster's processes, and `tank cluster`, prove to each other that they know."""
+        return self.path / "secret"
+
     def log_of(self, member: Member) -> Path:
         """Where a process' own lines go."""
         return self.path / "logs" / f"{member.name}.log"
@@ -102,14 +107,15 @@ class ClusterFolder:
         os.replace(new, self.path / "cluster.json")
 
 
-def make_api_token(folder: ClusterFolder) -> None:
-    """Where there is none yet, for the cluster's owner alone."""
-    if folder.api_token.exists():
-        return
-    new = folder.api_token.with_name("api-token.new")
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(secrets.token_hex(32) + "\n")
-    os.replace(new, folder.api_token)
+def make_secrets(folder: ClusterFolder) -> None:
+    """The API's token and the cluster's secret, where there is none yet, for the cluster's owner alone."""
+    for wanted in (folder.api_token, folder.secret):
+        if wanted.exists():
+            continue
+        new = wanted.with_name(wanted.name + ".new")
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secrets.token_hex(32) + "\n")
+        os.replace(new, wanted)
 
 
 def load(path: Path) -> ClusterFolder | None:

@@ -1,6 +1,7 @@
 """How a command is told which cluster is meant."""
 
 import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,10 @@ from tank_node.command_options import ControllersOption
 
 if TYPE_CHECKING:
     from tank_cli.controllers import Controllers
+    from tank_protos.call_proof import Prover
 
 CONTROLLERS_VARIABLE = "TANK_CONTROLLERS"
+SECRET_VARIABLE = "TANK_SECRET_FILE"
 
 FOLDER = click.option(
     "--data",
@@ -31,8 +34,10 @@ def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
     `controllers`."""
 
     @functools.wraps(function)
-    def with_controllers(*args: Any, data: Path | None, controllers: list[str] | None, **kwargs: Any) -> Any:
-        with _found(data, controllers) as found:
+    def with_controllers(
+        *args: Any, data: Path | None, controllers: list[str] | None, secret_file: Path | None, **kwargs: Any
+    ) -> Any:
+        with _found(data, controllers, secret_file) as found:
             return function(*args, controllers=found, **kwargs)
 
     by_folder = click.option(
@@ -49,10 +54,18 @@ def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="HOST:PORT,…",
         help="The cluster's controllers; one that runs is enough.",
     )
-    return by_folder(by_address(with_controllers))
+    secret = click.option(
+        "--secret-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar=SECRET_VARIABLE,
+        show_envvar=True,
+        metavar="FILE",
+        help="The cluster's secret, as its controllers have it; --data finds it by itself.",
+    )
+    return by_folder(by_address(secret(with_controllers)))
 
 
-def _found(data: Path | None, addresses: list[str] | None) -> "Controllers":
+def _found(data: Path | None, addresses: list[str] | None, secret: Path | None) -> "Controllers":
     from tank_cli import cluster_folder
     from tank_cli.controllers import Controllers
 
@@ -61,11 +74,28 @@ def _found(data: Path | None, addresses: list[str] | None) -> "Controllers":
         raise CliError("--data and --controllers may name two clusters: say one of both.", ExitCode.USAGE)
     if data is not None:
         folder = cluster_folder.load_existing(data.absolute())
-        return Controllers([member.address for member in folder.controllers], f"--data {data}")
+        found = secret or (folder.secret if folder.secret.exists() else None)
+        addresses = [member.address for member in folder.controllers]
+        return Controllers(addresses, f"--data {data}", _prover(found))
     if addresses:
-        return Controllers(addresses, f"--controllers {','.join(addresses)}" if said else "")
+        named = f"--controllers {','.join(addresses)}" if said else ""
+        return Controllers(addresses, named, _prover(secret))
     raise CliError(
         f"Which cluster? Say --data DIR of one on this machine, or --controllers HOST:PORT,… "
         f"({CONTROLLERS_VARIABLE}).",
         ExitCode.USAGE,
     )
+
+
+def _prover(file: Path | None) -> "Prover":
+    """With what commands prove the cluster's secret. CliError."""
+    from tank_protos.call_proof import NO_PROOF, Prover
+    from tank_protos.cluster_secret import Party, Role, SecretError, parse
+
+    if file is None:
+        return NO_PROOF
+    try:
+        secrets = parse(file.read_bytes(), str(file))
+    except (SecretError, OSError) as error:
+        raise CliError(f"The cluster's secret can't be read: {error}.", ExitCode.USAGE) from None
+    return Prover(lambda: secrets, lambda: Party(Role.ADMIN), os.urandom)

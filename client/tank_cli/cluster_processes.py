@@ -30,14 +30,18 @@ def command_of(folder: ClusterFolder, member: Member) -> list[str]:
     """How a process is started."""
     python = [sys.executable, "-P", "-m"]
     data = ["--data", str(folder.data_of(member)), "--http", member.http]
+    secret = ["--secret-file", str(folder.secret)] if folder.secret.exists() else []
     if member.role == CONTROLLER:
         cluster = ",".join(f"{one.number}={one.address}" for one in folder.controllers)
-        secret = ["--api-token-file", str(folder.api_token)]
-        return [*python, "tank_controller", "--id", str(member.number), "--cluster", cluster, *data, *secret]
+        token = ["--api-token-file", str(folder.api_token)]
+        return [
+            *[*python, "tank_controller", "--id", str(member.number), "--cluster", cluster],
+            *[*data, *secret, *token],
+        ]
     controllers = ",".join(one.address for one in folder.controllers)
     return [
         *[*python, "tank_node", "--controllers", controllers, "--broker-id", str(member.number)],
-        *["--listen", member.address, *data],
+        *["--listen", member.address, *data, *secret],
     ]
 
 

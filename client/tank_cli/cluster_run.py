@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tank_cli.cluster_options import CONTROLLERS_VARIABLE, FOLDER
+from tank_cli.cluster_options import CONTROLLERS_VARIABLE, FOLDER, SECRET_VARIABLE
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.figures import seconds_text
 from tank_cli.output import Json, note, print_json
@@ -63,7 +63,7 @@ def up(session: Session, controllers: int | None, brokers: int | None, data: Pat
     _check_ports(dead, base_port, data)
     data.mkdir(parents=True, exist_ok=True)
     folder.store()
-    cluster_folder.make_api_token(folder)
+    cluster_folder.make_secrets(folder)
     count = f"{len(dead)} of {len(folder.members)} processes"
     if dead and not session.as_json:
         note(f"Starting {count} ...")
@@ -83,6 +83,7 @@ def up(session: Session, controllers: int | None, brokers: int | None, data: Pat
     click.echo(f"Cluster {folder.cluster_id} is up: {count} started in {took}.")
     click.echo(f"  export TANK_SERVERS={servers}")
     click.echo(f"  export {CONTROLLERS_VARIABLE}={','.join(member.address for member in folder.controllers)}")
+    click.echo(f"  export {SECRET_VARIABLE}={folder.secret.absolute()}")
     click.echo("  tank cluster status")
     click.echo(f"  tank cluster down --data {data}")
 

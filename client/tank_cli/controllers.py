@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 import grpc
 
 from tank_cli.exit_codes import CliError, ExitCode
+from tank_protos.call_proof import NO_PROOF, Prover, ProvingInterceptor
+from tank_protos.cluster_secret import UnprovenError
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub
@@ -47,9 +50,10 @@ class Controllers:
     """Some of a cluster's controllers; within `with`. Every question raises CliError where it stays without
     an answer."""
 
-    def __init__(self, addresses: Iterable[str], options: str) -> None:
+    def __init__(self, addresses: Iterable[str], options: str, prover: Prover = NO_PROOF) -> None:
         """`addresses`: host:port. `options`: as a person names this cluster to a command; empty where the
-        environment does."""
+        environment does. `prover`: with what the cluster's secret is proved."""
+        self._prover = prover
         self.addresses = list(addresses)
         self.options = options
         self._channels: dict[str, grpc.Channel] = {}
@@ -129,20 +133,21 @@ class Controllers:
         found: dict[str, pb.ControllersDescription | str] = {}
         wanted = self.addresses
         while wanted:
-            calls = {
-                address: self._stub(address).Describe.future(
-                    pb.DescribeControllersRequest(), timeout=NOBODY_ANSWERS_S
-                )
-                for address in wanted
-            }
-            for address, call in calls.items():
-                try:
-                    found[address] = call.result()
-                except grpc.RpcError as error:
-                    found[address] = _reason(error)
+            with ThreadPoolExecutor(len(wanted)) as threads:
+                found.update(zip(wanted, threads.map(self._describe, wanted), strict=True))
             named = [member.address for each in _described(found) for member in each.members]
             wanted = [address for address in dict.fromkeys(named) if address and address not in found]
         return found
+
+    def _describe(self, address: str) -> pb.ControllersDescription | str:
+        request = pb.DescribeControllersRequest()
+        try:
+            said: pb.ControllersDescription = self._stub(address).Describe(request, timeout=NOBODY_ANSWERS_S)
+            return said
+        except UnprovenError as error:
+            return str(error)
+        except grpc.RpcError as error:
+            return _reason(error)
 
     # --- the way there ---
 
@@ -157,7 +162,11 @@ class Controllers:
             named = ""
             try:
                 parts = call(self._stub(address))
+            except UnprovenError as error:
+                raise _not_believed(address, str(error)) from None
             except grpc.RpcError as error:
+                if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                    raise _not_believed(address, str(error.details())) from None
                 why = f"{address}: {_reason(error)}"
                 lost = address if address == self._leader else lost
             else:
@@ -204,7 +213,7 @@ class Controllers:
         channel = self._channels.get(address)
         if channel is None:
             channel = self._channels[address] = grpc.insecure_channel(address, options=_OPTIONS)
-        return AdminStub(channel)
+        return AdminStub(grpc.intercept_channel(channel, ProvingInterceptor(channel, self._prover)))
 
 
 def _described(found: dict[str, pb.ControllersDescription | str]) -> list[pb.ControllersDescription]:
@@ -218,4 +227,14 @@ def _reason(error: grpc.RpcError) -> str:
         return "it can't be reached"
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return "it doesn't answer in time"
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        return str(error.details())
     return str(code.name)
+
+
+def _not_believed(address: str, why: str) -> CliError:
+    """Another controller would say the same."""
+    return CliError(
+        f"The controller at {address}: {why}.",
+        hint="name the file with --secret-file FILE or TANK_SECRET_FILE; --data DIR finds it by itself",
+    )

@@ -114,6 +114,13 @@ class OrdinalOption(click.ParamType):  # type: ignore[type-arg] # as above
     f"while this runs. Or the secret itself in {TOKEN_VARIABLE}.  [default: no changes by the API]",
 )
 @click.option(
+    "--secret-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The cluster's secret, the same line for all controllers, all brokers and `tank cluster`: no "
+    "process is taken without it. Of several lines the first is used, and all are accepted; it may be "
+    "changed while this runs.  [default: whoever reaches --listen is believed]",
+)
+@click.option(
     "--session-timeout-ms",
     type=click.IntRange(100, 600_000),
     default=limits.SESSION_TIMEOUT_MS,
@@ -151,6 +158,7 @@ def main(
     listen: str | None,
     http: str | None,
     api_token_file: Path | None,
+    secret_file: Path | None,
     session_timeout_ms: int,
     kubernetes_brokers: str | None,
     kubernetes_controllers: str | None,
@@ -159,7 +167,7 @@ def main(
 ) -> None:
     """Run one controller of a cluster, until SIGTERM or Ctrl-C stops it in order.
 
-    It serves gRPC without authentication: keep its address among the cluster's own.
+    Without --secret-file it serves gRPC to whoever reaches it: keep its address among the cluster's own.
     """
     if os.getpid() == 1:
         # A container's first process ignores signals without a handler, and is the parent of orphans.
@@ -187,7 +195,9 @@ def main(
         raise click.UsageError(f"--api-token-file and {TOKEN_VARIABLE} may be two secrets: say one of both")
     serves = listen or addresses[ordinal]
     at = _http(http, serves)
-    config = ControllerConfig(ordinal, addresses, data, serves, at, session_timeout_ms, token, kubernetes)
+    config = ControllerConfig(
+        ordinal, addresses, data, serves, at, session_timeout_ms, token, secret_file, kubernetes
+    )
     raise SystemExit(run(config))
 
 
@@ -216,16 +226,18 @@ def _http(said: str | None, listen: str) -> str:
 def run(config: "ControllerConfig") -> int:
     """The exit code."""
     from tank_controller.cluster_state import SnapshotError
+    from tank_controller.grpc_server import ListenError
     from tank_controller.metadata import UnknownEntryError
-    from tank_controller.process import ControllerProcess, ListenError
+    from tank_controller.process import ControllerProcess
     from tank_controller.raft_replay import RaftStorageError
+    from tank_protos.cluster_secret import SecretError
 
     async def live() -> None:
         await ControllerProcess(config).run(click.echo)
 
     try:
         asyncio.run(live())
-    except (RaftStorageError, SnapshotError, UnknownEntryError, ListenError, OSError) as error:
+    except (RaftStorageError, SnapshotError, UnknownEntryError, ListenError, SecretError, OSError) as error:
         click.echo(f"error: {error}.", err=True)
         return 1
     return 0

@@ -144,6 +144,7 @@ class AdminService(AdminServicer):
         brokers, controllers = rooms.raising.waits_for(state, rooms.desk.streams)
         answer.brokers_behind.extend(brokers)
         answer.controllers_behind.extend(controllers)
+        rooms.trust.tell(answer, state, rooms.desk.streams, rooms.member.ids())
         return answer
 
     async def Partitions(

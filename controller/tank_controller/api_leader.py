@@ -12,6 +12,7 @@ import grpc.aio
 from tank_controller import limits
 from tank_controller.api_errors import refused
 from tank_controller.peers import CHANNEL_OPTIONS
+from tank_protos.call_proof import NO_PROOF, ProvenCalls
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub
@@ -152,13 +153,15 @@ class Lines:
 
     def __init__(self) -> None:
         self._channels: dict[str, grpc.aio.Channel] = {}
+        self.prover = NO_PROOF
+        """Set before the first call."""
 
     def to(self, address: str) -> Admin:
         """The controller at host:port."""
         channel = self._channels.get(address)
         if channel is None:
             channel = self._channels[address] = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-        stub: Admin = AdminStub(channel)
+        stub: Admin = AdminStub(ProvenCalls(channel, self.prover))
         return stub
 
     async def close(self) -> None:

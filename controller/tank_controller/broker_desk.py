@@ -90,8 +90,7 @@ class BrokerDesk:
     def tick(self) -> None:
         """Time passes: notices leadership, fences who is silent, does the leader's duties."""
         now_ms = self._clock.monotonic_ms()
-        late_ms = now_ms - self._last_tick_ms
-        self._last_tick_ms = now_ms
+        late_ms, self._last_tick_ms = now_ms - self._last_tick_ms, now_ms
         leading = self._look(now_ms)
         for stream, up in self._waiting.release(leads=leading is not None):
             self.received(stream, up)
@@ -278,6 +277,7 @@ class BrokerDesk:
             cluster_id=self._cluster_id,
             session_timeout_ms=self._session_timeout_ms,
             peer_key=state.peer_key,
+            demands_secret=state.demands_secret,
         )
         stream.send(pb.BrokerDown(registered=registered))
         leading.sessions.connected(stream.broker_id, stream.epoch, self._clock.monotonic_ms())
@@ -338,8 +338,8 @@ class BrokerDesk:
 
     def _query(self, stream: Stream, query: pb.BrokerQuery) -> None:
         if stream.waiting >= MAX_WAITING_PROPOSALS:
-            message = "too much waits: ask again"
-            refusal = pb.QueryAnswer(request_id=query.request_id, error=ErrorCode.OVERLOADED, message=message)
+            why = "too much waits: ask again"
+            refusal = pb.QueryAnswer(request_id=query.request_id, error=ErrorCode.OVERLOADED, message=why)
             stream.send(pb.BrokerDown(answer=refusal))
             return
         stream.waiting += 1

@@ -28,8 +28,8 @@ class Stream:
     """A broker's stream. `line` is its identity for the shell."""
 
     __slots__ = (
-        "asked_to_stop", "broker_id", "epoch", "follows", "incarnation", "line", "mark", "max_level",
-        "open", "waiting",
+        "asked_to_stop", "broker_id", "epoch", "follows", "has_proved", "incarnation", "line", "mark",
+        "max_level", "open", "waiting",
     )  # fmt: skip
 
     def __init__(self, line: Line) -> None:
@@ -42,6 +42,8 @@ class Stream:
         self.epoch = 0
         """0: the registration is not committed yet."""
         self.incarnation = b""
+        self.has_proved = False
+        """The cluster's secret."""
         self.max_level = 0
         """The newest feature level that the process knows."""
         self.follows = False

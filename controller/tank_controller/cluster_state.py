@@ -90,6 +90,8 @@ class ClusterState:
     """Group, in the order of the last commit; topic id; partition. No group and no topic in it is empty."""
     lossy_elections: int = 0
     """Lossy and unclean elections so far, of partitions that are gone, too: acknowledged messages may be."""
+    demands_secret: bool = False
+    """The cluster's secret is demanded of every process; never taken back."""
     derived: Derived = field(default_factory=Derived)
     spread: Spread = field(default_factory=Spread, compare=False)
     """Of replicas over brokers and racks; brought up to date when somebody places."""
@@ -282,6 +284,7 @@ class ClusterState:
             stored.producers,
             stored.groups,
             stored.lossy_elections,
+            stored.demands_secret,
         )
         derived = state.derived
         state.spread.touch(stored.brokers)
@@ -306,4 +309,5 @@ class ClusterState:
             self.producers,
             self.groups,
             self.lossy_elections,
+            self.demands_secret,
         )

@@ -64,6 +64,7 @@ def _check_found_cluster(state: ClusterState, command: pb.Command) -> None:
 
 def _found_cluster(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
     state.peer_key = state.peer_key or command.found_cluster.peer_key
+    state.demands_secret = state.demands_secret or command.found_cluster.demands_secret
 
 
 _Check = Callable[[ClusterState, pb.Command], None]

@@ -10,6 +10,8 @@ from aiohttp import web
 from tank_controller import limits
 from tank_controller.api import Api
 from tank_controller.rooms import Rooms
+from tank_controller.trust import Trust
+from tank_protos.cluster_secret import Refusal
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -19,6 +21,7 @@ class House(Protocol):
     """As `tank_controller.process.ControllerProcess` has it."""
 
     rooms: Rooms | None
+    trust: Trust
 
 
 class HttpServer:
@@ -93,6 +96,23 @@ class HttpServer:
                 "tank_controller_disk_size_bytes", "Size of its disk", space.size if space else None
             )
 
+        trust = self._house.trust
+        refused = CounterMetricFamily(
+            "tank_controller_untrusted_calls",
+            "Calls that were refused because they didn't prove the cluster's secret, by reason",
+            labels=["reason"],
+        )
+        for reason in Refusal:
+            refused.add_metric([reason.value], trust.refused[reason.value])
+        yield refused
+        yield CounterMetricFamily(
+            "tank_controller_unproven_calls",
+            "Calls that proved nothing and were taken: the secret isn't demanded yet",
+            value=trust.unproven,
+        )
+        yield GaugeMetricFamily(
+            "tank_controller_secret_demanded", "1 when no call is taken without the secret", trust.demanded
+        )
         answers = CounterMetricFamily(
             "tank_controller_api_requests",
             "Requests to the API that were answered, by operation and outcome",

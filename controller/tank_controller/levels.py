@@ -30,15 +30,17 @@ class Raising:
     """As `Member.behind`."""
     max_level: int = feature_levels.OWN.highest
     """The newest that this controller knows."""
+    demands: Callable[[ClusterState, Mapping[int, Stream]], pb.Command | None] = lambda state, streams: None
+    """As `Trust.command`."""
 
     def command(self, state: ClusterState, streams: Mapping[int, Stream]) -> pb.Command | None:
-        """To raise the level in force by one, when all know the next. `streams`: brokers' that are open here,
-        by id."""
+        """To raise the level in force by one, when all know the next; else to demand the cluster's secret,
+        when all have proved it. `streams`: brokers' that are open here, by id."""
         level = state.feature_level + 1
         if level > self.max_level or self.controllers_behind(level):
-            return None
+            return self.demands(state, streams)
         if next(_brokers_behind(state, level, streams), None) is not None:
-            return None
+            return self.demands(state, streams)
         return pb.Command(raise_level=pb.RaiseLevel(level=level, seen_index=state.index))
 
     def waits_for(

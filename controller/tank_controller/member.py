@@ -121,6 +121,10 @@ class Member:
         """Who could lead after this leader, the best first: voters that are there, who has most before."""
         return self.driver.heirs()
 
+    def ids(self) -> tuple[NodeId, ...]:
+        """Of all members, this one among them; learners, too."""
+        return tuple(self.raft.configuration.members)
+
     def behind(self, level: int) -> list[int]:
         """Controllers, by ordinal, whose process has not said to this leader that it knows a feature level;
         learners, too. The leader knows for itself."""

@@ -13,6 +13,7 @@ import grpc.aio
 from tank_controller import raft_wire
 from tank_controller.raft.messages import Message
 from tank_controller.scaling_controllers import MAX_CONTROLLERS
+from tank_protos.call_proof import NO_PROOF, ProvenCalls
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import ControllersStub
 
@@ -48,6 +49,7 @@ which a hand-over is given up and who asked for votes asks anew."""
 BACKOFF_S = 0.1
 STEADY_S = 1.0
 """A stream that breaks after so long is told of; one that never comes to last so long is told of once."""
+MESSAGES = "/tank.control.Controllers/Messages"
 ASK_S = 1.0
 """How long a question to another controller may take."""
 
@@ -62,8 +64,12 @@ class Peers:
         """host:port of all, by ordinal; this one's."""
         self._addresses = addresses
         self._own = own
+        self.prover = NO_PROOF
+        """Set before the first call."""
         self._lines = {
-            ordinal: _PeerLine(ordinal, addresses[ordinal]) for ordinal in sorted(addresses) if ordinal != own
+            ordinal: _PeerLine(ordinal, addresses[ordinal], self)
+            for ordinal in sorted(addresses)
+            if ordinal != own
         }
 
     def start(self) -> None:
@@ -89,7 +95,7 @@ class Peers:
         address = self._addresses.get(ordinal)
         if address is None or ordinal == self._own:  # the disk that it had before may be a member still
             return None
-        line = self._lines[ordinal] = _PeerLine(ordinal, address)
+        line = self._lines[ordinal] = _PeerLine(ordinal, address, self)
         line.start()
         return line
 
@@ -144,7 +150,9 @@ class Peers:
 
 
 class _PeerLine:
-    def __init__(self, ordinal: int, address: str) -> None:
+    def __init__(self, ordinal: int, address: str, peers: Peers) -> None:
+        self._peers = peers
+        self._calls: ProvenCalls | None = None
         self._ordinal = ordinal
         self._address = address
         self._queue: deque[tuple[float, Message]] = deque(maxlen=MAX_QUEUED)
@@ -168,9 +176,13 @@ class _PeerLine:
 
     def stub(self) -> ControllersStub:
         """Over the one channel to this controller."""
-        if self._channel is None:
+        return ControllersStub(self._proven())
+
+    def _proven(self) -> ProvenCalls:
+        if self._calls is None:
             self._channel = grpc.aio.insecure_channel(self._address, options=CHANNEL_OPTIONS)
-        return ControllersStub(self._channel)
+            self._calls = ProvenCalls(self._channel, self._peers.prover, self._ordinal)
+        return self._calls
 
     def put(self, message: Message) -> None:
         self._queue.append((asyncio.get_running_loop().time(), message))
@@ -194,7 +206,11 @@ class _PeerLine:
     async def _carry(self) -> str:
         """One stream, from its beginning to its end. Why it ended; empty: the other side has stopped."""
         self._writes_since_s = None
-        call: _Call = self.stub().Messages()
+        try:
+            metadata = await self._proven().proofs.metadata(MESSAGES)
+        except grpc.aio.AioRpcError as error:
+            return error.details() or error.code().name
+        call: _Call = self.stub().Messages(metadata=metadata)
         writing = asyncio.create_task(self._write(call))
         why = ""
         try:

@@ -9,21 +9,19 @@ import signal
 import uuid
 from collections.abc import Callable
 
-import grpc
-import grpc.aio
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_health.v1 import health, health_pb2
 
 from tank_controller.admin import AdminService
 from tank_controller.api import Api
 from tank_controller.api_access import Access
 from tank_controller.api_leader import Leader, Lines
 from tank_controller.files import lock_folder
+from tank_controller.grpc_server import SERVICES, ListenError, serve
 from tank_controller.http import HttpServer
 from tank_controller.kubernetes import Kubernetes
 from tank_controller.left_behind import LeftBehind
 from tank_controller.member import Member
-from tank_controller.peers import SERVER_OPTIONS, Peers
+from tank_controller.peers import Peers
 from tank_controller.raft.birth import Answer, AskToBeAdded, Birth, BirthRefusedError, Found, Founding
 from tank_controller.raft.errors import ProposalRefusedError
 from tank_controller.raft.messages import Configuration, HardState, NodeId
@@ -37,16 +35,11 @@ from tank_controller.scaling_controllers import (
     leave_group,
     set_aside,
 )
-from tank_controller.service import BrokersService, ControllersService
 from tank_controller.taking_down import see_brokers_off
 from tank_controller.ticks import TICK_MS, keep_ticking
+from tank_controller.trust import NO_SECRET, NO_TRUST, Trust, open_secret
 from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
-from tank_protos.generated.control_pb2_grpc import (
-    add_AdminServicer_to_server,
-    add_BrokersServicer_to_server,
-    add_ControllersServicer_to_server,
-)
 
 ASK_EVERY_S = 0.2
 """How often an empty controller asks the others who they are, and one that is no voter to be added."""
@@ -54,17 +47,12 @@ HAND_OVER_TRIES = 20
 """Ticks that a leader which stops waits for the next one."""
 CLOSE_S = 10.0
 """How long a controller that stops waits for what its disk is at; not at all when that has hung for long."""
-SERVICES = ("tank.control.Controllers", "tank.control.Brokers", "tank.control.Admin")
 
 _log = logging.getLogger("tank.controller")
 
 
 class RemovedError(OSError):
     """This controller is no member of its cluster any more; the message says what becomes of it."""
-
-
-class ListenError(OSError):
-    """An address that can't be listened on; the message says what to do."""
 
 
 class ControllerProcess:
@@ -75,6 +63,7 @@ class ControllerProcess:
         self.birth: Birth | None = None
         self.rooms: Rooms | None = None
         self.kubernetes: Kubernetes | None = None
+        self.trust = NO_TRUST
         self._failure: Exception | None = None
         self._stopping = asyncio.Event()
         self._peers = Peers(config.cluster, config.ordinal)
@@ -104,6 +93,7 @@ class ControllerProcess:
         self._storage = RaftStorage(config.data)
         stored = self._storage.open()
         own = NodeId(config.ordinal, self._storage.disk)
+        self._trust_others(own)
         if stored is None:
             ordinals = frozenset(config.cluster)
             self.birth = Birth(own, ordinals, random.randrange, lambda: str(uuid.uuid4()))
@@ -112,7 +102,7 @@ class ControllerProcess:
         http = HttpServer(self, self._api())
         if config.http:
             await self._listen(http)
-        server = await self._serve()
+        server = await serve(self, self.trust, self._health, config.listen)
         self._peers.start()
         tasks = [
             asyncio.create_task(keep_ticking(self._tick)),
@@ -146,21 +136,13 @@ class ControllerProcess:
             if self._is_removed:
                 set_aside(self.config.data)
 
-    async def _serve(self) -> grpc.aio.Server:
-        server = grpc.aio.server(options=SERVER_OPTIONS)
-        add_ControllersServicer_to_server(ControllersService(self), server)
-        add_BrokersServicer_to_server(BrokersService(self), server)
-        add_AdminServicer_to_server(AdminService(self), server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-        try:
-            server.add_insecure_port(self.config.listen)
-        except RuntimeError as error:
-            raise ListenError(
-                f"can't listen on {self.config.listen}: choose another address with --listen"
-            ) from error
-        await server.start()
-        return server
+    def _trust_others(self, own: NodeId) -> None:
+        """SecretError, OSError: of the file with the cluster's secret."""
+        config = self.config
+        self.trust = Trust(own, config.data, None if config.secret is None else open_secret(config.secret))
+        if not self.trust.has_secret:
+            _log.warning("%s", NO_SECRET)
+        self._peers.prover = self._lines.prover = self.trust.prover
 
     def _api(self) -> Api:
         config = self.config
@@ -240,13 +222,21 @@ class ControllerProcess:
             _log.warning("%s", warning)
         loop = asyncio.get_running_loop()
         self.rooms = Rooms(
-            self.config, self._storage, stored, self._peers, loop.call_soon_threadsafe, self._on_fatal
+            self.config,
+            self._storage,
+            stored,
+            self._peers,
+            loop.call_soon_threadsafe,
+            self._on_fatal,
+            self.trust,
         )
         self.birth = None
 
     def _begin(self, cluster_id: str, hard: HardState, founding: Founding | None) -> None:
         """Keeps what it begins with, then goes on as a start would."""
         self._storage.begin(cluster_id, hard, [founding.entry] if founding else [])
+        if founding is not None:
+            self.trust.founded()
         self._storage = RaftStorage(self.config.data)
         stored = self._storage.open()
         assert stored is not None

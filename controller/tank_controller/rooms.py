@@ -26,6 +26,7 @@ from tank_controller.raft_storage import RaftStorage
 from tank_controller.scaling import Scaling
 from tank_controller.sessions import BrokerSessions
 from tank_controller.ticks import ELECTION_TICKS
+from tank_controller.trust import Trust
 from tank_protos import feature_levels
 
 
@@ -45,6 +46,8 @@ class ControllerConfig:
     session_timeout_ms: int
     api_token: Token = NO_TOKEN
     """What changes by the API take."""
+    secret: Path | None = None
+    """The file with the cluster's secret; None: whoever reaches the port is believed."""
     kubernetes: KubernetesConfig | None = None
     """Where its pod is; None: it is in none."""
 
@@ -90,8 +93,10 @@ class Rooms:
         transport: Transport,
         post: Callable[[Callable[[], None]], object],
         on_fatal: Callable[[Exception], None],
+        trust: Trust,
     ) -> None:
         """SnapshotError. `post` runs a call on the loop's thread."""
+        self.trust = trust
         own = NodeId(config.ordinal, storage.disk)
         raft = Raft(
             own, stored.cluster_id, stored.hard, stored.snapshot, stored.entries, random.randrange,
@@ -105,7 +110,10 @@ class Rooms:
         self.proposals = Proposals(driver, self.metadata)
         driver.start()
         self.scaling = Scaling()
-        self.raising = Raising(self.member.behind)
+        members = self.member.ids
+        self.raising = Raising(
+            self.member.behind, demands=lambda state, streams: trust.command(state, streams, members())
+        )
         self.desk = BrokerDesk(
             stored.cluster_id,
             self.proposals,
@@ -148,6 +156,7 @@ class Rooms:
             "commit_index": raft.log.commit,
             "applied_index": self.member.driver.applied,
             "feature_level": state.feature_level,
+            "secret": self.trust.standing,
             "brokers_connected": len(self.desk.streams),
             "brokers": len(state.brokers),
             "topics": len(state.topics),
@@ -157,5 +166,6 @@ class Rooms:
     def tick(self) -> None:
         """Time passes."""
         self.member.driver.tick()
+        self.trust.look(self.metadata.state)
         if self.member.driver.failed is None:
             self.desk.tick()

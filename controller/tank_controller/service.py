@@ -17,6 +17,8 @@ from tank_controller.raft.birth import Birth, Question
 from tank_controller.raft.errors import MessageRefusedError
 from tank_controller.raft.messages import NodeId
 from tank_controller.rooms import Rooms
+from tank_controller.trust import Trust, caller, is_called_by
+from tank_protos.cluster_secret import Party, Role
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import (
     BrokersServicer,
@@ -45,12 +47,16 @@ class House(Protocol):
 class ControllersService(ControllersServicer):
     """Between controllers."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: House, trust: Trust) -> None:
         self._house = house
+        self._trust = trust
 
     async def Messages(self, requests: AsyncIterator[pb.RaftMessage], context: Context) -> pb.MessagesEnd:
         """Raft's messages from one other controller."""
         sender: NodeId | None = None
+        proven = None if (by := caller()) is None else NodeId(by.number, by.disk)
+        if proven is not None:
+            self._trust.opened(proven)
         try:
             async for wire in requests:
                 rooms = self._house.rooms
@@ -58,11 +64,15 @@ class ControllersService(ControllersServicer):
                     continue
                 try:
                     message = raft_wire.decode(wire)
+                    if proven not in (None, message.sender):
+                        raise MessageRefusedError(f"controller {proven} speaks for {message.sender}")
                     sender = message.sender
                     rooms.member.driver.receive(message)
                 except MessageRefusedError as error:
                     _log.warning("%s", error)
         finally:
+            if proven is not None:
+                self._trust.closed(proven)
             if sender is not None and self._house.rooms is not None:
                 self._house.rooms.member.raft.broken(sender)
         return pb.MessagesEnd()
@@ -84,6 +94,8 @@ class ControllersService(ControllersServicer):
     async def Join(self, request: pb.JoinRequest, context: Context) -> pb.JoinAnswer:
         """An empty controller wants to be a member."""
         rooms = self._house.rooms
+        if not is_called_by(Role.CONTROLLER, request.node.ordinal, request.node.disk):
+            return pb.JoinAnswer(kind=pb.JoinAnswer.REFUSED, message="it asks for another controller")
         if rooms is None:
             return pb.JoinAnswer(not_leader=pb.NotLeader())
         if request.cluster_id != rooms.member.raft.cluster_id:
@@ -111,10 +123,15 @@ class BrokersService(BrokersServicer):
         line = _Line()
         desk = rooms.desk
         stream = desk.opened(line)
+        proven = caller()
+        stream.has_proved = proven is not None
 
         async def read() -> None:
             try:
                 async for up in requests:
+                    if up.HasField("register") and not _is_of(proven, up.register):
+                        _log.warning("a broker registers as another one than it has proved to be")
+                        break
                     desk.received(stream, up)
             except Exception:  # a peer that goes ends the requests without one
                 _log.exception("a fault of this program ended a broker's stream")
@@ -134,7 +151,13 @@ class BrokersService(BrokersServicer):
 
     async def Leave(self, request: pb.LeaveRequest, context: Context) -> pb.LeaveAnswer:
         """Whether a broker's process may be stopped."""
+        if not is_called_by(Role.BROKER, request.broker_id):
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "it asks for another broker")
         return await may_leave(self._house.rooms, self._house.kubernetes, request)
+
+
+def _is_of(proven: Party | None, register: pb.BrokerRegister) -> bool:
+    return proven is None or proven == Party(Role.BROKER, register.broker.broker_id)
 
 
 class _Line:

@@ -28,6 +28,7 @@ class SnapshotImage:
         self._feature_level = stored.feature_level
         self._peer_key = stored.peer_key
         self._lossy_elections = stored.lossy_elections
+        self._demands_secret = stored.demands_secret
         self._brokers = [broker_message(stored.brokers[broker_id]) for broker_id in sorted(stored.brokers)]
         self.topics = TopicsImage(stored.topics, stored.index)
         self._producers = dict(stored.producers)
@@ -49,6 +50,7 @@ class SnapshotImage:
             replicates=self._replicates,
             peer_key=self._peer_key,
             lossy_elections=self._lossy_elections,
+            demands_secret=self._demands_secret,
             feature_level=level if form >= _WITH_LEVEL else 0,
         )
         parts = chain(

@@ -46,6 +46,7 @@ class Stored:
     producers: dict[str, ProducerState] = field(default_factory=dict)
     groups: dict[str, dict[int, dict[int, PositionState]]] = field(default_factory=dict)
     lossy_elections: int = 0
+    demands_secret: bool = False
 
 
 def decode(data: bytes) -> Stored:
@@ -98,6 +99,7 @@ def _take(stored: Stored, part: pb.Snapshot, ids: "_Ids") -> None:
     stored.peer_key = part.peer_key or stored.peer_key
     stored.replicates = part.replicates or stored.replicates
     stored.feature_level = part.feature_level or stored.feature_level
+    stored.demands_secret = part.demands_secret or stored.demands_secret
     stored.lossy_elections = part.lossy_elections or stored.lossy_elections
     for broker in part.brokers:
         stored.brokers[broker.broker_id] = _broker_state(broker)

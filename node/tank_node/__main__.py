@@ -95,7 +95,7 @@ def leave(known: tuple[NodeConfig, list[str]], within_ms: int) -> None:
     config, controllers = known
     if config.broker_id is None:
         raise click.UsageError("--broker-id: say which broker is to be stopped.")
-    raise SystemExit(run_leave(config.broker_id, controllers, within_ms))
+    raise SystemExit(run_leave(config.broker_id, controllers, within_ms, config.secret_file))
 
 
 def run(config: NodeConfig, controllers: list[str]) -> int:
@@ -106,6 +106,7 @@ def run(config: NodeConfig, controllers: list[str]) -> int:
     from tank_node.network.loop import TickLoop
     from tank_node.node_zone import NodeZoneError, zone_of_node
     from tank_node.process import Started
+    from tank_protos.cluster_secret import SecretError
 
     set_up_logs(as_json=config.log_format is LogFormat.JSON, level=config.log_level)
 
@@ -126,7 +127,7 @@ def run(config: NodeConfig, controllers: list[str]) -> int:
     try:
         with asyncio.Runner(loop_factory=TickLoop) as runner:
             runner.run(live())
-    except (DataFolderError, StorageError, RefusedError, NodeZoneError, OSError) as error:
+    except (DataFolderError, StorageError, RefusedError, NodeZoneError, SecretError, OSError) as error:
         click.echo(f"error: {error}.", err=True)
         return 1
     except KeyboardInterrupt:
@@ -134,15 +135,18 @@ def run(config: NodeConfig, controllers: list[str]) -> int:
     return 0
 
 
-def run_leave(broker_id: int, controllers: list[str], within_ms: int) -> int:
+def run_leave(broker_id: int, controllers: list[str], within_ms: int, secret: Path | None = None) -> int:
     """The exit code."""
     import grpc.aio
 
     from tank_node.controllers.channel import CHANNEL_OPTIONS
+    from tank_node.controllers.secret import prover_of
     from tank_node.leave import ANSWER_S, Ending, wait_to_leave
+    from tank_protos.call_proof import ProvenCalls
     from tank_protos.generated import control_pb2 as pb
     from tank_protos.generated.control_pb2_grpc import BrokersStub
 
+    prover = prover_of(secret, broker_id)
     pod = os.environ.get("POD_NAME", "")
     request = pb.LeaveRequest(
         broker_id=broker_id, pod_name=pod, pod_uid=os.environ.get("POD_UID", "") if pod else ""
@@ -151,7 +155,8 @@ def run_leave(broker_id: int, controllers: list[str], within_ms: int) -> int:
     async def ask(address: str) -> pb.LeaveAnswer | None:
         async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
             with contextlib.suppress(grpc.aio.AioRpcError):
-                answer: pb.LeaveAnswer = await BrokersStub(channel).Leave(request, timeout=ANSWER_S)
+                stub = BrokersStub(ProvenCalls(channel, prover))
+                answer: pb.LeaveAnswer = await stub.Leave(request, timeout=ANSWER_S)
                 return answer
         return None
 

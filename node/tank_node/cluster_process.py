@@ -1,7 +1,6 @@
 """A broker of a cluster: what `tank-node` runs. Its controllers are other processes."""
 
 import asyncio
-import contextlib
 import logging
 import random
 import time
@@ -14,6 +13,7 @@ from tank_node.broker import Broker
 from tank_node.config import Address, NodeConfig
 from tank_node.controller_link import ControllerLink
 from tank_node.controllers.channel import CHANNEL_OPTIONS, CONNECT_S, ControllerChannel
+from tank_node.controllers.secret import prover_of
 from tank_node.controllers.session import ControllerSession
 from tank_node.forwarder import Forwarder
 from tank_node.network.outgoing import ServerDialer
@@ -21,6 +21,8 @@ from tank_node.process import NodeProcess, Started
 from tank_node.readiness import CatchingUp
 from tank_node.replicas.replicator import Replicator
 from tank_node.server import TankServer
+from tank_protos.call_proof import NO_PROOF, ProvenCalls, Prover
+from tank_protos.cluster_secret import Party, Role
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub
 
@@ -44,8 +46,10 @@ class ClusterNodeProcess(NodeProcess):
     """`run` is its life. It raises what NodeProcess' does, and RefusedError, at its start or later."""
 
     def __init__(self, config: NodeConfig, controllers: list[str]) -> None:
+        """SecretError, OSError: of the file with the cluster's secret."""
         super().__init__(config)
         self._controllers = controllers
+        self._prover = prover_of(config.secret_file, config.broker_id or 0)
         self._session: ControllerSession | None = None
         self._channel: asyncio.Task[None] | None = None
         self._failure = ""
@@ -62,7 +66,7 @@ class ClusterNodeProcess(NodeProcess):
     async def _find_cluster(self) -> str:
         """RefusedError: it was stopped meanwhile."""
         self._starting = "it is starting: it waits for a controller that belongs to a cluster"
-        found = asyncio.create_task(find_cluster_id(self._controllers))
+        found = asyncio.create_task(find_cluster_id(self._controllers, self._prover))
         stopped = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait((found, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -85,7 +89,10 @@ class ClusterNodeProcess(NodeProcess):
         self._session = session = ControllerSession(
             meta.cluster_id, meta.broker_id, self._controllers, registration, self.clock, random.randrange
         )
-        self._channel = asyncio.create_task(ControllerChannel(session).run())
+        self._prover = prover = self._prover._replace(
+            caller=lambda: Party(Role.BROKER, meta.broker_id), demanded=lambda: session.demands_secret
+        )
+        self._channel = asyncio.create_task(ControllerChannel(session, prover).run())
         self._channel.add_done_callback(self._on_channel_end)
         self._starting = "it is starting: no controller has taken it yet"
         began = told = time.monotonic()
@@ -188,18 +195,24 @@ class ClusterNodeProcess(NodeProcess):
         return _NO_LINE
 
 
-async def find_cluster_id(controllers: list[str]) -> str:
+async def find_cluster_id(controllers: list[str], prover: Prover = NO_PROOF) -> str:
     """Asks the controllers until one of them belongs to a cluster."""
     told = False
+    refusal = ""
     while True:
         for address in controllers:
             async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
-                with contextlib.suppress(grpc.aio.AioRpcError):
-                    description: pb.ControllersDescription = await AdminStub(channel).Describe(
-                        pb.DescribeControllersRequest(), timeout=CONNECT_S
-                    )
+                try:
+                    description: pb.ControllersDescription = await AdminStub(
+                        ProvenCalls(channel, prover)
+                    ).Describe(pb.DescribeControllersRequest(), timeout=CONNECT_S)
                     if description.cluster_id:
                         return description.cluster_id
+                except grpc.aio.AioRpcError as error:
+                    is_refused = error.code() is grpc.StatusCode.UNAUTHENTICATED
+                    if is_refused and error.details() != refusal:
+                        refusal = error.details() or ""
+                        _log.error("controller %s: %s", address, refusal)
         if not told:
             _log.info("waiting for a controller that belongs to a cluster: %s", ", ".join(controllers))
             told = True

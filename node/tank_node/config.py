@@ -85,6 +85,8 @@ class NodeConfig:
     """How long an orderly stop waits for what is under way."""
     ready_wait_ms: int
     """How long /readyz waits, after a start, for this broker's replicas to be in sync."""
+    secret_file: Path | None
+    """With the cluster's secret; None: nothing is proved to the controllers."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -268,6 +270,12 @@ def _folder(text: str) -> Path:
         raise ValueError("there is no such user's home: write the folder's whole path") from None
 
 
+def _file(text: str) -> Path:
+    if not text:
+        raise ValueError("name a file")
+    return Path(text)
+
+
 OPTIONS = (
     Option(
         "data",
@@ -300,6 +308,14 @@ OPTIONS = (
         "When messages are acknowledged in topics that don't say: on disk, or in memory.",
         topic_settings.parse_flush,
         "disk",
+    ),
+    Option(
+        "secret_file",
+        "FILE",
+        "The cluster's secret, the same line for all its processes: controllers take no broker without it. "
+        "It may be changed while this runs. A lone broker needs none.",
+        _file,
+        None,
     ),
     Option("log_format", "text|json", "How log lines are written.", _choice(LogFormat), "text"),
     Option("log_level", "LEVEL", "debug, info, warning or error.", _choice(LogLevel), "info"),

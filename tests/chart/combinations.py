@@ -99,6 +99,8 @@ COMBINATIONS: dict[str, Object] = {
         "broker": {"podDisruptionBudget": {"enabled": False}},
         "persistence": {"whenDeleted": "Delete"},
     },
+    "a secret of one's own": {"clusterSecret": {"secretName": "tank-shared", "key": "line"}},
+    "no secret": {"clusterSecret": {"enabled": False}},
     "an HTTP API that changes": {"controller": {"apiToken": {"secretName": "tank-api"}}},
     "watched": {
         "monitoring": {

@@ -14,7 +14,17 @@ from tests.chart.values_reference import PAGE, page, values
 
 TEXT = (CHART / "values.yaml").read_text()
 SCHEMA: Object = json.loads((CHART / "values.schema.json").read_text())
-SAID = {"data", "listen", "http", "advertise", "broker_id", "cluster_id", "rack", "ready_wait_ms"}
+SAID = {
+    "data",
+    "listen",
+    "http",
+    "advertise",
+    "broker_id",
+    "cluster_id",
+    "rack",
+    "ready_wait_ms",
+    "secret_file",
+}
 """Options of brokers that the chart itself sets, or that make no sense in a pod."""
 
 

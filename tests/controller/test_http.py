@@ -6,11 +6,12 @@ from types import SimpleNamespace
 
 from tank_controller import limits
 from tank_controller.http import HttpServer
+from tank_controller.trust import NO_TRUST
 
 
 def test_who_holds_connections_shuts_nobody_out() -> None:
     async def story() -> None:
-        http = HttpServer(SimpleNamespace(rooms=None))  # all that is asked of it
+        http = HttpServer(SimpleNamespace(rooms=None, trust=NO_TRUST))  # all that is asked of it
         port = await http.start("127.0.0.1:0")
         async with contextlib.AsyncExitStack() as held:
             held.push_async_callback(http.stop)

@@ -14,6 +14,7 @@ from tank_controller.raft.messages import HeartbeatAnswer, Message, NodeId
 from tank_controller.raft.progress import Progress
 from tank_controller.raft.state import Role
 from tank_controller.service import ControllersService, House
+from tank_controller.trust import NO_TRUST
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb
@@ -129,7 +130,7 @@ def test_an_empty_controller_is_added_when_it_knows_the_level(
     there, joined = house(in_force)
     request = pb.JoinRequest(node=pb.RaftNode(ordinal=3, disk=b"d"), cluster_id="c", max_level=highest)
     context: Any = None
-    answer = asyncio.run(ControllersService(there).Join(request, context))
+    answer = asyncio.run(ControllersService(there, NO_TRUST).Join(request, context))
     assert bool(joined) == taken
     assert (answer.kind == pb.JoinAnswer.REFUSED) == (not taken)
     assert taken or "start a version at least as new" in answer.message

@@ -15,6 +15,7 @@ from tank_controller.http import HttpServer
 from tank_controller.metadata import Metadata
 from tank_controller.metrics_collector import ControllerCollector
 from tank_controller.rooms import Space, space_of
+from tank_controller.trust import NO_TRUST
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.commands_for_tests import commit, create, delete, init_producer, register
 from tests.controller.raft.test_driver import Driven
@@ -43,7 +44,7 @@ def scrape(folder: Path) -> str:
         desk=SimpleNamespace(streams={}),
         space=lambda: Space(3, 7),
     )
-    http = HttpServer(SimpleNamespace(rooms=rooms))  # all that is asked of it
+    http = HttpServer(SimpleNamespace(rooms=rooms, trust=NO_TRUST))  # all that is asked of it
     answer = asyncio.run(http._metrics(make_mocked_request("GET", "/metrics")))
     assert isinstance(answer.body, bytes)
     return answer.body.decode()

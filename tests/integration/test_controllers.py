@@ -1,6 +1,7 @@
 """Controllers as processes, by their gRPC: who leads, what people may ask, who is told to go elsewhere."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from tank_cli import cluster_folder, cluster_processes
+from tank_protos.call_proof import Prover, ProvingInterceptor
+from tank_protos.cluster_secret import Party, Role, parse
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub, BrokersStub
 from tests.support.cluster import LocalCluster, Process, running_cluster
@@ -23,7 +26,8 @@ from tests.support.waiting import until
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 WAIT_S = patient(20.0)
-REGISTER = pb.BrokerUp(register=pb.BrokerRegister())
+REGISTER = pb.BrokerUp(register=pb.BrokerRegister(broker=pb.RegisterBroker(broker_id=1)))
+PERSON = Party(Role.ADMIN)
 
 
 @pytest.fixture
@@ -32,8 +36,13 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
         yield cluster
 
 
-def channel(process: Process) -> grpc.Channel:
-    return grpc.insecure_channel(str(process.addresses["grpc"]))
+def channel(cluster: LocalCluster, process: Process, caller: Party = PERSON) -> grpc.Channel:
+    """To a controller, with the cluster's secret."""
+    secrets = parse((cluster.data / "secret").read_bytes(), "secret")
+    line = grpc.insecure_channel(str(process.addresses["grpc"]))
+    return grpc.intercept_channel(
+        line, ProvingInterceptor(line, Prover(lambda: secrets, lambda: caller, os.urandom))
+    )
 
 
 def follower(cluster: LocalCluster) -> Process:
@@ -44,18 +53,18 @@ def follower(cluster: LocalCluster) -> Process:
 def test_only_the_leader_answers_and_the_others_name_it(cluster: LocalCluster) -> None:
     leader, other = cluster.leader(), follower(cluster)
     create = pb.Command(create_topic=pb.CreateTopic(name="t", partitions=1))
-    with channel(other) as line:
+    with channel(cluster, other) as line, channel(cluster, other, Party(Role.BROKER, 1)) as as_broker:
         for answer in (
             AdminStub(line).Change(create, timeout=WAIT_S),
             next(AdminStub(line).State(pb.StateRequest(), timeout=WAIT_S)),
-            next(BrokersStub(line).Session(iter([REGISTER]), timeout=WAIT_S)),
+            next(BrokersStub(as_broker).Session(iter([REGISTER]), timeout=WAIT_S)),
         ):
             assert answer.not_leader.leader == leader.addresses["grpc"]
         description = AdminStub(line).Describe(pb.DescribeControllersRequest(), timeout=WAIT_S)
         assert not description.leads
         assert description.leader == leader.addresses["grpc"]
         assert [(m.node.ordinal, m.votes) for m in description.members] == [(1, True), (2, True), (3, True)]
-    with channel(leader) as line:
+    with channel(cluster, leader) as line:
         assert AdminStub(line).Change(create, timeout=WAIT_S).outcome.topic_id
         again = AdminStub(line).Change(create, timeout=WAIT_S).outcome
         assert "exists already" in again.message
@@ -66,7 +75,7 @@ def test_only_the_leader_answers_and_the_others_name_it(cluster: LocalCluster) -
 
 def test_health_and_reflection_are_served(cluster: LocalCluster) -> None:
     def serves(process: Process) -> bool:
-        with channel(process) as line:
+        with channel(cluster, process) as line:
             check = health_pb2.HealthCheckRequest(service="tank.control.Brokers")
             stub = health_pb2_grpc.HealthStub(line)
             answer = stub.Check(check, timeout=WAIT_S)  # type: ignore[attr-defined]
@@ -76,14 +85,14 @@ def test_health_and_reflection_are_served(cluster: LocalCluster) -> None:
     assert [serves(p) for p in cluster.processes("controller")] == [
         p.number == leader.number for p in cluster.processes("controller")
     ]
-    with channel(leader) as line:
+    with channel(cluster, leader) as line:
         services = ProtoReflectionDescriptorDatabase(line).get_services()
     assert {"tank.control.Controllers", "tank.control.Brokers", "tank.control.Admin"} <= set(services)
 
 
 def test_leadership_is_handed_over_when_asked_and_when_a_leader_stops(cluster: LocalCluster) -> None:
     leader, heir = cluster.leader(), follower(cluster)
-    with channel(leader) as line:
+    with channel(cluster, leader) as line:
         transfer = pb.TransferLeadershipRequest(ordinal=heir.number)
         assert not AdminStub(line).TransferLeadership(transfer, timeout=WAIT_S).outcome.message
     until(lambda: bool(heir.facts().get("leads")), "leadership was not handed over")
@@ -97,12 +106,12 @@ def test_a_controller_that_was_removed_is_told_so(cluster: LocalCluster) -> None
     folder = cluster_folder.load_existing(cluster.data)
     leader, removed = cluster.leader(), follower(cluster)
     removed.kill()
-    with channel(leader) as line:
+    with channel(cluster, leader) as line:
         remove = pb.RemoveControllerRequest(ordinal=removed.number)
         assert not AdminStub(line).RemoveController(remove, timeout=WAIT_S).outcome.message
     cluster_processes.start(folder, next(c for c in folder.controllers if c.number == removed.number))
     until(lambda: "was removed from cluster" in json.dumps(removed.facts()), "it doesn't know", 60)
-    with channel(leader) as line:
+    with channel(cluster, leader) as line:
         description = AdminStub(line).Describe(pb.DescribeControllersRequest(), timeout=WAIT_S)
     assert removed.number not in [member.node.ordinal for member in description.members]
 
@@ -111,7 +120,7 @@ def test_the_controller_that_leads_is_not_removed_but_hands_leadership_over_firs
     cluster: LocalCluster,
 ) -> None:
     leader = cluster.leader()
-    with channel(leader) as line:
+    with channel(cluster, leader) as line:
         remove = pb.RemoveControllerRequest(ordinal=leader.number)
         refused = AdminStub(line).RemoveController(remove, timeout=WAIT_S).outcome
         assert refused.error

@@ -19,6 +19,7 @@ def leave(cluster: LocalCluster, broker_id: int, within_ms: int) -> tuple[int, s
     environment = {
         **os.environ,
         "TANK_CONTROLLERS": controllers,
+        "TANK_SECRET_FILE": str(cluster.data / "secret"),
         "TANK_BROKER_ID": f"tank-broker-{broker_id - 1}",
     }
     command = [sys.executable, "-m", "tank_node", "leave", "--within-ms", str(within_ms)]

@@ -26,7 +26,7 @@ class Line:
         """Nothing to end."""
 
 
-async def belongs_to_c(controllers: list[str]) -> str:
+async def belongs_to_c(controllers: list[str], prover: object) -> str:
     return "c"
 
 
@@ -41,7 +41,7 @@ class BreakingChannel:
 
     serves: asyncio.Event
 
-    def __init__(self, session: ControllerSession) -> None:
+    def __init__(self, session: ControllerSession, prover: object) -> None:
         self._session = session
 
     async def run(self) -> None:
@@ -79,14 +79,14 @@ def test_a_line_that_ends_by_a_fault_ends_the_process(
 class SilentChannel:
     """No controller answers."""
 
-    def __init__(self, session: ControllerSession) -> None:
+    def __init__(self, session: ControllerSession, prover: object) -> None:
         """Nobody is asked."""
 
     async def run(self) -> None:
         await asyncio.Event().wait()
 
 
-async def waits(controllers: list[str]) -> str:
+async def waits(controllers: list[str], prover: object) -> str:
     await asyncio.Event().wait()
     return ""
 

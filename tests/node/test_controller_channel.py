@@ -152,7 +152,7 @@ class Unanswered:
 def test_it_ends_when_cancelled_even_as_its_stream_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(session: Session) -> None:
         call = Unanswered()
-        monkeypatch.setattr(channel, "BrokersStub", lambda _: SimpleNamespace(Session=lambda: call))
+        monkeypatch.setattr(channel, "BrokersStub", lambda _: SimpleNamespace(Session=lambda metadata: call))
         running = asyncio.create_task(ControllerChannel(session).run())
         async with asyncio.timeout(WAIT_S):
             await call.read_from.wait()

@@ -58,6 +58,7 @@ class LocalCluster:
         """Runs the command; its standard output."""
         servers = ",".join(str(b.addresses["tank"]) for b in self.processes("broker"))
         controllers = ",".join(str(c.addresses["grpc"]) for c in self.processes("controller"))
+        secret = self.data / "secret"
         ended = subprocess.run(
             [sys.executable, "-m", "tank_cli", *arguments],
             capture_output=True,
@@ -67,6 +68,7 @@ class LocalCluster:
                 **os.environ,
                 "TANK_SERVERS": servers or "127.0.0.1:1",
                 "TANK_CONTROLLERS": controllers or "127.0.0.1:1",
+                "TANK_SECRET_FILE": str(secret) if secret.exists() else "",
             },
             check=False,
         )

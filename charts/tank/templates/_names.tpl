@@ -26,6 +26,8 @@ without a hash, keeps its names.
 {{- define "tank.broker" -}}{{ include "tank.name" . }}-broker{{- end }}
 {{/* Holds what pods learn of the controllers when they start. */}}
 {{- define "tank.members" -}}{{ include "tank.name" . }}-members{{- end }}
+{{/* The Secret with what processes prove to each other that they know. */}}
+{{- define "tank.secret" -}}{{ .Values.clusterSecret.secretName | default (printf "%s-secret" (include "tank.name" .)) }}{{- end }}
 {{/* The one cluster-wide object's name. */}}
 {{- define "tank.zones" -}}{{ .Release.Namespace }}-{{ include "tank.broker" . }}-zones{{- end }}
 

@@ -122,6 +122,15 @@ updateStrategy:
 - name: data
   emptyDir: {sizeLimit: {{ $its.storage.size }}}
 {{- end }}
+{{- with (index . 0).Values.clusterSecret }}
+{{- if .enabled }}
+- name: cluster-secret
+  secret:
+    secretName: {{ include "tank.secret" (index $ 0) }}
+    items:
+      - {key: {{ .key }}, path: secret}
+{{- end }}
+{{- end }}
 {{- with $its.extraVolumes }}
 {{ tpl (toYaml .) (index $ 0) }}
 {{- end }}
@@ -129,6 +138,10 @@ updateStrategy:
 
 {{/* The environment that both have. */}}
 {{- define "tank.env" -}}
+{{- if .Values.clusterSecret.enabled }}
+- name: TANK_SECRET_FILE
+  value: /etc/tank-secret/secret
+{{- end }}
 - name: POD_NAME
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
 - name: POD_NAMESPACE

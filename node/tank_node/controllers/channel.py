@@ -8,6 +8,7 @@ import grpc
 import grpc.aio
 
 from tank_node.controllers.session import ControllerSession
+from tank_protos.call_proof import NO_PROOF, ChannelProofs, Prover
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import BrokersStub
 
@@ -16,6 +17,8 @@ CONNECT_S = 1.0
 """A controller that doesn't answer so long is passed over."""
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """A topic of 65,530 partitions, the largest single item, takes 4 MiB."""
+SESSION = "/tank.control.Brokers/Session"
+WARN_EVERY_S = 10.0
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -29,8 +32,11 @@ _log = logging.getLogger("tank.controller")
 class ControllerChannel:
     """`run` is its life."""
 
-    def __init__(self, session: ControllerSession) -> None:
+    def __init__(self, session: ControllerSession, prover: Prover = NO_PROOF) -> None:
+        """prover: with what the cluster's secret is proved."""
         self._session = session
+        self._prover = prover
+        self._warned_s = -WARN_EVERY_S
 
     async def run(self) -> None:
         """Keeps a stream to the controller that leads, until it is cancelled.
@@ -62,7 +68,8 @@ class ControllerChannel:
             try:
                 async with asyncio.timeout(CONNECT_S):
                     await _connected(channel)
-                call = BrokersStub(channel).Session()
+                metadata = await ChannelProofs(channel, self._prover).metadata(SESSION)
+                call = BrokersStub(channel).Session(metadata=metadata)
                 line = _Line(call)
                 self._session.opened(line)
                 sending = asyncio.create_task(line.carry())
@@ -75,12 +82,21 @@ class ControllerChannel:
                 why = "it can't be reached"
             except grpc.aio.AioRpcError as error:
                 why = error.details() or error.code().name
+                if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                    self._warn(address, why)
             except asyncio.CancelledError:
                 pass  # the call may be, and this task not
         # gRPC may have made an end of the stream of it, or a refusal was there first.
         if (task := asyncio.current_task()) is not None and task.cancelling():
             raise asyncio.CancelledError
         self._session.closed(line, why)
+
+    def _warn(self, address: str, why: str) -> None:
+        """Nothing gets better by itself here."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._warned_s >= WARN_EVERY_S:
+            self._warned_s = now_s
+            _log.error("controller %s doesn't take this broker, or isn't believed: %s", address, why)
 
 
 async def _connected(channel: grpc.aio.Channel) -> None:

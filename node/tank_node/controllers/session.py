@@ -108,6 +108,8 @@ class ControllerSession(RequestingLink):
         super().__init__(cluster_id, broker_id, clock)
         self.registration = registration
         self.peer_key = b""
+        self.demands_secret = False
+        """The cluster demands its secret: no controller is spoken to any more that can't prove it."""
         self.refused: str | None = None
         """Why the controller will never take this broker: it has to end."""
         self.may_stop = False
@@ -267,6 +269,7 @@ class ControllerSession(RequestingLink):
         self._failures = 0
         self._taken_ms = self._clock.monotonic_ms()
         self.peer_key = registered.peer_key
+        self.demands_secret = self.demands_secret or registered.demands_secret
         self._timeout_ms = registered.session_timeout_ms or FIRST_TIMEOUT_MS
         self._wanted_epoch, self._wanted_index = registered.broker_epoch, registered.index
         for message in self._pending.again():

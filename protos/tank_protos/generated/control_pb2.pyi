@@ -251,10 +251,12 @@ class CancelReassign(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionRef, _Mapping]]] = ...) -> None: ...
 
 class FoundCluster(_message.Message):
-    __slots__ = ("peer_key",)
+    __slots__ = ("peer_key", "demands_secret")
     PEER_KEY_FIELD_NUMBER: _ClassVar[int]
+    DEMANDS_SECRET_FIELD_NUMBER: _ClassVar[int]
     peer_key: bytes
-    def __init__(self, peer_key: _Optional[bytes] = ...) -> None: ...
+    demands_secret: bool
+    def __init__(self, peer_key: _Optional[bytes] = ..., demands_secret: bool = ...) -> None: ...
 
 class RaiseLevel(_message.Message):
     __slots__ = ("level", "seen_index")
@@ -445,7 +447,7 @@ class Group(_message.Message):
     def __init__(self, name: _Optional[str] = ..., positions: _Optional[_Iterable[_Union[Position, _Mapping]]] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("format", "index", "brokers", "topics", "producers", "groups", "replicates", "peer_key", "lossy_elections", "feature_level")
+    __slots__ = ("format", "index", "brokers", "topics", "producers", "groups", "replicates", "peer_key", "lossy_elections", "feature_level", "demands_secret")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
@@ -456,6 +458,7 @@ class Snapshot(_message.Message):
     PEER_KEY_FIELD_NUMBER: _ClassVar[int]
     LOSSY_ELECTIONS_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    DEMANDS_SECRET_FIELD_NUMBER: _ClassVar[int]
     format: int
     index: int
     brokers: _containers.RepeatedCompositeFieldContainer[Broker]
@@ -466,7 +469,8 @@ class Snapshot(_message.Message):
     peer_key: bytes
     lossy_elections: int
     feature_level: int
-    def __init__(self, format: _Optional[int] = ..., index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., replicates: bool = ..., peer_key: _Optional[bytes] = ..., lossy_elections: _Optional[int] = ..., feature_level: _Optional[int] = ...) -> None: ...
+    demands_secret: bool
+    def __init__(self, format: _Optional[int] = ..., index: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[Broker, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., replicates: bool = ..., peer_key: _Optional[bytes] = ..., lossy_elections: _Optional[int] = ..., feature_level: _Optional[int] = ..., demands_secret: bool = ...) -> None: ...
 
 class Delta(_message.Message):
     __slots__ = ("index", "brokers", "topics", "deleted_topics", "ended_producers", "forgotten_producers", "removed_brokers", "changed", "feature_level")
@@ -851,18 +855,20 @@ class BrokerDown(_message.Message):
     def __init__(self, registered: _Optional[_Union[Registered, _Mapping]] = ..., view: _Optional[_Union[ViewUpdate, _Mapping]] = ..., outcome: _Optional[_Union[ProposalOutcome, _Mapping]] = ..., answer: _Optional[_Union[QueryAnswer, _Mapping]] = ..., ask_ends: _Optional[_Union[AskEnds, _Mapping]] = ..., may_stop: _Optional[_Union[MayStop, _Mapping]] = ..., not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., refused: _Optional[_Union[RegisterRefused, _Mapping]] = ...) -> None: ...
 
 class Registered(_message.Message):
-    __slots__ = ("broker_epoch", "index", "cluster_id", "session_timeout_ms", "peer_key")
+    __slots__ = ("broker_epoch", "index", "cluster_id", "session_timeout_ms", "peer_key", "demands_secret")
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     PEER_KEY_FIELD_NUMBER: _ClassVar[int]
+    DEMANDS_SECRET_FIELD_NUMBER: _ClassVar[int]
     broker_epoch: int
     index: int
     cluster_id: str
     session_timeout_ms: int
     peer_key: bytes
-    def __init__(self, broker_epoch: _Optional[int] = ..., index: _Optional[int] = ..., cluster_id: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., peer_key: _Optional[bytes] = ...) -> None: ...
+    demands_secret: bool
+    def __init__(self, broker_epoch: _Optional[int] = ..., index: _Optional[int] = ..., cluster_id: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., peer_key: _Optional[bytes] = ..., demands_secret: bool = ...) -> None: ...
 
 class RegisterRefused(_message.Message):
     __slots__ = ("error", "message", "passing")
@@ -931,6 +937,50 @@ class AskEnds(_message.Message):
 class MayStop(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class TrustParty(_message.Message):
+    __slots__ = ("role", "number", "disk")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    DISK_FIELD_NUMBER: _ClassVar[int]
+    role: int
+    number: int
+    disk: bytes
+    def __init__(self, role: _Optional[int] = ..., number: _Optional[int] = ..., disk: _Optional[bytes] = ...) -> None: ...
+
+class ChallengeRequest(_message.Message):
+    __slots__ = ("caller", "method", "nonce")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    caller: TrustParty
+    method: str
+    nonce: bytes
+    def __init__(self, caller: _Optional[_Union[TrustParty, _Mapping]] = ..., method: _Optional[str] = ..., nonce: _Optional[bytes] = ...) -> None: ...
+
+class ChallengeAnswer(_message.Message):
+    __slots__ = ("answerer", "nonce", "proof")
+    ANSWERER_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    PROOF_FIELD_NUMBER: _ClassVar[int]
+    answerer: TrustParty
+    nonce: bytes
+    proof: bytes
+    def __init__(self, answerer: _Optional[_Union[TrustParty, _Mapping]] = ..., nonce: _Optional[bytes] = ..., proof: _Optional[bytes] = ...) -> None: ...
+
+class CallProof(_message.Message):
+    __slots__ = ("caller", "answerer", "asked", "answered", "proof")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    ANSWERER_FIELD_NUMBER: _ClassVar[int]
+    ASKED_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    PROOF_FIELD_NUMBER: _ClassVar[int]
+    caller: TrustParty
+    answerer: TrustParty
+    asked: bytes
+    answered: bytes
+    proof: bytes
+    def __init__(self, caller: _Optional[_Union[TrustParty, _Mapping]] = ..., answerer: _Optional[_Union[TrustParty, _Mapping]] = ..., asked: _Optional[bytes] = ..., answered: _Optional[bytes] = ..., proof: _Optional[bytes] = ...) -> None: ...
 
 class DescribeControllersRequest(_message.Message):
     __slots__ = ()
@@ -1025,7 +1075,17 @@ class BrokerLoad(_message.Message):
     def __init__(self, broker: _Optional[_Union[Broker, _Mapping]] = ..., connected: bool = ..., replicas: _Optional[int] = ..., leads: _Optional[int] = ..., arriving: _Optional[int] = ...) -> None: ...
 
 class OverviewAnswer(_message.Message):
-    __slots__ = ("not_leader", "index", "topics", "partitions", "under_replicated", "below_min_insync", "leaderless", "moving", "displaced", "lossy_elections", "brokers", "widest", "balanced", "feature_level", "brokers_behind", "controllers_behind")
+    __slots__ = ("not_leader", "index", "topics", "partitions", "under_replicated", "below_min_insync", "leaderless", "moving", "displaced", "lossy_elections", "brokers", "widest", "balanced", "feature_level", "brokers_behind", "controllers_behind", "secret", "brokers_unproven", "controllers_unproven")
+    class SecretStanding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNSAID: _ClassVar[OverviewAnswer.SecretStanding]
+        NO_SECRET: _ClassVar[OverviewAnswer.SecretStanding]
+        OFFERED: _ClassVar[OverviewAnswer.SecretStanding]
+        DEMANDED: _ClassVar[OverviewAnswer.SecretStanding]
+    UNSAID: OverviewAnswer.SecretStanding
+    NO_SECRET: OverviewAnswer.SecretStanding
+    OFFERED: OverviewAnswer.SecretStanding
+    DEMANDED: OverviewAnswer.SecretStanding
     NOT_LEADER_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
@@ -1042,6 +1102,9 @@ class OverviewAnswer(_message.Message):
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     BROKERS_BEHIND_FIELD_NUMBER: _ClassVar[int]
     CONTROLLERS_BEHIND_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    BROKERS_UNPROVEN_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLERS_UNPROVEN_FIELD_NUMBER: _ClassVar[int]
     not_leader: NotLeader
     index: int
     topics: int
@@ -1058,7 +1121,10 @@ class OverviewAnswer(_message.Message):
     feature_level: int
     brokers_behind: _containers.RepeatedScalarFieldContainer[int]
     controllers_behind: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., index: _Optional[int] = ..., topics: _Optional[int] = ..., partitions: _Optional[int] = ..., under_replicated: _Optional[int] = ..., below_min_insync: _Optional[int] = ..., leaderless: _Optional[int] = ..., moving: _Optional[int] = ..., displaced: _Optional[int] = ..., lossy_elections: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerLoad, _Mapping]]] = ..., widest: _Optional[int] = ..., balanced: bool = ..., feature_level: _Optional[int] = ..., brokers_behind: _Optional[_Iterable[int]] = ..., controllers_behind: _Optional[_Iterable[int]] = ...) -> None: ...
+    secret: OverviewAnswer.SecretStanding
+    brokers_unproven: _containers.RepeatedScalarFieldContainer[int]
+    controllers_unproven: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., index: _Optional[int] = ..., topics: _Optional[int] = ..., partitions: _Optional[int] = ..., under_replicated: _Optional[int] = ..., below_min_insync: _Optional[int] = ..., leaderless: _Optional[int] = ..., moving: _Optional[int] = ..., displaced: _Optional[int] = ..., lossy_elections: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerLoad, _Mapping]]] = ..., widest: _Optional[int] = ..., balanced: bool = ..., feature_level: _Optional[int] = ..., brokers_behind: _Optional[_Iterable[int]] = ..., controllers_behind: _Optional[_Iterable[int]] = ..., secret: _Optional[_Union[OverviewAnswer.SecretStanding, str]] = ..., brokers_unproven: _Optional[_Iterable[int]] = ..., controllers_unproven: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PartitionsRequest(_message.Message):
     __slots__ = ("topics", "only", "limit", "after_topic", "after_partition")

@@ -317,6 +317,86 @@ class Brokers(object):
             _registered_method=True)
 
 
+class TrustStub(object):
+    """--- The cluster's secret: tank_protos.cluster_secret says how it is proved ---
+
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Challenge = channel.unary_unary(
+                '/tank.control.Trust/Challenge',
+                request_serializer=tank__protos_dot_generated_dot_control__pb2.ChallengeRequest.SerializeToString,
+                response_deserializer=tank__protos_dot_generated_dot_control__pb2.ChallengeAnswer.FromString,
+                _registered_method=True)
+
+
+class TrustServicer(object):
+    """--- The cluster's secret: tank_protos.cluster_secret says how it is proved ---
+
+    """
+
+    def Challenge(self, request, context):
+        """The controller proves that it knows the secret, and gives the random bytes that the caller's proof, for one
+        call, is made over. Anybody may ask.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_TrustServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Challenge': grpc.unary_unary_rpc_method_handler(
+                    servicer.Challenge,
+                    request_deserializer=tank__protos_dot_generated_dot_control__pb2.ChallengeRequest.FromString,
+                    response_serializer=tank__protos_dot_generated_dot_control__pb2.ChallengeAnswer.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'tank.control.Trust', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('tank.control.Trust', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Trust(object):
+    """--- The cluster's secret: tank_protos.cluster_secret says how it is proved ---
+
+    """
+
+    @staticmethod
+    def Challenge(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tank.control.Trust/Challenge',
+            tank__protos_dot_generated_dot_control__pb2.ChallengeRequest.SerializeToString,
+            tank__protos_dot_generated_dot_control__pb2.ChallengeAnswer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
 class AdminStub(object):
     """--- For people: `tank cluster` ---
 
