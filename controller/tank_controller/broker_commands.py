@@ -15,6 +15,7 @@ from tank_controller.partition_keys import key_of
 from tank_controller.state_messages import broker_message
 from tank_controller.state_parts import BrokerState, TopicState
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import FOLDERS_IN_TIME
 from tank_protos.generated import control_pb2 as pb
 
 
@@ -69,6 +70,7 @@ def register_broker(state: ClusterState, command: pb.Command, outcome: Outcome) 
         scaled_down=before is not None and before.scaled_down,
         replicates=register.replicates,
         flush_replicated=register.flush_replicated,
+        served_epoch=_served_before(state, before),
     )
     state.brokers[broker.broker_id] = broker
     _remember_its_default(state, before)
@@ -89,19 +91,39 @@ def _keep(state: ClusterState, broker: BrokerState, register: pb.RegisterBroker,
         _tell(state, broker, outcome)
 
 
+def _served_before(state: ClusterState, before: BrokerState | None) -> int:
+    """`served_epoch` of the process that takes the place of this one. Below the level at which it counts it
+    stays 0: controllers that don't know it must come to the same state."""
+    if before is None or state.feature_level < FOLDERS_IN_TIME:
+        return 0
+    return before.epoch if before.has_served else before.served_epoch
+
+
+def is_put_back(state: ClusterState, before: BrokerState, register: pb.RegisterBroker) -> bool:
+    """Whether the data folder is an earlier state of itself, and may lack what was acknowledged since.
+
+    A process writes the epoch of its registration down before it is unfenced. So one that was never unfenced
+    may have ended before that: then the folder knows the epoch of the last one that was.
+    """
+    if state.feature_level < FOLDERS_IN_TIME or not register.HasField("folder_epoch"):
+        return False
+    known = register.folder_epoch
+    return known != before.epoch and (before.has_served or known != before.served_epoch)
+
+
 def _leave_in_sync_sets(
     state: ClusterState, before: BrokerState, register: pb.RegisterBroker, outcome: Outcome
 ) -> None:
     """What the process before led or was in sync with, this one has to earn."""
     broker_id = register.broker_id
-    new_disk = before.disk_uuid != register.disk_uuid
+    lost = before.disk_uuid != register.disk_uuid or is_put_back(state, before, register)
     damaged = {key_of(ref.topic_id, ref.partition) for ref in register.damaged}
     # Whoever led then has said when this one's memory was enough, by the default of its own process.
     replicated_default = state.some_default_replicated
 
     def impaired(key: int, topic: TopicState) -> bool:
         unsure = not register.tail_sure and topic.may_be_unsynced(replicated_default)
-        return new_disk or unsure or register.all_damaged or key in damaged
+        return lost or unsure or register.all_damaged or key in damaged
 
     _leave_all(state, broker_id, impaired, outcome)
 

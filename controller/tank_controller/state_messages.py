@@ -151,6 +151,7 @@ def broker_message(broker: BrokerState) -> pb.Broker:
         shutting_down=broker.shutting_down,
         replicates=broker.replicates,
         flush_replicated=broker.flush_replicated,
+        served_epoch=broker.served_epoch,
     )
 
 
@@ -245,6 +246,7 @@ def _broker_state(broker: pb.Broker) -> BrokerState:
         shutting_down=broker.shutting_down,
         replicates=broker.replicates,
         flush_replicated=broker.flush_replicated,
+        served_epoch=broker.served_epoch,
     )
 
 

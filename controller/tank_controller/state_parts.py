@@ -21,6 +21,9 @@ class BrokerState:
     """(name, host, port). No two brokers have the same host and port."""
     rack: str
     disk_uuid: bytes
+    served_epoch: int = 0
+    """Of the last process before this one that was ever unfenced, and so may have acknowledged something.
+    What registered below feature level 3 has none: 0."""
     fenced_index: int = 0
     """The entry that fenced it; 0: it is not fenced. Invariant: a fenced broker leads nothing and is in no
     in-sync set."""
@@ -39,6 +42,11 @@ class BrokerState:
     def fenced(self) -> bool:
         """Whether it may neither lead nor be in sync."""
         return self.fenced_index != 0
+
+    @property
+    def has_served(self) -> bool:
+        """Whether this process was ever unfenced."""
+        return self.fenced_index != self.epoch
 
     @property
     def leaves(self) -> bool:

@@ -242,7 +242,7 @@ class Broker(WaitList):
         """The registration of this process is committed, and the view has it: orders are taken from now
         on."""
         self.begin_tick()
-        self.data_folder.told()
+        self.data_folder.told(self.link.broker_epoch)
         self.roles.registered = True
         for topic in list(self.topics.values()):
             self._take_in(topic.view)

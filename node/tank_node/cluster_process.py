@@ -86,6 +86,7 @@ class ClusterNodeProcess(NodeProcess):
         registration = self._registration()
         registration.tail_sure = self.data_folder.claims().tail_sure
         registration.damaged = lambda: self.data_folder.claims().damaged
+        registration.folder_epoch = lambda: self.data_folder.meta.broker_epoch
         self._session = session = ControllerSession(
             meta.cluster_id, meta.broker_id, self._controllers, registration, self.clock, random.randrange
         )

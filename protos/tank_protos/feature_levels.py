@@ -54,7 +54,10 @@ FIRST: Final = 1
 _FORMATS: Final = {
     FIRST: Formats(snapshot=3, push=PUSH_VERSION, data_folder=1),
     2: Formats(snapshot=4, push=PUSH_WITH_PRODUCERS, data_folder=1),
+    3: Formats(snapshot=5, push=PUSH_WITH_PRODUCERS, data_folder=1),
 }
+FOLDERS_IN_TIME: Final = 3
+"""From this level on a broker's registration is judged by the epoch that its data folder knows."""
 OWN: Final = Levels(min(_FORMATS), max(_FORMATS))
 """Those that this version knows."""
 PUSH_VERSIONS: Final = frozenset(each.push for each in _FORMATS.values())

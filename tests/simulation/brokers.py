@@ -4,6 +4,7 @@ Put together as a node's process does it: the folder is opened, what its disk ma
 registration, and the partitions come once the registration is in the view.
 """
 
+import copy
 import json
 import uuid
 from collections.abc import Callable
@@ -74,6 +75,8 @@ class BrokerMachine:
         self._boot = 0
         """Starts of the machine."""
         self._wrong_by_ms = self.world.random.choice((0, 0, -3000, 5000))
+        self.earlier: SimulatedDisk | None = None
+        """A copy of its disk, made at an end of a process; None: there is none yet."""
         self._stopped: dict[Key, tuple[int, int]] = {}
         """The marks of the process before, when it stopped in order, and the generations of their books."""
         self._seen: dict[Partition, Seen] = {}
@@ -99,6 +102,7 @@ class BrokerMachine:
         if life is not None:
             life.alive = False
             self.network.process_ended(life, power=power)
+        level = self.link.view.feature_level if self.link is not None else 0
         if self.server is not None and self.addresses.servers.get((self.host, PORT)) is self.server:
             del self.addresses.servers[(self.host, PORT)]
         self.life = self.link = self.broker = self.server = None
@@ -110,6 +114,8 @@ class BrokerMachine:
         else:
             self.disk.kill_process()
         self.disk.failing_syncs = 0
+        if self.earlier is None and level >= feature_levels.FOLDERS_IN_TIME:
+            self.earlier = copy.deepcopy(self.disk)
 
     def stop(self) -> None:
         """An orderly stop: what it leads goes to others, then it closes its logs."""
@@ -155,6 +161,12 @@ class BrokerMachine:
         self.disk = SimulatedDisk()
         self._stopped = {}
 
+    def put_back(self, earlier: SimulatedDisk) -> None:
+        """An earlier state of its disk in its place."""
+        assert self.life is None
+        self.disk, self.earlier = earlier, None
+        self._stopped = {}
+
     def _open(self) -> None:
         clock = SimulatedClock(self.world, self._wrong_by_ms)
         try:
@@ -182,6 +194,7 @@ class BrokerMachine:
             port=PORT,
             rack=self.rack,
             damaged=lambda: folder.claims().damaged,
+            folder_epoch=lambda: folder.meta.broker_epoch,
             levels=self.levels,
         )
         controllers = [f"{node.name}:1" for node in self.cluster.nodes.values()]

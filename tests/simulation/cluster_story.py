@@ -65,6 +65,7 @@ class ClusterStory:
         machines: list[Machine] = [*self.cluster.nodes.values(), *self.brokers.values()]
         own = {
             "emptied disk": self._empty,
+            "folder put back": self._put_back,
             "address reused": self._swap,
             "clean stop": self._stop,
         }
@@ -219,6 +220,23 @@ class ClusterStory:
             machine.empty()
             return True
         assert isinstance(machine, BrokerMachine)
+        if not self._may_lose_its_disk(machine):
+            return False
+        machine.empty()
+        return True
+
+    def _put_back(self, machine: Machine) -> bool:
+        """Whether a broker's disk is an earlier state of itself now: where others surely have everything."""
+        if not isinstance(machine, BrokerMachine) or machine.earlier is None:
+            return False
+        if not self._may_lose_its_disk(machine):
+            return False
+        machine.end(False)
+        machine.put_back(machine.earlier)
+        return True
+
+    def _may_lose_its_disk(self, machine: BrokerMachine) -> bool:
+        """Whether others have all that it holds. Then it is noted that it lacks it from now on."""
         state = self._state()
         if state is None or machine.broker is None:
             return False
@@ -230,7 +248,6 @@ class ClusterStory:
         ]
         if not all(self._others_have(state, key, machine) for key in held):
             return False
-        machine.empty()
         self._emptied |= {(key, machine.broker_id): self.books.of(key).end for key in held}
         return True
 

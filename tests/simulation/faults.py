@@ -52,6 +52,7 @@ KINDS = (
     "failed fsync",
     "full disk",
     "emptied disk",
+    "folder put back",
     "address reused",
     "starts that end early",
     "clean stop",

@@ -133,9 +133,39 @@ MUTANTS = (
     Mutant(
         "an emptied disk rejoins as in sync",
         COMMANDS + "broker_commands.py",
-        "    new_disk = before.disk_uuid != register.disk_uuid",
-        "    new_disk = False",
+        "    lost = before.disk_uuid != register.disk_uuid or",
+        "    lost = False or",
+        also=(
+            (
+                COMMANDS + "broker_commands.py",
+                "return known != before.epoch and (before.has_served or known != before.served_epoch)",
+                "return bool(known) and known != before.epoch",
+            ),
+        ),
         told="a_brokers_disk_is_emptied",
+    ),
+    Mutant(
+        "a folder that was put back in time counts as sound",
+        COMMANDS + "broker_commands.py",
+        "or is_put_back(state, before, register)",
+        "or False",
+        told="a_brokers_folder_is_put_back_in_time",
+    ),
+    Mutant(
+        "a registration that was not written down makes a folder an unsound one",
+        COMMANDS + "broker_commands.py",
+        " and (before.has_served or known != before.served_epoch)",
+        "",
+        told="a_process_ends_before_its_registration_is_written_down",
+    ),
+    Mutant(
+        "a later registration heals an impaired replica",
+        COMMANDS + "elections.py",
+        "        if impaired and broker_id in partition.eligible and broker_id not in partition.impaired:",
+        "        if not impaired and broker_id in partition.impaired:\n"
+        "            partition.impaired = tuple(each for each in partition.impaired if each != broker_id)\n"
+        "        if impaired and broker_id in partition.eligible and broker_id not in partition.impaired:",
+        told="a_brokers_folder_is_put_back_in_time",
     ),
     Mutant(
         "an unsure tail stays in sync",

@@ -1,5 +1,6 @@
 """Told: what every story relies on, each by one thing that goes wrong. A leads, B leads next, C last."""
 
+import copy
 from collections.abc import Callable
 
 from tank_node.waiting import Producer
@@ -148,6 +149,59 @@ def a_brokers_disk_is_emptied() -> None:
         story.rest()
 
 
+def a_brokers_folder_is_put_back_in_time() -> None:
+    """All stop in order, B last of all; its folder is put back to a copy of an earlier clean stop, and it
+    starts alone. It lacks what was acknowledged since, and doesn't lead."""
+    with telling(SYNCED) as story:
+        a, b, c = story.cast
+        story.append(a, 3)
+        story.go_on(SECOND)
+        b.stop()
+        story.until(lambda: b.life is None, "B's stop")
+        earlier = copy.deepcopy(b.disk)
+        b.start()
+        story.until(lambda: story.is_back(b) and story.are_in_sync(a, b, c), "B's return")
+        story.append(a, 5)
+        story.go_on(SECOND)
+        for machine in (c, a, b):
+            machine.stop()
+            story.until(lambda machine=machine: machine.life is None, "its stop")  # type: ignore[misc]
+        b.put_back(earlier)
+        b.start()
+        story.go_on(3 * SECOND)
+        must(story.placed.leader == 0, "B leads, and lacks five messages")
+        # Nor after it has started once more: the folder knows the newest registration now.
+        b.end(False)
+        b.start()
+        story.go_on(3 * SECOND)
+        must(story.placed.leader == 0, "B's second start made its folder a sound one")
+        a.start()
+        story.until(lambda: story.placed.leader == a.broker_id, "A's leading")
+        story.rest()
+
+
+def a_process_ends_before_its_registration_is_written_down() -> None:
+    """B registers, and is killed before its folder knows: it was never unfenced, so nothing is missing, and
+    it may lead when all others are gone."""
+    with telling(SYNCED) as story:
+        a, b, c = story.cast
+        story.append(a, 3)
+        story.go_on(SECOND)
+        for machine in (c, a, b):
+            machine.stop()
+            story.until(lambda machine=machine: machine.life is None, "its stop")  # type: ignore[misc]
+        before = copy.deepcopy(b.disk)
+        b.start()
+        epoch = story.state.brokers[b.broker_id].epoch
+        story.until(lambda: story.state.brokers[b.broker_id].epoch != epoch, "its registration")
+        must(story.state.brokers[b.broker_id].fenced, "it was unfenced at once")
+        b.end(False)
+        b.put_back(before)  # as if the write had not come to pass
+        b.start()
+        story.until(lambda: story.placed.leader == b.broker_id, "B's leading")
+        story.rest()
+
+
 def the_last_one_restarts() -> None:
     """A is alone in sync, and its process starts again: it leads in another epoch."""
     with telling(ALONE_IS_ENOUGH) as story:
@@ -225,6 +279,8 @@ STORIES: tuple[Callable[[], None], ...] = (
     two_leaders_die_that_knew_what_was_committed,
     a_leader_dies_under_load,
     a_brokers_disk_is_emptied,
+    a_brokers_folder_is_put_back_in_time,
+    a_process_ends_before_its_registration_is_written_down,
     the_last_one_restarts,
     an_answer_to_a_proposal_is_late,
     an_index_ends_too_early,

@@ -65,6 +65,9 @@ class Registration:
     replicates: bool = True
     """It is registered fenced, and unfenced when the view has the registration. Not so a broker with its
     controller in one process: nobody could take over."""
+    folder_epoch: Callable[[], int] = int
+    """The broker epoch that the data folder knows now; 0: none. Asked at every registration: a process
+    registers again as the same one after it has written its own."""
     levels: Levels = feature_levels.OWN
     """The feature levels that it knows."""
     endpoints: list[pb.Endpoint] = field(default_factory=list)
@@ -89,6 +92,7 @@ class Registration:
             flush_replicated=self.flush_replicated,
             min_level=self.levels.lowest,
             max_level=self.levels.highest,
+            folder_epoch=self.folder_epoch(),
         )
 
 

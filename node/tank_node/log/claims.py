@@ -34,6 +34,8 @@ class Claims:
     """Nothing that was written can have been lost: a clean stop, or the machine was not restarted since."""
     damaged: tuple[tuple[int, int], ...]
     """(topic id, partition) of replicas that hold less than they were known to hold, rising."""
+    broker_epoch: int = 0
+    """Of the last registration that this folder knows to be committed; 0: of none."""
 
 
 def entry_of(log: ReplicaLog, known: Entry | None) -> Entry:

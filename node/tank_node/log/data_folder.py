@@ -146,14 +146,15 @@ class DataFolder:
         except StorageError as error:  # a full disk: reading must be possible
             logger.error("%s", error)
 
-    def told(self) -> None:
-        """The registration with this folder's claims is committed: from now on this run of the machine
-        counts."""
-        if self.recovered.tail_sure or self.meta.boot_id == self._boot_id:
+    def told(self, broker_epoch: int) -> None:
+        """The registration with this folder's claims is committed as this epoch: from now on this run of the
+        machine counts, and so does the epoch. Call it before the process takes part."""
+        boot_id = self.meta.boot_id if self.recovered.tail_sure else self._boot_id
+        if (self.meta.boot_id, self.meta.broker_epoch) == (boot_id, broker_epoch):
             return
         try:
-            self._meta_file.store(boot_id=self._boot_id)
-        except OSError as error:  # then the next start says once more that the tail isn't sure
+            self._meta_file.store(boot_id=boot_id, broker_epoch=broker_epoch)
+        except OSError as error:  # then the next start claims less than it has, which is safe
             logger.error("cannot write %s: %s", self._meta_file.path, error.strerror)
 
     # ---- logs ----
@@ -228,7 +229,7 @@ class DataFolder:
         """What to say at registration. Call `open_found` before."""
         impaired = {key for key, log in self.logs.items() if log.is_impaired}
         damaged = tuple(sorted(impaired | self._unreadable))
-        return Claims(self.meta.disk_uuid, self.recovered.tail_sure, damaged)
+        return Claims(self.meta.disk_uuid, self.recovered.tail_sure, damaged, self.meta.broker_epoch)
 
     def delete_topic(self, topic_id: int) -> None:
         """Deletes all of a topic's data. Only for topics that the cluster says are gone."""

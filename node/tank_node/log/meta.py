@@ -19,13 +19,17 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 @dataclass(slots=True, frozen=True)
 class Meta:
-    """Who this folder belongs to. `boot_id` is the machine's while a process uses the folder, else empty."""
+    """Who this folder belongs to, and how far it has come."""
 
     format: int
     cluster_id: str
     broker_id: int
     disk_uuid: str
     boot_id: str = ""
+    """The machine's while a process uses the folder, else empty."""
+    broker_epoch: int = 0
+    """Of the last registration that is known to be committed; 0: of none. It is written before that process
+    takes part: a folder with another one than the controllers know was put back to an earlier state."""
 
 
 def encode_meta(meta: Meta) -> bytes:
@@ -51,6 +55,7 @@ def decode_meta(content: bytes, path: str) -> Meta:
             int(fields["broker_id"]),
             str(fields["disk_uuid"]),
             str(fields.get("boot_id", "")),
+            int(fields.get("broker_epoch", 0)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise DataFolderError(

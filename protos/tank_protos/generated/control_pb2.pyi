@@ -69,7 +69,7 @@ class Command(_message.Message):
     def __init__(self, now_ms: _Optional[int] = ..., register_broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_producer: _Optional[_Union[InitProducer, _Mapping]] = ..., commit_positions: _Optional[_Union[CommitPositions, _Mapping]] = ..., fence_broker: _Optional[_Union[FenceBroker, _Mapping]] = ..., unfence_broker: _Optional[_Union[UnfenceBroker, _Mapping]] = ..., set_broker: _Optional[_Union[SetBroker, _Mapping]] = ..., remove_broker: _Optional[_Union[RemoveBroker, _Mapping]] = ..., change_in_sync: _Optional[_Union[ChangeInSync, _Mapping]] = ..., report_failed: _Optional[_Union[ReportFailed, _Mapping]] = ..., elect_leader: _Optional[_Union[ElectLeader, _Mapping]] = ..., elect_lossy: _Optional[_Union[ElectLossy, _Mapping]] = ..., reassign: _Optional[_Union[Reassign, _Mapping]] = ..., finish_reassign: _Optional[_Union[FinishReassign, _Mapping]] = ..., cancel_reassign: _Optional[_Union[CancelReassign, _Mapping]] = ..., found_cluster: _Optional[_Union[FoundCluster, _Mapping]] = ..., raise_level: _Optional[_Union[RaiseLevel, _Mapping]] = ...) -> None: ...
 
 class RegisterBroker(_message.Message):
-    __slots__ = ("broker_id", "incarnation", "disk_uuid", "tail_sure", "endpoints", "rack", "damaged", "replicates", "flush_replicated", "all_damaged", "min_level", "max_level")
+    __slots__ = ("broker_id", "incarnation", "disk_uuid", "tail_sure", "endpoints", "rack", "damaged", "replicates", "flush_replicated", "all_damaged", "min_level", "max_level", "folder_epoch")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     DISK_UUID_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +82,7 @@ class RegisterBroker(_message.Message):
     ALL_DAMAGED_FIELD_NUMBER: _ClassVar[int]
     MIN_LEVEL_FIELD_NUMBER: _ClassVar[int]
     MAX_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation: bytes
     disk_uuid: bytes
@@ -94,7 +95,8 @@ class RegisterBroker(_message.Message):
     all_damaged: bool
     min_level: int
     max_level: int
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., disk_uuid: _Optional[bytes] = ..., tail_sure: bool = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., damaged: _Optional[_Iterable[_Union[PartitionRef, _Mapping]]] = ..., replicates: bool = ..., flush_replicated: bool = ..., all_damaged: bool = ..., min_level: _Optional[int] = ..., max_level: _Optional[int] = ...) -> None: ...
+    folder_epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., disk_uuid: _Optional[bytes] = ..., tail_sure: bool = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., damaged: _Optional[_Iterable[_Union[PartitionRef, _Mapping]]] = ..., replicates: bool = ..., flush_replicated: bool = ..., all_damaged: bool = ..., min_level: _Optional[int] = ..., max_level: _Optional[int] = ..., folder_epoch: _Optional[int] = ...) -> None: ...
 
 class FenceBroker(_message.Message):
     __slots__ = ("broker_id", "epoch")
@@ -323,7 +325,7 @@ class Endpoint(_message.Message):
     def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("broker_id", "incarnation", "epoch", "endpoints", "rack", "disk_uuid", "fenced_index", "draining", "shutting_down", "replicates", "flush_replicated", "scaled_down")
+    __slots__ = ("broker_id", "incarnation", "epoch", "endpoints", "rack", "disk_uuid", "fenced_index", "draining", "shutting_down", "replicates", "flush_replicated", "scaled_down", "served_epoch")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -336,6 +338,7 @@ class Broker(_message.Message):
     REPLICATES_FIELD_NUMBER: _ClassVar[int]
     FLUSH_REPLICATED_FIELD_NUMBER: _ClassVar[int]
     SCALED_DOWN_FIELD_NUMBER: _ClassVar[int]
+    SERVED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation: bytes
     epoch: int
@@ -348,7 +351,8 @@ class Broker(_message.Message):
     replicates: bool
     flush_replicated: bool
     scaled_down: bool
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., disk_uuid: _Optional[bytes] = ..., fenced_index: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., replicates: bool = ..., flush_replicated: bool = ..., scaled_down: bool = ...) -> None: ...
+    served_epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., disk_uuid: _Optional[bytes] = ..., fenced_index: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., replicates: bool = ..., flush_replicated: bool = ..., scaled_down: bool = ..., served_epoch: _Optional[int] = ...) -> None: ...
 
 class Setting(_message.Message):
     __slots__ = ("key", "value")

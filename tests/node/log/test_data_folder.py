@@ -20,7 +20,7 @@ from tests.support.logs import DATA, TOPIC, Folder, append, error_of, read_all
 
 def test_a_new_folder_says_whose_it_is() -> None:
     folder = Folder()
-    folder.data.told()
+    folder.data.told(7)
     meta = json.loads(folder.fault.content(f"{DATA}/meta.json"))
     assert meta["format"] == 1
     assert meta["disk_uuid"] == folder.data.meta.disk_uuid != ""

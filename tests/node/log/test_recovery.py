@@ -85,7 +85,7 @@ def test_after_a_clean_stop_no_file_is_read() -> None:
 
 def test_after_a_crash_only_what_is_behind_the_recovery_point_is_read() -> None:
     folder = Folder(settings=LogSettings(segment_bytes=4000))
-    folder.data.told()
+    folder.data.told(7)
     log = folder.log()
     for n in range(1000):
         append(log, b"%05d" % n * 10)
@@ -122,7 +122,7 @@ def test_the_log_cut_at_every_byte_of_its_last_three_batches(settings: LogSettin
 
 def test_a_changed_last_batch_of_the_only_replica_is_lost_and_its_number_is_not_given_again() -> None:
     folder = Folder(settings=ALONE)
-    folder.data.told()
+    folder.data.told(7)
     six_messages(folder)
     folder.fault.overwrite(LOG, folder.fault.content(LOG)[:-1] + b"!")
     log = folder.kill()
@@ -135,7 +135,7 @@ def test_a_changed_last_batch_of_the_only_replica_is_lost_and_its_number_is_not_
 @pytest.mark.parametrize("machine_runs_on", [True, False])
 def test_a_changed_last_batch_is_damage_where_no_power_was_lost(*, machine_runs_on: bool) -> None:
     folder = Folder(settings=REPLICATED)
-    folder.data.told()
+    folder.data.told(7)
     six_messages(folder)
     whole = folder.fault.content(LOG)
     folder.fault.overwrite(LOG, whole[:-1] + b"!")

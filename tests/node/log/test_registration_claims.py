@@ -1,5 +1,7 @@
 """What a data folder says of itself at registration, before the cluster has told what its topics are."""
 
+import copy
+
 import pytest
 
 from tank_node.log.claims import Claims
@@ -19,7 +21,7 @@ def used() -> Folder:
             append(log, b"x" * 30)
         log.flush()
     folder.data.write_checkpoint()
-    folder.data.told()
+    folder.data.told(7)
     return folder
 
 
@@ -58,10 +60,10 @@ def test_an_unsure_tail_stays_unsure_until_the_cluster_was_told(told: bool) -> N
     folder.fault.kill_process()
     assert not claims_of(folder, "boot-2").tail_sure
     if told:
-        folder.data.told()
+        folder.data.told(7)
     folder.fault.kill_process()
     assert claims_of(folder, "boot-2").tail_sure is told, "a second start in the same run of the machine"
-    folder.data.told()
+    folder.data.told(7)
     folder.fault.kill_process()
     assert claims_of(folder, "boot-2").tail_sure
     folder.fault.kill_process()
@@ -79,7 +81,7 @@ def test_the_disk_is_the_same_until_it_is_emptied() -> None:
     folder = used()
     before = folder.data.meta.disk_uuid
     folder.data.close()
-    assert claims_of(folder) == Claims(before, True, ())
+    assert claims_of(folder) == Claims(before, True, (), 7)
     for path in folder.fault.paths():
         folder.fault.delete(path)
     folder.fault.kill_process()
@@ -87,6 +89,18 @@ def test_the_disk_is_the_same_until_it_is_emptied() -> None:
         del folder.fault.names[name]
     after = claims_of(folder)
     assert after.disk_uuid != before
+
+
+def test_the_epoch_of_the_last_registration_is_kept_and_goes_back_with_the_folder() -> None:
+    folder = used()
+    folder.data.close()
+    earlier = copy.deepcopy(folder.disk)
+    assert claims_of(folder).broker_epoch == 7
+    folder.data.told(9)
+    folder.data.close()
+    assert claims_of(folder).broker_epoch == 9
+    folder.disk = earlier
+    assert claims_of(folder).broker_epoch == 7
 
 
 @pytest.mark.parametrize("lost", ["batch", "index", "folder"])
