@@ -43,6 +43,11 @@ class Release:
         return f"{NAME}.{self.kubernetes.namespace}.svc:11011"
 
     @property
+    def domain(self) -> str:
+        """Of the brokers' pods."""
+        return f"{NAME}-broker.{self.kubernetes.namespace}.svc.cluster.local"
+
+    @property
     def mark(self) -> tuple[str, str]:
         """The label of its pods, and of nobody else's in the whole Kubernetes."""
         return "e2e", self.kubernetes.namespace

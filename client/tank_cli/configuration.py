@@ -38,6 +38,9 @@ NOTES = """
   and the start warns of any address but this machine's own.
 - `--advertise`: what clients are told in answers that name brokers. Say it wherever clients reach the broker
   by another address than it listens on: behind a Service, a container's port mapping, or a second network.
+- `--outside-listen` and `--outside-advertise` are for clients that reach the brokers by other addresses than
+  the brokers reach each other: behind a load balancer, on ports of nodes. A client that comes by the second
+  address is told the second addresses of all brokers; replication and all other clients keep to the first.
 - `--flush` is the default for topics whose own `flush` isn't set. `disk`: a message is acknowledged when it
   is fsynced. `replicated`: when the in-sync replicas have it in memory; with one broker a crash of the
   machine (not of the process) loses what was written since the last fsync, up to 5 s of it. Give all

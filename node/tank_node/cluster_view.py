@@ -11,18 +11,21 @@ from tank_protos import feature_levels, topic_settings
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import SettingError, TopicSettings
 
+OUTSIDE = "outside"
+"""The endpoint of a broker that is for clients of the outside; "tank" is for all others."""
 NO_LEADER = 0
 """In `PartitionView.leader`: nobody leads now."""
 
 
 @dataclass(slots=True)
 class BrokerView:
-    """A broker of the cluster, and where clients reach it."""
+    """A broker of the cluster, and where it is reached."""
 
     broker_id: int
     epoch: int
     """The log index at which its present process registered."""
     host: str
+    """With `port`: for other brokers, and for clients that reach them there."""
     port: int
     rack: str
     fenced: bool = False
@@ -30,6 +33,16 @@ class BrokerView:
     draining: bool = False
     """What it has is to go elsewhere."""
     shutting_down: bool = False
+    outside_host: str = ""
+    """With `outside_port`: for clients of the outside; empty: it has no such address."""
+    outside_port: int = 0
+
+    def address(self, *, outside: bool) -> tuple[str, int]:
+        """Where a client reaches it. A broker without an address of the outside is shown to all by its one:
+        one of an older version may have said that of the outside there."""
+        if outside and self.outside_host:
+            return self.outside_host, self.outside_port
+        return self.host, self.port
 
 
 @dataclass(slots=True)
@@ -240,9 +253,12 @@ def _differ(one: PartitionView, other: PartitionView) -> bool:
 
 def _broker(broker: pb.Broker) -> BrokerView:
     host, port = "", 0
+    outside_host, outside_port = "", 0
     for endpoint in broker.endpoints:
         if endpoint.name == "tank":
             host, port = endpoint.host, endpoint.port
+        elif endpoint.name == OUTSIDE:
+            outside_host, outside_port = endpoint.host, endpoint.port
     return BrokerView(
         broker.broker_id,
         broker.epoch,
@@ -252,6 +268,8 @@ def _broker(broker: pb.Broker) -> BrokerView:
         broker.fenced_index != 0,
         broker.draining,
         broker.shutting_down,
+        outside_host,
+        outside_port,
     )
 
 

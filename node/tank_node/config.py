@@ -68,7 +68,11 @@ class NodeConfig:
     http: Address | None
     """None: no HTTP port."""
     advertise: Address | None
-    """Where clients reach the node, when it isn't where it listens."""
+    """Where clients and other brokers reach the node, when it isn't where it listens."""
+    outside_listen: Address | None
+    """A second address for clients that don't reach what is advertised; None: there is none."""
+    outside_advertise: Address | None
+    """What those are told instead. Set exactly when `outside_listen` is."""
     flush: FlushPolicy
     """For topics that don't say."""
     log_format: LogFormat
@@ -136,6 +140,11 @@ def load(
         values["data"] = _default_data(environment)
     if "http" not in in_file and not flags.get("http") and not environment.get("TANK_HTTP"):
         values["http"] = _default_http(values["listen"])
+    if (values["outside_listen"] is None) != (values["outside_advertise"] is None):
+        raise ConfigError(
+            "--outside-listen and --outside-advertise go together: where clients of the outside are served, "
+            "and where they reach that"
+        )
     return NodeConfig(**values)  # type: ignore[arg-type]
 
 
@@ -298,7 +307,22 @@ OPTIONS = (
     Option(
         "advertise",
         "HOST:PORT",
-        "Where clients reach this broker. Default: --listen; this machine's name when that is all.",
+        "Where clients and other brokers reach this broker. Default: --listen; this machine's name when that "
+        "is all.",
+        _advertised,
+        None,
+    ),
+    Option(
+        "outside_listen",
+        "HOST:PORT",
+        "A second address for clients that don't reach what is advertised. Default: none.",
+        read_address,
+        None,
+    ),
+    Option(
+        "outside_advertise",
+        "HOST:PORT",
+        "Where clients that come by --outside-listen reach this broker, and are told so.",
         _advertised,
         None,
     ),

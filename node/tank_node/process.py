@@ -20,6 +20,7 @@ from uuid import UUID
 from tank_node.bounded_stop import bounded_stop, stop_at_once
 from tank_node.broker import Broker
 from tank_node.clock import SteadyClock, SystemClock
+from tank_node.cluster_view import OUTSIDE
 from tank_node.config import Address, NodeConfig
 from tank_node.controller_link import ControllerLink
 from tank_node.controllers.session import Registration
@@ -31,6 +32,7 @@ from tank_node.metrics import Metrics
 from tank_node.monitoring.health import MAX_PROBLEMS, Health, partition_problems, problem_count
 from tank_node.monitoring.http import HttpServer
 from tank_node.server import TankServer
+from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import FlushPolicy
 
 if TYPE_CHECKING:
@@ -121,8 +123,11 @@ class NodeProcess(ABC):
         flusher = Flusher(self.data_folder.disk, self._post)
         broker = Broker(self.data_folder, link, flusher, self.clock, self.limits, self.metrics, config.flush)
         self._broker = broker
-        listen = config.listen
-        server = TankServer(broker, self._loop, (listen.host, listen.port), self.limits, self.metrics)
+        listen, outside = config.listen, config.outside_listen
+        server = TankServer(
+            broker, self._loop, (listen.host, listen.port), self.limits, self.metrics,
+            None if outside is None else (outside.host, outside.port),
+        )  # fmt: skip
         self._replicate(broker, server)
         broker.open()
         # What ends it before here leaves the folder as a crash does: closing says that its logs are in order.
@@ -181,6 +186,7 @@ class NodeProcess(ABC):
     def _registration(self) -> Registration:
         """What this process says of itself; an heir says what of its disk."""
         advertised = self._advertised(self.config.listen.port)
+        outside = self.config.outside_advertise
         return Registration(
             incarnation=self._incarnation,
             disk_uuid=UUID(self.data_folder.meta.disk_uuid).bytes,
@@ -189,6 +195,9 @@ class NodeProcess(ABC):
             port=advertised.port,
             rack=self.config.rack,
             flush_replicated=self.config.flush is FlushPolicy.REPLICATED,
+            endpoints=[]
+            if outside is None
+            else [pb.Endpoint(name=OUTSIDE, host=outside.host, port=outside.port)],
         )
 
     async def _find_cluster(self) -> str:

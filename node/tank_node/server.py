@@ -17,8 +17,8 @@ from tank_node.broker import Broker
 from tank_node.housekeeping import Housekeeping
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
-from tank_node.network.acceptor import Acceptor
 from tank_node.network.connection import ChunkLost, Connection
+from tank_node.network.doors import Doors
 from tank_node.network.loop import Events, TickLoop
 from tank_node.network.receiver import Receiver
 from tank_node.sessions.session import Session
@@ -34,7 +34,8 @@ _STOP_STEP_S: Final = 0.01
 
 
 class TankServer:
-    """Serves the TANK protocol on one address. `start` and `stop` are the composition root's."""
+    """Serves the TANK protocol on one address, or on a second one for clients of the outside as well. `start`
+    and `stop` are the composition root's."""
 
     def __init__(
         self,
@@ -43,10 +44,12 @@ class TankServer:
         listen: tuple[str, int],
         limits: Limits,
         metrics: Metrics,
+        outside_listen: tuple[str, int] | None = None,
     ) -> None:
         self.broker = broker
         self.loop = loop
         self.listen = listen
+        self.outside_listen = outside_listen
         self.limits = limits
         self.metrics = metrics
         self.connections: dict[int, Connection] = {}
@@ -62,7 +65,7 @@ class TankServer:
         self._timer_ms = 0
         self.receiver = Receiver(self, limits)
         self._housekeeping = Housekeeping(self)
-        self._acceptor = Acceptor(
+        self._doors = Doors(
             limits, adopt=self._adopt, make_room=self._make_room, refused=self._housekeeping.refused
         )
 
@@ -70,11 +73,7 @@ class TankServer:
 
     async def start(self) -> tuple[str, int]:
         """Listens, and returns the address with the port that the system chose for port 0. Raises OSError."""
-        host, port = self.listen
-        infos = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = infos[0]
-        bound = self._acceptor.listen(family, (str(address[0]), int(address[1])))
-        self._epoll.register(self._acceptor.fd, _IN)
+        bound = await self._doors.open(self.loop, self._epoll, self.listen, self.outside_listen)
         if isinstance(self.loop, TickLoop):
             self.loop.ticks.most_events = self.limits.tick_events
             self.loop.ticks.tick = self.tick
@@ -91,7 +90,7 @@ class TankServer:
         """
         self._stopping = True
         self._housekeeping.stop()
-        self._acceptor.close()
+        self._doors.close()
         self.broker.begin_tick()
         self.broker.end_waits()
         self._finish_tick()
@@ -134,9 +133,7 @@ class TankServer:
         for fd, what in events:
             connection = connections.get(fd)
             if connection is None:
-                if fd == self._acceptor.fd:
-                    self._acceptor.accept()
-                else:
+                if not self._doors.accept(fd):
                     foreign = True
                 continue
             try:
@@ -245,10 +242,10 @@ class TankServer:
                 return True
         return False
 
-    def _adopt(self, sock: socket.socket) -> None:
-        connection = self.open_connection(sock, TankSession(self.broker), _IN)
-        if connection is not None:
-            connection.session.ping()
+    def _adopt(self, sock: socket.socket, is_outside: bool) -> None:
+        session = TankSession(self.broker, is_outside=is_outside)
+        if self.open_connection(sock, session, _IN) is not None:
+            session.ping()
 
     def open_connection(self, sock: socket.socket, session: Session, events: int) -> Connection | None:
         """Takes a socket in, with the session that talks over it; None, and the socket is closed, when it

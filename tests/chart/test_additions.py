@@ -187,3 +187,19 @@ def test_objects_of_the_users_own_are_rendered_as_templates() -> None:
     by = by_key(render({**ALL, "extraObjects": [*ALL["extraObjects"], text]}))
     assert ("ConfigMap", "tank-more") in by
     assert ("ConfigMap", "tank-broker-text") in by
+
+
+def test_the_charts_test_is_a_hook_that_reaches_closed_brokers_and_goes_when_it_is_well() -> None:
+    objects = render(COMBINATIONS["a network closed but for some"])
+    pod = by_key(objects)["Pod", "tank-test"]
+    notes = pod["metadata"]["annotations"]
+    assert notes["helm.sh/hook"] == "test"
+    assert notes["helm.sh/hook-delete-policy"] == "before-hook-creation,hook-succeeded"
+    (only,) = pod["spec"]["containers"]
+    assert only["command"] == ["python", "-m", "tank_cli.first_message"]
+    assert only["env"] == [{"name": "TANK_SERVERS", "value": "tank.data.svc.cluster.local:11011"}]
+    assert only["image"] == container(objects, "broker")["image"]
+    allowed = by_key(objects)["NetworkPolicy", "tank-broker"]["spec"]["ingress"][0]["from"]
+    labels = pod["metadata"]["labels"]
+    selectors = [each["podSelector"]["matchLabels"] for each in allowed if "podSelector" in each]
+    assert any(selector.items() <= labels.items() for selector in selectors)

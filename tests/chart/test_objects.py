@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tank_cli import started
 from tank_cli.cluster_options import CONTROLLERS_VARIABLE
 from tank_cli.session import SERVERS_VARIABLE
 from tank_controller.__main__ import main as controller_command
@@ -97,8 +98,10 @@ def test_ports_have_the_names_that_others_use(objects: list[Object]) -> None:
             assert used <= named[kind]
     for kind in KINDS:
         probes = container(objects, kind)
-        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        for probe in ("livenessProbe", "readinessProbe"):
             assert probes[probe]["httpGet"]["port"] in named[kind]
+        ports = {port["name"]: port["containerPort"] for port in probes["ports"]}
+        assert probes["startupProbe"]["exec"]["command"][-1] == str(ports["http"])
 
 
 # --- what the processes are told ---
@@ -173,7 +176,7 @@ def test_brokers_advertise_what_their_headless_service_names() -> None:
 
 def test_outside_addresses_are_each_brokers_own() -> None:
     balanced = render(COMBINATIONS["load balancers"])
-    assert [str(config_of_broker(balanced, n).advertise) for n in (0, 4)] == [
+    assert [str(config_of_broker(balanced, n).outside_advertise) for n in (0, 4)] == [
         "broker-0.example.org:11011",
         "broker-4.example.org:11011",
     ]
@@ -183,8 +186,21 @@ def test_outside_addresses_are_each_brokers_own() -> None:
     }
     assert service["spec"]["publishNotReadyAddresses"]
     on_nodes = render(COMBINATIONS["node ports"])
-    assert str(config_of_broker(on_nodes, 2).advertise) == "a.example:32002"
+    assert str(config_of_broker(on_nodes, 2).outside_advertise) == "a.example:32002"
     assert by_key(on_nodes)["Service", "tank-broker-2"]["spec"]["ports"][0]["nodePort"] == 32002
+
+
+def test_pods_and_replication_stay_inside_whatever_the_outside_is_told() -> None:
+    for values in (COMBINATIONS["load balancers"], COMBINATIONS["node ports"]):
+        objects = render(values)
+        config, by = config_of_broker(objects, 1), by_key(objects)
+        assert str(config.advertise) == "tank-broker-1.tank-broker.data.svc.cluster.local:11011"
+        ports = {each["name"]: each["containerPort"] for each in container(objects, "broker")["ports"]}
+        assert config.outside_listen is not None
+        assert ports["outside"] == config.outside_listen.port
+        assert by["Service", "tank-broker-1"]["spec"]["ports"][0]["targetPort"] == "outside"
+        assert by["Service", "tank"]["spec"]["ports"][0]["targetPort"] == "tank"
+    assert config_of_broker(render(), 0).outside_listen is None
 
 
 def test_load_balancers_that_share_an_address_are_refused() -> None:
@@ -291,7 +307,9 @@ def test_a_start_may_take_as_long_as_its_value_says() -> None:
     for kind in KINDS:
         for values, seconds in (({}, 3600), ({kind: {"startupSeconds": 7200}}, 7200)):
             probe = container(render(values), kind)["startupProbe"]
-            assert probe["periodSeconds"] * probe["failureThreshold"] == seconds
+            tries = probe["failureThreshold"]
+            assert (tries - 1) * started.STARTED_S < seconds <= tries * started.STARTED_S
+            assert probe["timeoutSeconds"] > started.STARTED_S + started.READY_S, "it ends by itself"
 
 
 def test_a_closed_network_lets_in_who_must_come_in() -> None:
@@ -302,7 +320,7 @@ def test_a_closed_network_lets_in_who_must_come_in() -> None:
     ]
     assert components == ["controller", "broker"]
     tank = by["NetworkPolicy", "tank-broker"]["spec"]["ingress"][0]
-    assert len(tank["from"]) == 4, "the brokers themselves, controllers, and the two that were named"
+    assert len(tank["from"]) == 5, "brokers, controllers, the chart's test, and the two that were named"
     opened = by_key(render(COMBINATIONS["a closed network"]))["NetworkPolicy", "tank-broker"]
     assert "from" not in opened["spec"]["ingress"][0]
 

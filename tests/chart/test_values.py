@@ -19,6 +19,8 @@ SAID = {
     "listen",
     "http",
     "advertise",
+    "outside_listen",
+    "outside_advertise",
     "broker_id",
     "cluster_id",
     "rack",

@@ -97,6 +97,16 @@ def test_which_addresses_are_this_machine_alone() -> None:
     assert not any(Address(host, 1).is_loopback for host in ["0.0.0.0", "::", "10.0.0.1", "broker-1"])
 
 
+def test_an_address_of_the_outside_is_where_it_listens_and_where_it_is_reached() -> None:
+    both = load({"outside_listen": "0.0.0.0:11013", "outside_advertise": "b.example.org:31011"})
+    assert both.outside_listen == Address("0.0.0.0", 11013)
+    assert both.outside_advertise == Address("b.example.org", 31011)
+    assert load({}).outside_listen is None
+    for name, value in (("outside_listen", "0.0.0.0:11013"), ("outside_advertise", "b.example.org:31011")):
+        with pytest.raises(ConfigError, match="go together"):
+            load({name: value})
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -109,6 +119,8 @@ def test_which_addresses_are_this_machine_alone() -> None:
         ("http", "on"),
         ("advertise", "0.0.0.0:1"),
         ("advertise", "h:0"),
+        ("outside_listen", "127.0.0.1"),
+        ("outside_advertise", "h:0"),
         ("flush", "never"),
         ("log_format", "xml"),
         ("log_level", "loud"),

@@ -69,7 +69,7 @@ initContainers: {{- tpl (toYaml .) $top | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* What both containers have but for their environment. Takes (list $ $.Values.broker startupSeconds). */}}
+{{/* What both containers have but for their environment. Takes (list $ $.Values.broker startupSeconds, port of health). */}}
 {{- define "tank.container" -}}
 {{- $top := index . 0 }}{{- $its := index . 1 -}}
 image: {{ include "tank.image" $top }}
@@ -80,13 +80,13 @@ securityContext:
   capabilities:
     drop: [ALL]
 resources: {{- toYaml $its.resources | nindent 2 }}
+# It waits, and is answered once: each "not yet" would be a warning in the events of a normal start.
 startupProbe:
-  httpGet: {path: /healthz, port: http}
-  # What stands first is passed over in silence: a process that listens only after a moment is nothing to warn of.
-  initialDelaySeconds: {{ int $its.probes.startup.initialDelaySeconds }}
+  exec:
+    command: [python, -m, tank_cli.started, {{ index . 3 | quote }}]
   periodSeconds: 1
-  timeoutSeconds: {{ int $its.probes.startup.timeoutSeconds }}
-  failureThreshold: {{ int (index . 2) }}
+  timeoutSeconds: 60
+  failureThreshold: {{ max 1 (ceil (divf (int (index . 2)) 45)) | int }}
 # It answers as long as the event loop turns: a slow process is left alone, one that has hung for two minutes is not.
 livenessProbe:
   httpGet: {path: /healthz, port: http}

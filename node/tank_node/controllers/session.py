@@ -56,7 +56,7 @@ class Registration:
     tail_sure: bool
     host: str
     port: int
-    """Where clients and other brokers reach the TANK port."""
+    """Where other brokers reach the TANK port, and clients unless they come from outside."""
     rack: str = ""
     flush_replicated: bool = False
     """What topics that don't say have here."""

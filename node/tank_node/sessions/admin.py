@@ -166,14 +166,14 @@ def discover_topology(session: "TankSession", payload: memoryview) -> None:
             for placed in topic.partitions:
                 held.update(placed.replicas)
         answer.cluster_name = view.cluster_id
-        answer.nodes = [_node(one, held[one.broker_id]) for _, one in sorted(view.brokers.items())]
+        answer.nodes = [_node(session, one, held[one.broker_id]) for _, one in sorted(view.brokers.items())]
         answer.node_count = len(answer.nodes)
     session.answer(answer)
 
 
-def _node(broker: BrokerView, partitions: int) -> TopologyNode:
+def _node(session: "TankSession", broker: BrokerView, partitions: int) -> TopologyNode:
     bits = _BLOCKED if broker.fenced else _AVAILABLE
-    address = redirect.ipv4_of(broker)
+    address = redirect.ipv4_of(*broker.address(outside=session.is_outside))
     partitions = min(partitions, _U16_MAX)
     if address is None:
         return TopologyNode(broker.broker_id, bits, partitions=partitions)

@@ -110,7 +110,7 @@ class NumberedReply:
         """Another broker leads: tells which, if it is known."""
         if (leader := leader_of(self.session, topic, number)) is not None:
             result = self.results[token]
-            result.leader_host, result.leader_port = leader.host, leader.port
+            result.leader_host, result.leader_port = leader.address(outside=self.session.is_outside)
         self.settle(token, ErrorCode.OTHER_LEADER, 0, 0)
 
     def close(self) -> None:
@@ -330,7 +330,7 @@ def describe_topics(session: "TankSession", payload: memoryview) -> None:
     request = DescribeTopicsRequest.decode(payload)
     broker = session.broker
     brokers = [
-        DescribedBroker(b.broker_id, b.host, b.port, b.rack)
+        DescribedBroker(b.broker_id, *b.address(outside=session.is_outside), b.rack)
         for _, b in sorted(broker.link.view.brokers.items())
     ]
     described = []

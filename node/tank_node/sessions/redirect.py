@@ -35,7 +35,7 @@ def address_of(session: "TankSession", topic: str, number: int) -> tuple[bytes, 
     """Its leader's IPv4 address and port, as TANK's messages carry them; None when they can't. A broker that
     forwards hears of nobody: it is to believe its own view."""
     leader = None if session.is_forwarder else leader_of(session, topic, number)
-    return None if leader is None else ipv4_of(leader)
+    return None if leader is None else ipv4_of(*leader.address(outside=session.is_outside))
 
 
 class NotForwarded(WireError):
@@ -67,21 +67,25 @@ def forwards_to(session: "TankSession", version: int, topic: str, number: int) -
 def _is_of_use(session: "TankSession", version: int, leader: BrokerView) -> bool:
     """Whether a client can be sent to this broker: it knows leaders, the protocol can carry the address, and
     the client came in where this broker says it is, not through a tunnel or another address before it."""
-    if version < KNOWS_LEADERS or ipv4_of(leader) is None:
+    outside = session.is_outside
+    if version < KNOWS_LEADERS or ipv4_of(*leader.address(outside=outside)) is None:
         return False
     view = session.broker.link.view
     own = view.brokers.get(view.broker_id)
-    return own is not None and session.reached_at().removeprefix("::ffff:") == own.host
+    if own is None:
+        return False
+    host, _ = own.address(outside=outside)
+    return session.reached_at().removeprefix("::ffff:") == host
 
 
-def ipv4_of(broker: BrokerView) -> tuple[bytes, int] | None:
+def ipv4_of(host: str, port: int) -> tuple[bytes, int] | None:
     """A broker's IPv4 address and port; None when it is known by a name, or by none."""
-    parts = broker.host.split(".")
-    if len(parts) != 4 or not broker.port:
+    parts = host.split(".")
+    if len(parts) != 4 or not port:
         return None
     if not all(part.isdecimal() and int(part) < 256 for part in parts):
         return None
-    return bytes(map(int, parts)), broker.port
+    return bytes(map(int, parts)), port
 
 
 def packed(address: tuple[bytes, int]) -> bytes:

@@ -56,12 +56,15 @@ class TankSession(Session):
 
     __slots__ = (
         "answer_bytes", "asked_bytes", "broker", "bundle_bytes", "fetch_bytes", "fetches", "is_forwarder",
-        "knows_hosts", "limits", "metrics", "most", "old_document", "paths", "wait_entries", "waits",
+        "is_outside", "knows_hosts", "limits", "metrics", "most", "old_document", "paths", "wait_entries",
+        "waits",
     )  # fmt: skip
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, *, is_outside: bool = False) -> None:
         super().__init__()
         self.broker = broker
+        self.is_outside = is_outside
+        """Whether the client came by the address of the outside, and is told of those of other brokers."""
         self.limits: Limits = broker.limits
         self.metrics: Metrics = broker.metrics
         self.most = self.limits.in_flight
