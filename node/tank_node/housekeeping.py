@@ -66,7 +66,7 @@ class Housekeeping:
             elif now_ms - connection.heartbeat_ms >= server.limits.heartbeat_ms:
                 connection.heartbeat_ms = now_ms
                 if not connection.unsent:
-                    connection.session.ping()
+                    connection.session.heartbeat()
         server.receiver.feed_starved()
 
     def _overdue(self, connection: "Connection", now_ms: int) -> str:

@@ -137,7 +137,12 @@ class Limits:
     """A client that takes nothing of what is being sent for this long is closed: it pins a segment's file."""
 
     heartbeat_ms: int = 30_000
-    """How often every connection gets a ping."""
+    """How often a client that has asked for features, or a broker that forwards, gets a ping. Also how long a
+    connection is silent before TCP asks whether its other end is there (`keepalive_probes`)."""
+
+    keepalive_probes: int = 3
+    """So many questions of TCP's, a third of `heartbeat_ms` apart, go without an answer before a connection
+    is closed: a machine that is gone holds a client's waits for a minute at most."""
 
     housekeeping_ms: int = 500
     """How often deadlines of connections are looked at. None of them is a client's own deadline."""

@@ -17,7 +17,7 @@ from tank_node.broker import Broker
 from tank_node.housekeeping import Housekeeping
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
-from tank_node.network.connection import ChunkLost, Connection
+from tank_node.network.connection import ChunkLost, Connection, keep_alive
 from tank_node.network.doors import Doors
 from tank_node.network.loop import Events, TickLoop
 from tank_node.network.receiver import Receiver
@@ -256,7 +256,7 @@ class TankServer:
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            keep_alive(sock, self.limits)
             if self.limits.socket_send_bytes:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.socket_send_bytes)
             now_ms = self.broker.tick.monotonic_ms

@@ -290,15 +290,6 @@ def test_a_stop_answers_who_waits(tmp_path: Path) -> None:
                 producer.receive()
 
 
-def test_heartbeats_come_from_time_to_time(tmp_path: Path) -> None:
-    limits = Limits(housekeeping_ms=10, heartbeat_ms=20)
-    with ServedNode(tmp_path / "data", limits) as node, RawConnection(node.port) as client:
-        received = b""
-        while len(received) < 15:
-            received += client.socket.recv(100)
-        assert received[:15] == b"\3\0\0\0\0" * 3
-
-
 def test_a_thousand_idle_and_two_hundred_busy_connections(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data") as broker, ExitStack() as stack:
         idle_bytes = broker.resident_bytes()

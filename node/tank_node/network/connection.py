@@ -10,6 +10,7 @@ from collections import deque
 from mmap import mmap
 from typing import Final
 
+from tank_node.limits import Limits
 from tank_node.log.segment import Stretch
 from tank_node.sessions.output import Output
 from tank_node.sessions.session import Session
@@ -21,6 +22,16 @@ _OF_THE_NETWORK: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN,
 
 class ChunkLost(Exception):
     """Bytes that an answer's header promised can't be read: its connection can only be closed."""
+
+
+def keep_alive(sock: socket.socket, limits: Limits) -> None:
+    """Lets TCP find out whether the other end of a silent connection is there: its host answers, or the
+    connection breaks. Raises OSError."""
+    idle_s = max(1, limits.heartbeat_ms // 1000)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle_s)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, idle_s // 3))
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, limits.keepalive_probes)
 
 
 class Connection:

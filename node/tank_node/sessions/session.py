@@ -80,8 +80,12 @@ class Session:
         self.out_bytes += len(frame)
 
     def ping(self) -> None:
-        """Queues a ping: the first thing that a connection says, and then its heartbeat."""
+        """Queues a ping: the first thing that a connection says."""
         self.send(PING)
+
+    def heartbeat(self) -> None:
+        """From time to time: queues a ping, for a client that takes one where it waits for an answer. The
+        others have none: TCP's keepalive finds out whether they are there."""
 
     def close(self) -> None:
         """The connection has ended: nothing that is queued will be sent."""

@@ -215,6 +215,12 @@ class TankSession(Session):
 
     # --- output ----------------------------------------------------------------------------------
 
+    def heartbeat(self) -> None:
+        """TANK's own clients read one ping, the first, and take the next frame for their answer. Ours pass
+        over all, and a broker that forwards its clients' requests takes silence for a dead connection."""
+        if self.knows_hosts or self.is_forwarder:
+            self.ping()
+
     def answer(self, answer: Message, outcome: str = OK) -> None:
         """Queues an answer, whose id is its request's, and counts it as `outcome`."""
         self.metrics.requests[answer.ID, outcome] += 1

@@ -48,6 +48,12 @@ def test_a_connection_is_opened_once(cell: BrokerCell) -> None:
         client.send(ReplicaIdRequest(2, "cell", link.broker_epoch, 1, 2, link.peer_key))
 
 
+def test_it_has_heartbeats_since_silence_ends_it(cell: BrokerCell) -> None:
+    client = opened(cell)
+    client.session.heartbeat()
+    assert client.taken() == b"\3\0\0\0\0"
+
+
 @pytest.mark.parametrize("version", [OLD, NEW, 0x100, 0x102])
 @pytest.mark.parametrize("kind", [1, 2, 5])
 def test_on_a_connection_for_them_requests_are_marked_as_forwarded(
