@@ -24,15 +24,20 @@ class Wanted(Protocol):
 class LeftBehind:
     """What one controller has seen of them, look by look."""
 
-    def __init__(self, kubernetes: Wanted, silent: Callable[[], Sequence[int]]) -> None:
-        """silent: the ordinals of those that count and don't answer, while this one leads; else none."""
+    def __init__(
+        self, kubernetes: Wanted, silent: Callable[[], Sequence[int]], members: Callable[[], int]
+    ) -> None:
+        """silent: the ordinals of those that count and don't answer, while this one leads; else none.
+        members: how many count."""
         self._kubernetes = kubernetes
         self._silent = silent
+        self._members = members
         self._seen: dict[int, int] = {}
         """Those that are not wanted, and at how many looks in a row they counted."""
 
     async def look(self) -> None:
         """Once; LOOK_S apart. While Kubernetes doesn't say how many are wanted, nothing changes."""
+        wanted: int | None = 0
         if silent := self._silent():
             wanted = await self._kubernetes.wanted_controllers()
             if wanted is None:
@@ -43,9 +48,9 @@ class LeftBehind:
             if looks % LOOKS == 2:
                 self._kubernetes.tell_of_controller(
                     ordinal,
-                    f"Controller {ordinal} is not wanted any more, doesn't answer, and counts as a "
-                    f"member for good: tank cluster remove-controller {ordinal}, while most of those that "
-                    "count run; or scale back up.",
+                    f"Controller {ordinal} is not wanted any more ({wanted} of {self._members()} are), "
+                    "doesn't answer, and counts as a member for good: tank cluster remove-controller "
+                    f"{ordinal}, while most of those that count run; or scale back up.",
                 )
 
     async def keep_looking(self) -> None:

@@ -16,10 +16,10 @@ from tank_controller.api import Api
 from tank_controller.api_access import Access
 from tank_controller.api_leader import Leader, Lines
 from tank_controller.files import lock_folder
+from tank_controller.group_watches import group_watches
 from tank_controller.grpc_server import SERVICES, ListenError, serve
 from tank_controller.http import HttpServer
 from tank_controller.kubernetes import Kubernetes
-from tank_controller.left_behind import LeftBehind
 from tank_controller.member import Member
 from tank_controller.peers import Peers
 from tank_controller.raft.birth import Answer, AskToBeAdded, Birth, BirthRefusedError, Found, Founding
@@ -109,8 +109,8 @@ class ControllerProcess:
             asyncio.create_task(self._be_born() if stored is None else self._stay_in()),
         ]
         if self.kubernetes is not None:
-            left_behind = LeftBehind(self.kubernetes, self._silent_members)
-            tasks.append(asyncio.create_task(left_behind.keep_looking()))
+            watches = group_watches(self.kubernetes, own.ordinal, lambda: self.rooms)
+            tasks += [asyncio.create_task(each) for each in watches]
             tasks.append(asyncio.create_task(self.kubernetes.learn_rights()))
         for task in tasks:
             task.add_done_callback(self._on_end)
@@ -352,14 +352,6 @@ class ControllerProcess:
         self._tell_health(leads)
         if self.kubernetes is not None:
             self.kubernetes.tick(rooms.scaling, leads=leads)
-
-    def _silent_members(self) -> list[int]:
-        """Those that don't answer this one, while it leads."""
-        rooms = self.rooms
-        if rooms is None or not rooms.desk.leads:
-            return []
-        progress = rooms.member.raft.progress
-        return sorted(node.ordinal for node, each in progress.items() if not each.active)
 
     def _tell_health(self, leads: bool) -> None:
         serving, not_serving = (

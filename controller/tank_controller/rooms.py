@@ -129,12 +129,14 @@ class Rooms:
         self._data = config.data
         self.removed = ""
         """Why it is no member any more."""
+        self.shortage = ""
+        """Why too few members can come together for one of them to lead."""
 
     @property
     def problem(self) -> str:
         """Why it takes nothing; empty when all is well."""
         driver = self.member.driver
-        if trouble := driver.trouble or self.removed:
+        if trouble := driver.trouble or self.removed or self.shortage:
             return trouble
         if self.member.is_missing(driver.raft.own):
             return "it doesn't vote yet: it waits for the leader to add it"

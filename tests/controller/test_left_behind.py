@@ -24,7 +24,7 @@ def looks(kubernetes: Kubernetes, *silent: list[int]) -> list[int]:
 
     async def look() -> None:
         found = iter(silent)
-        left_behind = LeftBehind(kubernetes, lambda: next(found))
+        left_behind = LeftBehind(kubernetes, lambda: next(found), lambda: 5)
         for _ in silent:
             await left_behind.look()
 
@@ -36,6 +36,7 @@ def test_one_that_counts_for_a_minute_without_being_wanted_is_told_of_with_what_
     kubernetes = Kubernetes(3)
     assert looks(kubernetes, [1, 4], [1, 4]) == [4], "controller 1 is wanted, and only down"
     assert "tank cluster remove-controller 4" in kubernetes.told[0][1]
+    assert "(3 of 5 are)" in kubernetes.told[0][1]
 
 
 def test_one_that_is_just_leaving_is_not() -> None:
