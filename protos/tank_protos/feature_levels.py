@@ -11,7 +11,7 @@ docs/upgrades.md.
 from dataclasses import dataclass
 from typing import Final
 
-from tank_protos.stretch import PUSH_VERSION, PUSH_WITH_PRODUCERS
+from tank_protos.stretch import PUSH_VERSION, PUSH_WITH_CHECKSUM, PUSH_WITH_PRODUCERS
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,7 +54,7 @@ FIRST: Final = 1
 _FORMATS: Final = {
     FIRST: Formats(snapshot=3, push=PUSH_VERSION, data_folder=1),
     2: Formats(snapshot=4, push=PUSH_WITH_PRODUCERS, data_folder=1),
-    3: Formats(snapshot=5, push=PUSH_WITH_PRODUCERS, data_folder=1),
+    3: Formats(snapshot=5, push=PUSH_WITH_CHECKSUM, data_folder=1),
 }
 FOLDERS_IN_TIME: Final = 3
 """From this level on a broker's registration is judged by the epoch that its data folder knows."""

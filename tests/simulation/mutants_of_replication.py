@@ -23,4 +23,12 @@ MUTANTS = (
         told="an_epoch_is_heard_before_the_view_has_it",
         also=((REPLICAS + "beliefs.py", " or not self._link.connected:", ":"),),
     ),
+    Mutant(
+        "a push is taken though its head is another one than was sent",
+        "protos/tank_protos/stretch.py",
+        "    if crc32c(entry) != ",
+        "    if None == ",
+        Kind.CLUSTER,
+        told="a_push_changes_on_its_way",
+    ),
 )

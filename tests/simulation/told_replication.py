@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from tank_node.replicas.leadership import Leadership
 from tests.simulation.message_books import Key
@@ -10,6 +11,8 @@ from tests.simulation.told import LIMITS, ToldStory, lose_power, telling
 from tests.simulation.world import MS, SECOND, must
 
 SYNCED = {"flush": "disk"}
+_STARTS_AT_1 = (6).to_bytes(8, "little") + (1).to_bytes(8, "little") + (1).to_bytes(4, "little")
+"""In a push of one batch: the mark, the log start, the number of batches."""
 ALONE_IS_ENOUGH = {"flush": "disk", "min.insync.replicas": "1"}
 IN_MEMORY = {"flush": "replicated"}
 
@@ -74,6 +77,30 @@ def an_epoch_is_heard_before_the_view_has_it() -> None:
         story.go_on(2 * SECOND)
         must(story.at(c).log.written == 2, "who has been replaced was obeyed")
         story.rest()
+
+
+def a_push_changes_on_its_way() -> None:
+    """A bit of a push to C flips: it says that all which A has begins far behind. C takes nothing of it; A
+    connects again, and C has what it had."""
+    with telling(SYNCED | {"log.segment.bytes": "100"}) as story:
+        a, b, c = story.cast
+        story.append(a, 6)
+        story.until(lambda: story.at(c).high_water_mark == 6, "C's hearing that they are committed")
+        for stream in story.network.streams.values():
+            if (stream.near.machine, stream.far.machine) == (a.name, c.name):
+                stream.far.received = partial(_with_log_start, stream.far.received)
+        story.append(a)
+        story.until(lambda: story.at(a).high_water_mark == 7, "a message", 20 * SECOND)
+        story.until(lambda: story.are_in_sync(a, b, c), "C's return", 20 * SECOND)
+        must(story.at(c).log.first_available == 1, "C has dropped what it had")
+        story.rest()
+
+
+def _with_log_start(received: Callable[[object], None], data: object) -> None:
+    """What arrives, with a log start of 5 in each push of one partition that says 1."""
+    if isinstance(data, bytes) and (at := data.find(_STARTS_AT_1)) >= 0:
+        data = data[: at + 8] + (5).to_bytes(8, "little") + data[at + 16 :]
+    received(data)
 
 
 def a_proposal_is_overtaken() -> None:
@@ -286,6 +313,7 @@ STORIES: tuple[Callable[[], None], ...] = (
     an_old_leader_goes_on_pushing,
     a_leader_epoch_is_made_up,
     an_epoch_is_heard_before_the_view_has_it,
+    a_push_changes_on_its_way,
     a_proposal_is_overtaken,
     a_member_restarts_as_it_is_proposed,
     a_new_leader_knows_an_old_mark,

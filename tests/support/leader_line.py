@@ -17,7 +17,7 @@ from tank_protos.generated.tank import (
     PushedPartition,
     ReplicaIdRequest,
 )
-from tank_protos.stretch import PUSH_VERSION, Stretch
+from tank_protos.stretch import PUSH_VERSION, PUSH_WITH_CHECKSUM, Stretch
 from tank_protos.wire import Message
 from tests.support.bench_node import BenchNode
 from tests.support.logs import Folder, append
@@ -136,7 +136,7 @@ def push_of(
     """A push of (start, stretch) of partition 0."""
     entries = []
     for start, stretch in stretches:
-        content = b"".join(stretch.encode())
+        content = b"".join(stretch.encode(0, start, checked=version >= PUSH_WITH_CHECKSUM))
         entries.append(ProduceBasePartition(0, len(content), start, content))
     topics = [ProduceBaseTopic(topic, entries)] if entries else []
     return ProduceWithBaseSeqNumRequest(version, request_id, "", 0, 0, topics)

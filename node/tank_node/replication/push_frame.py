@@ -6,7 +6,9 @@ and nearly every push names one partition, whose few numbers are read and answer
 
 from struct import Struct
 from struct import error as StructError
-from typing import Final, NamedTuple, TypeAlias
+from typing import ClassVar, Final, NamedTuple, TypeAlias
+
+from fastcrc.crc32 import iscsi as crc32c
 
 from tank_node.log.pushing import Piece
 from tank_node.log.segment import Stretch
@@ -16,7 +18,7 @@ from tank_protos.errors import WireError
 from tank_protos.feature_levels import PUSH_VERSIONS
 from tank_protos.generated.tank import ProduceWithBaseSeqNumRequest, PushAnswer, PushedPartition
 from tank_protos.index_record import RECORD_BYTES
-from tank_protos.stretch import HEAD_BYTES, PUSH_VERSION
+from tank_protos.stretch import CHECKSUM_BYTES, HEAD_BYTES, PUSH_VERSION, PUSH_WITH_CHECKSUM
 
 Part: TypeAlias = bytes | Stretch
 """Of a frame: bytes, or batches in their file."""
@@ -27,6 +29,7 @@ _frame_head = Struct("<BIHIBBIB").pack
 _HEAD_BYTES: Final = 9
 """Of the payload, before its topics."""
 _number = Struct("<H").pack
+_checksum = Struct("<I").pack
 _read_head = Struct("<HIBBIB").unpack_from
 _READ_BYTES: Final = 13
 """Of the payload, up to its topics."""
@@ -41,6 +44,12 @@ _ANSWER_BYTES: Final = 6 + _answered.size
 _read_counted = Struct("<IH").unpack_from
 _entry = Struct("<QQIIQQI").pack
 """Base number; a stretch's head: topic id, leader epoch, previous epoch, mark, log start, batches."""
+
+
+class NotAPush(WireError):
+    """A frame that no leader sends to a follower."""
+
+    reason: ClassVar[str] = "not_a_push"
 
 
 class OnePush(NamedTuple):
@@ -61,14 +70,36 @@ def read_one(payload: memoryview) -> OnePush | None:
         at = _READ_BYTES + 1 + payload[_READ_BYTES]
         if version not in PUSH_VERSIONS or not request_id or client or topics != 1 or payload[at] != 1:
             return None
-        (number,) = _read_number(payload, at + 1)
+        entry_at = at + 1
+        (number,) = _read_number(payload, entry_at)
         length, at = varint.read(payload, at + 3)
         (start,) = _read_start(payload, at)
     except (StructError, IndexError, WireError):
         return None
     if at + 8 + length != len(payload):
         return None
-    return OnePush(request_id, number, start, codec.decode(payload[at + 8 :]))
+    content = payload[at + 8 :]
+    if version < PUSH_WITH_CHECKSUM:
+        return OnePush(request_id, number, start, codec.decode(content))
+    codec.check_head(payload[entry_at : at + 8 + HEAD_BYTES], content)
+    return OnePush(request_id, number, start, codec.decode(content, checked=True))
+
+
+def read_all(payload: memoryview) -> tuple[int, list[tuple[int, int, codec.Stretch]]]:
+    """A push of any form: its request id, and (partition, start, stretch) of each entry. All of it is read
+    before anything of it may be taken. Raises WireError."""
+    push = ProduceWithBaseSeqNumRequest.decode(payload)
+    if push.client_version not in PUSH_VERSIONS or not push.request_id:
+        raise NotAPush(f"a produce of version {push.client_version:#x} from a leader")
+    checked = push.client_version >= PUSH_WITH_CHECKSUM
+    found = []
+    for topic in push.topics:
+        for entry in topic.partitions:
+            number, start, content = entry.partition, entry.base_seq_num, memoryview(entry.bundle)
+            if checked:
+                codec.check_head(codec.covered(number, len(content), start, content[:HEAD_BYTES]), content)
+            found.append((number, start, codec.decode(content, checked=checked)))
+    return push.request_id, found
 
 
 def answer_to(request_id: int, answers: list[PushedPartition]) -> bytes:
@@ -102,10 +133,11 @@ def read_answer(payload: memoryview) -> PushAnswer:
 class PushFrame:
     """A push while it is put together."""
 
-    __slots__ = ("_counts", "_topics", "_version", "size")
+    __slots__ = ("_counts", "_is_checked", "_topics", "_version", "size")
 
     def __init__(self, version: int = PUSH_VERSION) -> None:
         self._version = version
+        self._is_checked = version >= PUSH_WITH_CHECKSUM
         self._topics: dict[bytes, list[Part]] = {}
         self._counts: dict[bytes, int] = {}
         self.size = _HEAD_BYTES + 4
@@ -146,8 +178,13 @@ class PushFrame:
         if producers:
             count, records = count | codec.HAS_PRODUCERS, codec.with_length(producers) + records
         length = HEAD_BYTES + len(records) + batch_bytes
+        if self._is_checked:
+            length += CHECKSUM_BYTES
         encoded = varint.encode(length)
-        parts.append(b"".join((_number(number), encoded, _entry(start, *head, count), records)))
+        entry = b"".join((_number(number), encoded, _entry(start, *head, count)))
+        if self._is_checked:
+            entry += _checksum(crc32c(entry))
+        parts.append(entry + records)
         if piece is not None:
             parts.append(piece.batches)
         self.size += 2 + len(encoded) + 8 + length

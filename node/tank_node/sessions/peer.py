@@ -11,12 +11,10 @@ from tank_node import forwarding
 from tank_node.broker import Broker
 from tank_node.metrics import OK
 from tank_node.replicas.following import CATCH_UP, LIVE, PeerLine
-from tank_node.replication.push_frame import answer_to, read_one
+from tank_node.replication.push_frame import NotAPush, answer_to, read_all, read_one
 from tank_node.sessions.peer_identity import WrongPeer
 from tank_node.sessions.session import Session
-from tank_protos import stretch
 from tank_protos.errors import WireError
-from tank_protos.feature_levels import PUSH_VERSIONS
 from tank_protos.framing import HEADER_BYTES
 from tank_protos.generated.tank import (
     ProduceWithBaseSeqNumRequest,
@@ -38,12 +36,6 @@ class OldPeer(WireError):
     """The bare id that a broker of the old document sends: ours says more."""
 
     reason: ClassVar[str] = "old_peer"
-
-
-class NotAPush(WireError):
-    """A frame that no leader sends."""
-
-    reason: ClassVar[str] = "not_a_push"
 
 
 def open_peer(session: "TankSession", payload: memoryview) -> None:
@@ -162,17 +154,11 @@ class FollowerSession(Session):
             taken = followers.take(line, one.request_id, one.number, one.start, one.stretch)
             self.send(answer_to(one.request_id, [taken]))
             return
-        push = ProduceWithBaseSeqNumRequest.decode(payload)
-        if push.client_version not in PUSH_VERSIONS or not push.request_id:
-            raise NotAPush(f"a produce of version {push.client_version:#x} from a leader")
-        answers: list[PushedPartition] = []
-        for topic in push.topics:
-            for entry in topic.partitions:
-                content = stretch.decode(memoryview(entry.bundle))
-                answers.append(
-                    followers.take(line, push.request_id, entry.partition, entry.base_seq_num, content)
-                )
-        self.send(answer_to(push.request_id, answers))
+        request_id, entries = read_all(payload)
+        answers = [
+            followers.take(line, request_id, number, start, content) for number, start, content in entries
+        ]
+        self.send(answer_to(request_id, answers))
 
     def _tell(self, covers: int, answer: PushedPartition) -> None:
         self.send(_frame(PushAnswer(0, covers, [answer])))

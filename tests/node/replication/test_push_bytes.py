@@ -17,7 +17,15 @@ from tank_protos.generated.tank import (
     PushedPartition,
 )
 from tank_protos.index_record import RECORD_BYTES
-from tank_protos.stretch import PUSH_VERSION, Stretch, decode
+from tank_protos.stretch import (
+    HEAD_BYTES,
+    PUSH_VERSION,
+    PUSH_WITH_CHECKSUM,
+    Stretch,
+    check_head,
+    covered,
+    decode,
+)
 
 U64, U32 = st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1)
 PUSHED = st.builds(PushedPartition, U64, st.integers(0, 2**16 - 1), st.integers(0, 255), U64, U64, U64, U32)
@@ -44,8 +52,13 @@ def generated(payload: bytes) -> OnePush | None:
     entries = [one for topic in request.topics for one in topic.partitions]
     if len(entries) != 1 or len(request.topics) != 1 or request.client_version not in PUSH_VERSIONS:
         return None
+    checked = request.client_version >= PUSH_WITH_CHECKSUM
     try:
-        content = decode(memoryview(entries[0].bundle))
+        if checked:
+            given = memoryview(entries[0].bundle)
+            number, start = entries[0].partition, entries[0].base_seq_num
+            check_head(covered(number, len(given), start, given[:HEAD_BYTES]), given)
+        content = decode(memoryview(entries[0].bundle), checked=checked)
     except WireError:
         return None
     return OnePush(request.request_id, entries[0].partition, entries[0].base_seq_num, content)

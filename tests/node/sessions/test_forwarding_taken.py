@@ -54,7 +54,7 @@ def test_it_has_heartbeats_since_silence_ends_it(cell: BrokerCell) -> None:
     assert client.taken() == b"\3\0\0\0\0"
 
 
-@pytest.mark.parametrize("version", [OLD, NEW, 0x100, 0x102])
+@pytest.mark.parametrize("version", [OLD, NEW, 0x100, 0x102, 0x103])
 @pytest.mark.parametrize("kind", [1, 2, 5])
 def test_on_a_connection_for_them_requests_are_marked_as_forwarded(
     cell: BrokerCell, version: int, kind: int
