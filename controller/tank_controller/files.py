@@ -144,6 +144,14 @@ class OsFiles:
             os.close(fd)
 
 
+def machine_boot_id() -> str:
+    """Changes with every start of the machine; empty where the system does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
 def append_durably(file: AppendFile, data: bytes, end: int) -> None:
     """Writes at the file's end, `end`: all of it is on the disk when this returns.
 

@@ -112,6 +112,23 @@ def scan(data: bytes, header: JournalHeader) -> Scan:
     return found
 
 
+def may_be_torn(data: bytes, position: int, nonce: bytes) -> bool:
+    """Whether what stands behind the last good frame may be the beginning of one that a killed process wrote.
+
+    Of a machine that has run on: what a process wrote is what is read, so a torn frame is its own beginning,
+    byte for byte. A frame that is there in its whole length, and not what was written, was changed since.
+    """
+    start = position + _FRAME.size
+    if start > len(data):
+        return _FRAME_MAGIC.startswith(data[position : position + len(_FRAME_MAGIC)])
+    magic, crc, length, count, first = _FRAME.unpack_from(data, position)
+    if magic != _FRAME_MAGIC or start + length <= len(data):
+        return False
+    # Or its length was changed: then it is whole with the length that it has.
+    payload = data[start:]
+    return bool(crc != _frame_crc(nonce, position, _FRAME_CHECKED.pack(len(payload), count, first), payload))
+
+
 def _read_frame(data: bytes, position: int, nonce: bytes) -> Frame | None:
     start = position + _FRAME.size
     if start > len(data):

@@ -15,7 +15,7 @@ from tank_controller.admin import AdminService
 from tank_controller.api import Api
 from tank_controller.api_access import Access
 from tank_controller.api_leader import Leader, Lines
-from tank_controller.files import lock_folder
+from tank_controller.files import lock_folder, machine_boot_id
 from tank_controller.group_watches import group_watches
 from tank_controller.grpc_server import SERVICES, ListenError, serve
 from tank_controller.http import HttpServer
@@ -90,7 +90,7 @@ class ControllerProcess:
         if config.kubernetes is not None:
             self.kubernetes = Kubernetes(config.kubernetes)
         self._lock = lock_folder(config.data)
-        self._storage = RaftStorage(config.data)
+        self._storage = RaftStorage(config.data, boot_id=machine_boot_id)
         stored = self._storage.open()
         own = NodeId(config.ordinal, self._storage.disk)
         self._trust_others(own)
@@ -237,7 +237,7 @@ class ControllerProcess:
         self._storage.begin(cluster_id, hard, [founding.entry] if founding else [])
         if founding is not None:
             self.trust.founded()
-        self._storage = RaftStorage(self.config.data)
+        self._storage = RaftStorage(self.config.data, boot_id=machine_boot_id)
         stored = self._storage.open()
         assert stored is not None
         self._open(stored)

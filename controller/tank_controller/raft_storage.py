@@ -1,9 +1,11 @@
 """A controller's disk: identity, log segments, snapshots. Synchronous, for one thread that may wait.
 
-Folder: `identity` (disk UUID, and the cluster's id from birth on), `<number>.raft`, numbered without a gap,
-and `<index>.snapshot`, the newest two. A segment is written to until it is full; a frame is one fsync, and
-the next is written only after it: so a bad frame at the end of the last segment is a torn write that nobody
-was told of, and is cut. Anything else that can't be read is damage, and nothing is served from it.
+Folder: `identity` (disk UUID, and the cluster's id from birth on), `boot` (the run of the machine that wrote
+last), `<number>.raft`, numbered without a gap, and `<index>.snapshot`, the newest two. A segment is written
+to until it is full; a frame is one fsync, and the next is written only after it: so a bad frame at the end of
+the last segment is a torn write that was never confirmed, and is cut, which is said. Where the machine has
+run on since, only the beginning of a frame may be that. Anything else that can't be read is damage, and
+nothing is served from it.
 """
 
 import errno
@@ -34,6 +36,7 @@ MIN_SNAPSHOT_AFTER_BYTES = 1024 * 1024
 """A snapshot is due when the log has grown past this and past the last snapshot."""
 UUID_BYTES = 16
 _IDENTITY = "identity"
+_BOOT = "boot"
 _CONFIGURATIONS_KEPT = 8
 """At most one of them is uncommitted, and so may be cut."""
 
@@ -48,10 +51,15 @@ class RaftStorage:
         random_bytes: Callable[[int], bytes] = os.urandom,
         segment_bytes: int = SEGMENT_BYTES,
         snapshot_after_bytes: int = MIN_SNAPSHOT_AFTER_BYTES,
+        boot_id: Callable[[], str] = str,
     ) -> None:
+        """`boot_id`: of the machine's run, such as `files.machine_boot_id`; empty: it is not known."""
         self._folder = folder
         self._files = files or OsFiles()
         self._random_bytes = random_bytes
+        self._boot_id = boot_id()
+        self._runs_on = False
+        """Whether the machine has run on since this folder was written."""
         self._segment_bytes = segment_bytes
         self._snapshot_after_bytes = snapshot_after_bytes
         self._file: AppendFile | None = None
@@ -107,7 +115,25 @@ class RaftStorage:
                 raise StorageDamagedError(self._put_back("the log's segments are missing"))
             self._remove([], list(self._snapshots))  # of a beginning that a crash interrupted
             return None
-        return self._read(numbers)
+        before = self._read_boot() if _BOOT in names else ""
+        self._runs_on = bool(before) and before == self._boot_id
+        stored = self._read(numbers)
+        if before != self._boot_id:
+            self._write_boot(stored.warnings)
+        return stored
+
+    def _read_boot(self) -> str:
+        try:
+            return fmt.read_snapshot_file(self._files.read(self._folder / _BOOT))[2].decode()
+        except JournalDamagedError:
+            return ""  # then a damaged last frame is taken for a torn one, as after a loss of power
+
+    def _write_boot(self, warnings: list[str]) -> None:
+        try:
+            content = fmt.snapshot_file(self.cluster_id, 0, self._boot_id.encode())
+            self._files.replace(self._folder / _BOOT, content)
+        except OSError as error:  # a full disk: reading must be possible
+            warnings.append(f"{self._folder / _BOOT} can't be written: {error.strerror}")
 
     def begin(
         self,
@@ -160,6 +186,9 @@ class RaftStorage:
         for number, written in segments:
             self._replay(number, written, replay)
         warnings: list[str] = []
+        if cut_bytes:
+            path = self._path(numbers[-1], ".raft")
+            warnings.append(f"{path}: {cut_bytes} bytes that a crash left unfinished at its end were cut")
         snapshot = self._read_snapshot(replay, warnings)
         assert replay.base is not None
         if replay.hard.commit > replay.last()[0]:
@@ -190,7 +219,10 @@ class RaftStorage:
             header = fmt.read_journal_header(data)
             self._check_cluster(path, header.cluster_id)
             scan = fmt.scan(data, header)
-            if not last and scan.good_end != len(data):
+            torn = scan.good_end != len(data)
+            if torn and last and self._runs_on and not fmt.may_be_torn(data, scan.good_end, header.nonce):
+                raise JournalDamagedError(f"its last frame, at byte {scan.good_end}, is not what was written")
+            if torn and not last:
                 raise JournalDamagedError(f"its end, from byte {scan.good_end} on, is not what was written")
             if not scan.frames:
                 raise JournalDamagedError("its first frame, which was there from the start, can't be read")

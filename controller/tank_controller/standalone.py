@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tank_controller import journal_format, journal_reader
-from tank_controller.files import OsFiles
+from tank_controller.files import OsFiles, machine_boot_id
 from tank_controller.raft.birth import FIRST_TERM, Founding
 from tank_controller.raft.messages import Configuration, HardState, NodeId
 from tank_controller.raft.snapshots import make
@@ -29,7 +29,7 @@ class Standalone:
     stored: Stored
     own: NodeId
     cut_bytes: int
-    """Of a write that was under way when the process ended; nobody was told of it."""
+    """Of the journal of before, which a write was under way to when its process ended."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -42,7 +42,7 @@ def open_alone(
     RaftStorageError, JournalError, SnapshotError, UnknownEntryError.
     """
     files = files or OsFiles()
-    storage = RaftStorage(folder, files)
+    storage = RaftStorage(folder, files, boot_id=machine_boot_id)
     stored = storage.open()
     journal = None
     if journal_folder.exists():
@@ -57,7 +57,7 @@ def open_alone(
         _begin(storage, cluster_id, journal)
         if journal is not None:
             warnings = journal.warnings
-        storage = RaftStorage(folder, files)
+        storage = RaftStorage(folder, files, boot_id=machine_boot_id)
         stored = storage.open()
         assert stored is not None
     if stored.cluster_id != cluster_id:
@@ -67,7 +67,7 @@ def open_alone(
         )
     if journal is not None:
         _set_aside(journal_folder, files)
-    cut_bytes = stored.cut_bytes + (0 if journal is None else journal.cut_bytes)
+    cut_bytes = 0 if journal is None else journal.cut_bytes
     return Standalone(storage, stored, NodeId(ORDINAL, storage.disk), cut_bytes, warnings + stored.warnings)
 
 

@@ -27,10 +27,11 @@ def snapshot(index: int, term: int = 1) -> Snapshot:
     return make(index, term, MEMBERS, b"state %d" % index)
 
 
-def storage(files: FaultFiles, segment_bytes: int = 1 << 20) -> RaftStorage:
-    """With nonces that are the same in every run."""
+def storage(files: FaultFiles, segment_bytes: int = 1 << 20, boot: str = "") -> RaftStorage:
+    """With nonces that are the same in every run; `boot`: of the machine's run, empty: not known."""
     counter = iter(range(1, 1000))
-    return RaftStorage(FOLDER, files, lambda n: next(counter).to_bytes(n, "big"), segment_bytes)
+    nonces = lambda n: next(counter).to_bytes(n, "big")  # noqa: E731
+    return RaftStorage(FOLDER, files, nonces, segment_bytes, boot_id=lambda: boot)
 
 
 def begun(files: FaultFiles, segment_bytes: int = 1 << 20) -> RaftStorage:

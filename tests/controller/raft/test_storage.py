@@ -195,6 +195,57 @@ def test_a_flipped_bit_is_found_wherever_it_is() -> None:
     assert cut == last_frame
 
 
+def killed() -> FaultFiles:
+    """What a process leaves that was killed; the next one on the same run of the machine finds all of it."""
+    files = written()
+    assert storage(files, boot="a").open() is not None
+    return files
+
+
+def test_where_the_machine_has_run_on_a_flipped_bit_of_the_last_frame_is_damage_too() -> None:
+    whole = killed().seen[SEGMENT]
+    last_frame = whole.rindex(b"\xf7TKf")
+    for position in range(last_frame, len(whole)):
+        for bit in range(8):
+            files = killed()
+            flipped = bytearray(whole)
+            flipped[position] ^= 1 << bit
+            files.seen[SEGMENT] = bytes(flipped)
+            with pytest.raises(StorageDamagedError, match="Where other controllers live, empty this folder"):
+                storage(files, boot="a").open()
+            assert files.seen[SEGMENT] == bytes(flipped), "nothing was cut"
+
+
+def test_where_the_machine_has_run_on_a_write_that_a_kill_cut_short_is_cut_and_said() -> None:
+    whole = killed().seen[SEGMENT]
+    last_frame = whole.rindex(b"\xf7TKf")
+    for length in range(last_frame + 1, len(whole)):
+        files = killed()
+        files.seen[SEGMENT] = whole[:length]
+        stored = storage(files, boot="a").open()
+        assert stored is not None
+        assert (stored.hard.term, stored.cut_bytes) == (2, length - last_frame)
+        assert f"{length - last_frame} bytes that a crash left unfinished" in stored.warnings[0]
+
+
+def test_after_the_machine_was_restarted_a_bad_last_frame_is_a_torn_write_and_said() -> None:
+    files = killed()
+    files.seen[SEGMENT] = files.seen[SEGMENT][:-1] + b"?"
+    stored = storage(files, boot="b").open()
+    assert stored is not None
+    assert stored.hard.term == 2
+    assert "were cut" in stored.warnings[0]
+    assert storage(files, boot="b").open() is not None, "what was cut is not damage at the next start"
+
+
+def test_a_full_disk_keeps_no_controller_from_reading_what_it_has() -> None:
+    files = killed()
+    files.room_bytes = 0
+    stored = storage(files, boot="b").open()
+    assert stored is not None
+    assert "boot can't be written" in stored.warnings[0]
+
+
 def test_after_a_stop_in_order_damage_of_the_last_frame_is_no_torn_write() -> None:
     files = FaultFiles()
     disk = begun(files)
