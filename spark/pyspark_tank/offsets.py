@@ -42,31 +42,6 @@ def ranges_between(start: Mapping[str, Mapping[int, int]], end: Offsets) -> list
     return ranges
 
 
-def limit_rows(ranges: list[OffsetRange], most: int) -> list[OffsetRange]:
-    """Ranges of `most` messages in all, each partition in proportion to what waits in it.
-
-    Every partition that has something gets at least one message as long as `most` allows, so that a quiet
-    one is not starved by a busy one. What rounding leaves goes to the first partitions. Never over `most`.
-    """
-    total = sum(part.size for part in ranges)
-    if total <= most:
-        return ranges
-    shares = [part.size * most // total for part in ranges]
-    left = most - sum(shares)
-    by_need = sorted(range(len(ranges)), key=lambda index: (shares[index] > 0, index))
-    for index in by_need:
-        if left == 0:
-            break
-        if shares[index] < ranges[index].size:
-            shares[index] += 1
-            left -= 1
-    return [
-        OffsetRange(part.topic, part.partition, part.start, part.start + share)
-        for part, share in zip(ranges, shares, strict=True)
-        if share > 0
-    ]
-
-
 def split(
     ranges: list[OffsetRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:

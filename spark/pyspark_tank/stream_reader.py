@@ -18,7 +18,8 @@ from pyspark.sql.streaming.datasource import (
 
 from pyspark_tank.columns import Layout
 from pyspark_tank.driver import data_loss, earliest, ends_of, latest, resolve, subscribed_partitions
-from pyspark_tank.offsets import advance, limit_rows, ranges_between, split
+from pyspark_tank.fair_limit import FairLimit
+from pyspark_tank.offsets import advance, ranges_between, split
 from pyspark_tank.options import SourceOptions
 from pyspark_tank.positions import Offsets, offsets_from_json, offsets_to_json
 from pyspark_tank.reader import RangeReader, TankPartition
@@ -49,6 +50,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         self._target_checked = False  # whether the checkpoint's offsets were held against it
         self._reported: Offsets | None = None
         self._last_batch_s = time.monotonic()
+        self._fair = FairLimit()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_connection": None}
@@ -78,7 +80,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         if not isinstance(limit, ReadAllAvailable) and self._too_few(sum(part.size for part in ranges)):
             ranges = []
         if isinstance(limit, ReadMaxRows):
-            ranges = limit_rows(ranges, limit.max_rows)
+            ranges = self._fair.limit(ranges, limit.max_rows)
         if ranges:
             self._last_batch_s = time.monotonic()
         return offsets_to_json(advance(begin, end, ranges))

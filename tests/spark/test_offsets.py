@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_tank.errors import OptionError
-from pyspark_tank.offsets import OffsetRange, advance, limit_rows, ranges_between, split
+from pyspark_tank.offsets import OffsetRange, advance, ranges_between, split
 from pyspark_tank.positions import offsets_from_json, offsets_to_json
 
 sizes = st.lists(st.integers(0, 10_000), min_size=1, max_size=12)
@@ -31,24 +31,6 @@ def test_what_is_not_read_stays_where_it_was() -> None:
     start, end = {"a": {0: 5, 1: 2}}, {"a": {0: 100, 1: 100, 2: 100}}
     ranges = [OffsetRange("a", 0, 5, 20)]
     assert advance(start, end, ranges) == {"a": {0: 20, 1: 2, 2: 1}}
-
-
-@given(sizes, st.integers(1, 20_000))
-def test_a_limited_batch_is_full_and_never_over(lengths: list[int], most: int) -> None:
-    ranges = ranges_of(lengths)
-    limited = limit_rows(ranges, most)
-    waiting = sum(part.size for part in ranges)
-    assert sum(part.size for part in limited) == min(most, waiting)
-    whole = {part.partition: part for part in ranges}
-    for part in limited:
-        assert part.start == whole[part.partition].start
-        assert part.start < part.end <= whole[part.partition].end
-
-
-@pytest.mark.parametrize("lengths", [[1_000_000, 3], [3, 1_000_000]])
-def test_a_busy_partition_does_not_starve_a_quiet_one(lengths: list[int]) -> None:
-    limited = limit_rows(ranges_of(lengths), 100)
-    assert [part.partition for part in limited] == [0, 1]
 
 
 @given(sizes, st.integers(1, 50), st.one_of(st.none(), st.integers(1, 3000)))
