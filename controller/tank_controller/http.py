@@ -82,6 +82,11 @@ class HttpServer:
             "tank_controller_ready", "1 when /readyz says that it is a member and takes part", float(ready)
         )
         if rooms is not None:
+            yield GaugeMetricFamily(
+                "tank_controller_knows_leader",
+                "1 when it leads, or has heard from the controller that does",
+                float(rooms.readiness.knows_leader),
+            )
             yield from ControllerCollector(rooms.member.driver, rooms.metadata).collect()
             yield GaugeMetricFamily(
                 "tank_controller_brokers_connected",
@@ -143,6 +148,6 @@ class HttpServer:
                 "problems": ["it belongs to no cluster yet: it waits for the other configured controllers"],
             }
         else:
-            problems = [rooms.problem] if rooms.problem else []
-            body = {"ready": not problems, "problems": problems, **rooms.facts()}
+            problems = [each for each in (rooms.problem, rooms.readiness.notice) if each]
+            body = {"ready": not rooms.problem, "problems": problems, **rooms.facts()}
         return web.json_response(body, status=200 if body["ready"] else 503)

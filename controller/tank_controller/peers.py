@@ -105,6 +105,11 @@ class Peers:
             if ordinal not in self._lines:
                 self._line_to(ordinal)
 
+    def reaches(self, ordinal: int) -> bool:
+        """Whether the last stream to this controller took a message: it was connected."""
+        line = self._lines.get(ordinal)
+        return line is not None and line.connected
+
     def ordinals(self) -> list[int]:
         """Of the others."""
         return list(self._lines)
@@ -173,6 +178,11 @@ class _PeerLine:
             await asyncio.wait([self._task])
         if self._channel is not None:
             await self._channel.close()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the last stream took a message."""
+        return self._writes_since_s is not None
 
     def stub(self) -> ControllersStub:
         """Over the one channel to this controller."""

@@ -15,14 +15,16 @@ from tank_controller.levels import Raising
 from tank_controller.member import Member
 from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome
+from tank_controller.peers import Peers
 from tank_controller.proposals import Proposals
 from tank_controller.raft.core import Raft
 from tank_controller.raft.messages import NodeId
 from tank_controller.raft.settings import Settings
 from tank_controller.raft_disk import DiskThread
-from tank_controller.raft_driver import RaftDriver, Transport
+from tank_controller.raft_driver import RaftDriver
 from tank_controller.raft_replay import Stored
 from tank_controller.raft_storage import RaftStorage
+from tank_controller.readiness import Readiness, Sight
 from tank_controller.scaling import Scaling
 from tank_controller.sessions import BrokerSessions
 from tank_controller.ticks import ELECTION_TICKS
@@ -90,7 +92,7 @@ class Rooms:
         config: ControllerConfig,
         storage: RaftStorage,
         stored: Stored,
-        transport: Transport,
+        transport: Peers,
         post: Callable[[Callable[[], None]], object],
         on_fatal: Callable[[Exception], None],
         trust: Trust,
@@ -129,6 +131,8 @@ class Rooms:
         self._data = config.data
         self.removed = ""
         """Why it is no member any more."""
+        self.readiness = Readiness()
+        self._peers = transport
         self.shortage = ""
         """Why too few members can come together for one of them to lead."""
 
@@ -140,7 +144,7 @@ class Rooms:
             return trouble
         if self.member.is_missing(driver.raft.own):
             return "it doesn't vote yet: it waits for the leader to add it"
-        return ""
+        return self.readiness.waits_for
 
     def space(self) -> Space | None:
         """Of the disk that its folder is on, now."""
@@ -165,9 +169,20 @@ class Rooms:
             "partitions": state.derived.partition_count,
         }
 
+    def _sight(self) -> Sight:
+        driver, leader = self.member.driver, self.member.raft.leader
+        return Sight(
+            driver.ready,
+            self.member.leader_address() if leader != self.member.raft.own else "",
+            leader is not None and self._peers.reaches(leader.ordinal),
+            self.member.raft.log.commit,
+            driver.applied,
+        )
+
     def tick(self) -> None:
         """Time passes."""
         self.member.driver.tick()
+        self.readiness.look(self._sight())
         self.trust.look(self.metadata.state)
         if self.member.driver.failed is None:
             self.desk.tick()

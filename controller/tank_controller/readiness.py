@@ -1,0 +1,91 @@
+"""Whether a controller that started takes part in its group again. Pure.
+
+A roll replaces one pod after the other, the next when the last is ready. So a controller is ready only when
+it has heard from a leader, can reach it, and has applied what was committed then: one that can't, by a wrong
+address or a DNS that is down, must stop the roll at itself. Once it was ready it stays so: where no
+controller leads, taking them all out of service would help no client.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+_log = logging.getLogger("tank.controller")
+
+SAID_AFTER_TICKS: Final = 60
+"""Three seconds without a leader are no election any more, and are logged."""
+
+
+@dataclass(slots=True, frozen=True)
+class Sight:
+    """What a controller knows of the group's leader, at one moment."""
+
+    leads: bool
+    """It is the leader itself, and takes commands."""
+    leader: str
+    """The leader's address; empty: it knows of none."""
+    reached: bool
+    """What it sends to the leader arrives there."""
+    commit_index: int
+    applied_index: int
+
+
+class Readiness:
+    """One process' of a controller."""
+
+    def __init__(self) -> None:
+        self._joined = False
+        self._goal: int | None = None
+        """What was committed when a leader was first heard and reached; None: none was yet."""
+        self._sight = Sight(False, "", False, 0, 0)
+        self._ticks_without = 0
+
+    @property
+    def waits_for(self) -> str:
+        """Why it is not ready yet; empty: it takes part."""
+        if self._joined:
+            return ""
+        if not self._sight.leader:
+            return (
+                "it has heard from no controller that leads since it started: the others must run, and reach "
+                "it at its address"
+            )
+        if self._goal is None:
+            return (
+                f"it hears from the controller that leads, and can't reach it at {self._sight.leader}: check "
+                "the addresses in --cluster, and that their names are found"
+            )
+        return f"it has applied entry {self._sight.applied_index} of {self._goal}"
+
+    @property
+    def notice(self) -> str:
+        """What is wrong with the group while it is ready itself; empty: nothing is."""
+        if not self._joined or self.knows_leader:
+            return ""
+        return "no controller leads: more than half of the controllers must run, and reach each other"
+
+    @property
+    def knows_leader(self) -> bool:
+        """Whether it leads, or has heard from the one that does."""
+        return self._sight.leads or bool(self._sight.leader)
+
+    def look(self, sight: Sight) -> None:
+        """Call it at every tick."""
+        self._sight = sight
+        if not self._joined:
+            self._join(sight)
+        if self.knows_leader:
+            if self._ticks_without >= SAID_AFTER_TICKS:
+                _log.info("a controller leads again: %s", sight.leader or "this one")
+            self._ticks_without = 0
+            return
+        self._ticks_without += 1
+        if self._ticks_without == SAID_AFTER_TICKS:
+            _log.warning("%s", self.notice or self.waits_for)
+
+    def _join(self, sight: Sight) -> None:
+        if sight.leads:
+            self._joined = True
+        elif sight.leader and sight.reached:
+            self._goal = sight.commit_index if self._goal is None else self._goal
+            self._joined = sight.applied_index >= self._goal
