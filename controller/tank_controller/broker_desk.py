@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from tank_controller import levels, limits, queries
+from tank_controller import levels, limits, queries, registering
 from tank_controller.broker_streams import MAX_WAITING_PROPOSALS, DeltaHistory, Line, Stream
 from tank_controller.leading import Ask, Care, Leading, Liveness
 from tank_controller.metadata import Metadata
@@ -230,15 +230,12 @@ class BrokerDesk:
 
     def _register(self, leading: Leading, stream: Stream, register: pb.BrokerRegister) -> None:
         wanted = register.broker
-        if register.cluster_id not in ("", self._cluster_id):
-            message = (
-                f"broker {wanted.broker_id} belongs to cluster {register.cluster_id}, these controllers to "
-                f"{self._cluster_id}: give it their addresses, or another data folder"
-            )
-            self._refuse(stream, Rejected(ErrorCode.INVALID_REQUEST, message))
-            return
-        if why := levels.said(wanted).refusal(self._metadata.state.feature_level):
-            self._refuse(stream, Rejected(ErrorCode.INVALID_REQUEST, why))
+        why = registering.refusal(
+            register, self._cluster_id, self._metadata.state, self.streams, leading.sessions,
+            self._clock.monotonic_ms(),
+        )  # fmt: skip
+        if why is not None:
+            self._refuse(stream, why)
             return
         if stream.broker_id:
             return  # once is enough

@@ -55,6 +55,11 @@ class BrokerSessions:
         session.deadline_ms = now_ms + self._timeout_ms
         session.seen_index = max(session.seen_index, seen_index)
 
+    def lives(self, broker_id: int, epoch: int, now_ms: int) -> bool:
+        """Whether this process was heard within its timeout."""
+        session = self._sessions.get(broker_id)
+        return session is not None and session.epoch == epoch and now_ms < session.deadline_ms
+
     def broken(self, broker_id: int, epoch: int, now_ms: int) -> None:
         """The stream of this process broke: most often it has ended, else it connects again at once."""
         session = self._sessions.get(broker_id)

@@ -107,6 +107,8 @@ class ClusterNodeProcess(NodeProcess):
             if time.monotonic() - told > 5:
                 told = time.monotonic()
                 _log.warning("no controller has taken this broker for %d s; asking on", int(told - began))
+            if session.problem:
+                self._starting = f"it is starting: {session.problem}"
             await asyncio.sleep(POLL_S)
         return session
 

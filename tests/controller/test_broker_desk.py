@@ -12,7 +12,7 @@ from tank_controller.raft.messages import NodeId
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import create
-from tests.controller.office import Broker, Office
+from tests.controller.office import TICK_MS, Broker, Office
 
 
 @pytest.fixture
@@ -69,6 +69,50 @@ def test_a_new_stream_ends_the_old_one_and_what_is_unread_in_it(office: Office) 
     office.pass_ms(2000)
     new.beat()
     assert not office.state.brokers[1].fenced, "the old stream's end is nobody's end"
+
+
+def refused(broker: Broker) -> str:
+    """Why it is not taken, for now."""
+    (said,) = broker.line.sent
+    assert said.refused.passing
+    return said.refused.message
+
+
+def test_a_second_process_of_a_broker_is_refused_while_the_first_lives(office: Office) -> None:
+    first = office.broker(1)
+    for _ in range(3 * SESSION_TIMEOUT_MS // 1000):
+        second = office.stream(1, incarnation=b"j" * 16)
+        assert "another process is broker 1 at h:1, and lives: stop one of the two" in refused(second)
+        office.desk.closed(second.stream)
+        office.pass_ms(1000)
+        first.beat()
+    assert not first.line.ended
+    assert not office.state.brokers[1].fenced
+    assert office.stream(1).stream.open, "the first one itself may come again"
+
+
+def test_the_next_process_of_a_broker_that_was_killed_is_taken_at_once(office: Office) -> None:
+    first = office.broker(1)
+    office.desk.closed(first.stream)
+    began = office.clock.monotonic_ms()
+    second = office.stream(1, incarnation=b"j" * 16)
+    office.until(lambda: second.line.all("registered"))
+    assert office.clock.monotonic_ms() - began <= TICK_MS
+
+
+def test_one_of_a_broker_that_is_cut_off_is_taken_when_that_one_has_been_silent_for_the_session(
+    office: Office,
+) -> None:
+    office.broker(1)
+    began = office.clock.monotonic_ms()
+    taken: list[Broker] = []
+
+    def is_taken() -> bool:
+        taken.append(office.stream(1, incarnation=b"j" * 16))
+        return taken[-1].stream.open
+
+    office.until(is_taken)
+    assert SESSION_TIMEOUT_MS - 1000 <= office.clock.monotonic_ms() - began <= SESSION_TIMEOUT_MS + 1000
 
 
 def test_a_broker_is_fenced_until_it_has_seen_its_registration(office: Office) -> None:

@@ -48,6 +48,7 @@ def test_the_last_old_broker_that_is_replaced_brings_the_next_level_to_all(tmp_p
     held.clear()
     office.pass_ms(3000)
     assert office.state.feature_level == 1, "an old one is there"
+    office.desk.closed(old.stream)
     new = office.stream(2, incarnation=b"j" * 16)
     office.until(lambda: office.state.feature_level == 2)
     office.until(lambda: new.line.all("registered"))

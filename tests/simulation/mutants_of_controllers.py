@@ -162,8 +162,8 @@ MUTANTS = (
         told="a_broker_goes_back_after_the_roll",
         also=(
             (
-                CONTROLLER + "broker_desk.py",
-                "if why := levels.said(wanted).refusal(self._metadata.state.feature_level):",
+                CONTROLLER + "registering.py",
+                "if why := levels.said(wanted).refusal(state.feature_level):",
                 'if why := "":',
             ),
         ),

@@ -31,4 +31,12 @@ MUTANTS = (
         Kind.CLUSTER,
         told="a_push_changes_on_its_way",
     ),
+    Mutant(
+        "a second process takes a broker's place while the first lives",
+        "controller/tank_controller/registering.py",
+        "    return is_other and sessions.lives(",
+        "    return False and sessions.lives(",
+        Kind.CLUSTER,
+        told="a_second_process_says_that_it_is_a_broker",
+    ),
 )

@@ -6,6 +6,8 @@ from functools import partial
 
 from tank_node.forwarding import ForwardingPolicy
 from tank_protos.error_codes import ConsumeFlag, ProduceError
+from tank_protos.feature_levels import OWN
+from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.tank import ConsumeResponse, ProduceResponse
 from tests.simulation.brokers import BrokerMachine
 from tests.simulation.consumers import Consumer
@@ -227,6 +229,47 @@ def a_producer_outlives_what_it_wrote() -> None:
         story.rest()
 
 
+class _Deaf:
+    """The line of a process that nobody hears about."""
+
+    def send(self, message: pb.BrokerDown) -> None:
+        """It doesn't matter what."""
+
+    def end(self) -> None:
+        """The same."""
+
+
+def a_second_process_says_that_it_is_a_broker() -> None:
+    """A process with another folder registers as B, again and again, while B runs. B stays in sync: it is not
+    put aside for it."""
+    with telling(SYNCED) as story:
+        a, b, c = story.cast
+        story.append(a, 2)
+        story.go_on(SECOND)
+        epoch = story.state.brokers[b.broker_id].epoch
+        register = pb.RegisterBroker(
+            broker_id=b.broker_id,
+            incarnation=b"second".ljust(16),
+            disk_uuid=b"another".ljust(16),
+            endpoints=[pb.Endpoint(name="tank", host="second", port=1)],
+            replicates=True,
+            min_level=OWN.lowest,
+            max_level=OWN.highest,
+        )
+        for _ in range(8):
+            leader = story.cluster.leader()
+            assert leader is not None
+            assert leader.life is not None
+            assert leader.desk is not None
+            desk, up = leader.desk, pb.BrokerUp(register=pb.BrokerRegister(broker=register))
+            story.world.guarded(leader.life, lambda desk=desk, up=up: desk.received(desk.opened(_Deaf()), up))  # type: ignore[misc]
+            story.go_on(SECOND)
+            must(story.state.brokers[b.broker_id].epoch == epoch, "B was put aside while it lives")
+        must(story.are_in_sync(a, b, c), "somebody has left")
+        story.append(a)
+        story.rest()
+
+
 STORIES: tuple[Callable[[], None], ...] = (
     a_leader_connects_again,
     a_replica_loses_its_log_as_it_is_proposed,
@@ -235,4 +278,5 @@ STORIES: tuple[Callable[[], None], ...] = (
     a_running_leader_finds_damage,
     an_end_changes_while_its_process_is_down,
     a_producer_outlives_what_it_wrote,
+    a_second_process_says_that_it_is_a_broker,
 )

@@ -116,6 +116,8 @@ class ControllerSession(RequestingLink):
         """The cluster demands its secret: no controller is spoken to any more that can't prove it."""
         self.refused: str | None = None
         """Why the controller will never take this broker: it has to end."""
+        self.problem = ""
+        """Why the controllers didn't take this broker, the last time that they said so; empty: they did."""
         self.may_stop = False
         """It was asked to be let go, and nobody needs it any more as a leader."""
         self._asks_to_stop_again = False
@@ -209,9 +211,16 @@ class ControllerSession(RequestingLink):
             case "refused":
                 if not down.refused.passing:
                     self.refused = down.refused.message
+                self._tell_of(down.refused.message)
                 self._give_up(line, "", down.refused.message)
         if self.connected:
             self._led_ms = self._heard_ms
+
+    def _tell_of(self, why: str) -> None:
+        """A refusal that will pass, when it is news: it is tried again and again."""
+        if why != self.problem:
+            self.problem = why
+            _log.warning("the controllers don't take this broker now: %s", why)
 
     def tick(self) -> None:
         """Time passes: a few times in a second."""
@@ -271,6 +280,7 @@ class ControllerSession(RequestingLink):
 
     def _on_registration(self, line: Line, registered: pb.Registered) -> None:
         self._failures = 0
+        self.problem = ""
         self._taken_ms = self._clock.monotonic_ms()
         self.peer_key = registered.peer_key
         self.demands_secret = self.demands_secret or registered.demands_secret
