@@ -3,7 +3,7 @@
 docs/operations.md goes on from each sentence.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tank_cli.broker_reports import Asked
@@ -11,6 +11,7 @@ from tank_cli.figures import bytes_text, count_text, plural
 from tank_cli.output import Json
 from tank_client import PartitionTrouble, Trouble
 from tank_controller.api_report import Controller, Row, newest, silent
+from tank_controller.pods import FIRST_BROKER, shown
 from tank_protos.generated import control_pb2 as pb
 
 FAR_BEHIND = 10_000
@@ -44,11 +45,11 @@ class Seen:
     asked: Sequence[Asked]
 
 
-def advice(seen: Seen, command: Callable[[str], str]) -> list[Advice]:
+def advice(seen: Seen, command: Callable[[str], str], listed_in: str = "--controllers") -> list[Advice]:
     """Controllers first, then partitions, brokers, disks, as docs/operations.md says. command: how a person
-    types something about this cluster."""
+    types something about this cluster. listed_in: as `of_controllers` takes it."""
     return [
-        *of_controllers(seen.members),
+        *of_controllers(seen.members, listed_in),
         *_of_secret(seen.found),
         *_of_partitions(seen, command),
         *_of_brokers(seen, command),
@@ -56,23 +57,22 @@ def advice(seen: Seen, command: Callable[[str], str]) -> list[Advice]:
     ]
 
 
-def of_controllers(members: Sequence[Controller]) -> Iterator[Advice]:
-    """Of the controllers alone: all that can be said while none leads."""
-    yield from _of_silent_controllers(members)
+def of_controllers(members: Sequence[Controller], listed_in: str = "--controllers") -> Iterator[Advice]:
+    """Of the controllers alone: all that can be said while none leads. listed_in: where the person who asks
+    has named them; empty: the chart has, and its list may be older than the last scale-down."""
+    yield from _of_silent_controllers(members, listed_in)
     led = any(each.said.leads for each in members if each.said is not None)
     for each in members:
         if each.said is not None and each.said.problem:
-            yield Advice(f"Controller {each.ordinal}: {each.said.problem}.")
+            yield Advice(f"{_controller(each)}: {each.said.problem}.")
         elif each.said is not None and led and not each.said.leads and not each.said.leader:
-            yield Advice(
-                f"Controller {each.ordinal} knows nobody who leads: it reaches too few of the others."
-            )
+            yield Advice(f"{_controller(each)} knows nobody who leads: it reaches too few of the others.")
         elif each.behind > FAR_BEHIND:
             entries = count_text(each.behind)
-            yield Advice(f"Controller {each.ordinal} is {entries} entries behind: it is slow, or cut off.")
+            yield Advice(f"{_controller(each)} is {entries} entries behind: it is slow, or cut off.")
 
 
-def _of_silent_controllers(members: Sequence[Controller]) -> Iterator[Advice]:
+def _of_silent_controllers(members: Sequence[Controller], listed_in: str) -> Iterator[Advice]:
     """Only those that vote count; nobody knows which do where no controller says it."""
     found = newest(members)
     named = {member.address for member in found.members} if found is not None else set()
@@ -91,9 +91,9 @@ def _of_silent_controllers(members: Sequence[Controller]) -> Iterator[Advice]:
     for member in away:
         if not member.votes:
             yield Advice(f"Controller {member.node.ordinal} doesn't vote yet, and can't be reached.")
-    for address in strange:
+    for address in strange if listed_in else ():
         yield Advice(
-            f"Nobody answers at {address}, which is no controller's address: don't name it in --controllers."
+            f"Nobody answers at {address}, which is no controller's address: don't name it in {listed_in}."
         )
 
 
@@ -126,7 +126,7 @@ def _of_partitions(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice
                 f"If it can't be started at all: {words}",
             ),
         )
-    missing = _missing(seen.lacking)
+    missing = _missing(seen)
     elsewhere = f"{missing} out of sync; {command('partitions --under-replicated')}"
     if found.below_min_insync > found.leaderless:
         partitions = plural(found.below_min_insync - found.leaderless, "partition")
@@ -141,62 +141,84 @@ def _of_partitions(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice
         )
 
 
-def _missing(rows: Iterable[Row]) -> str:
+def _missing(seen: Seen) -> str:
     """The brokers that these partitions miss."""
     out = {
         broker_id
-        for row in rows
+        for row in seen.lacking
         for broker_id in row.partition.replicas
         if broker_id not in row.partition.in_sync and broker_id not in row.partition.adding
     }
-    named = ", ".join(map(str, sorted(out)))
+    named = ", ".join(_broker(seen, each).removeprefix("Broker ") for each in sorted(out))
     return f"brokers {named} are" if len(out) > 1 else f"broker {named} is" if out else "replicas are"
 
 
+def _broker(seen: Seen, broker_id: int) -> str:
+    """With its pod, where it has one."""
+    brokers = (load.broker for load in seen.found.brokers if load.broker.broker_id == broker_id)
+    hosts = (each.host for broker in brokers for each in broker.endpoints if each.name == "tank")
+    return shown("Broker", broker_id, next(hosts, ""), FIRST_BROKER)
+
+
+def _controller(each: Controller) -> str:
+    """The same."""
+    if each.ordinal is None:
+        return f"Controller {each.ordinal}"
+    return shown("Controller", each.ordinal, each.address.rpartition(":")[0], 0)
+
+
 def _of_brokers(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice]:
+    for refused in seen.found.scale_down_refused:
+        yield Advice(refused.why)
     for load in seen.found.brokers:
         number = load.broker.broker_id
+        who = _broker(seen, number)
         if load.broker.fenced_index and not load.connected and load.broker.draining and not load.replicas:
             yield Advice(
-                f"Broker {number} is fenced: it was drained, and is down.",
+                f"{who} is fenced: it was drained, and is down.",
                 (f"It holds nothing any more: {command(f'remove {number}')}",),
             )
         elif load.broker.fenced_index and not load.connected:
             yield Advice(
-                f"Broker {number} is fenced: it is down, or can't reach the controllers.",
+                f"{who} is fenced: it is down, or can't reach the controllers.",
                 (f"Start it. Gone for good: {command(f'drain {number}')}, then `remove {number}`.",),
             )
         elif load.broker.fenced_index:
-            yield Advice(
-                f"Broker {number} is fenced, and connected: it is starting, or its view stands still."
-            )
+            yield Advice(f"{who} is fenced, and connected: it is starting, or its view stands still.")
     for each in seen.asked:
         if each.report is None:
-            yield Advice(f"What broker {each.broker_id} says of its disk is unknown: {each.why}.")
+            yield Advice(
+                f"What {_low(_broker(seen, each.broker_id))} says of its disk is unknown: {each.why}."
+            )
         else:
-            yield from _of_troubles(each.broker_id, each.report.troubles)
+            yield from _of_troubles(_broker(seen, each.broker_id), each.report.troubles)
 
 
-def _of_troubles(number: int, troubles: Sequence[PartitionTrouble]) -> Iterator[Advice]:
+def _of_troubles(who: str, troubles: Sequence[PartitionTrouble]) -> Iterator[Advice]:
     hanging = sum(each.trouble is Trouble.HANGS for each in troubles)
     if hanging:
         yield Advice(
-            f"The disk of broker {number} hangs: {plural(hanging, 'partition')} acknowledge nothing there.",
-            (f"When it stays so, kill -9 broker {number}: others lead then. Look at its disk.",),
+            f"The disk of {_low(who)} hangs: {plural(hanging, 'partition')} acknowledge nothing there.",
+            (f"When it stays so, kill -9 {_low(who)}: others lead then. Look at its disk.",),
         )
     if rest := len(troubles) - hanging:
         partitions = plural(rest, "partition")
-        yield Advice(f"Broker {number} can't use {partitions} as it should: look at its disk and log.")
+        yield Advice(f"{who} can't use {partitions} as it should: look at its disk and log.")
 
 
 def _of_disks(seen: Seen) -> Iterator[Advice]:
     for each in seen.members:
         if each.said is not None and (free := _little(each.said.free_bytes, each.said.disk_bytes)):
-            yield Advice(f"Controller {each.ordinal} has {free} free: a full disk takes no changes.")
+            yield Advice(f"{_controller(each)} has {free} free: a full disk takes no changes.")
     for asked in seen.asked:
         report = asked.report
         if report is not None and (free := _little(report.free_bytes, report.disk_bytes)):
-            yield Advice(f"Broker {asked.broker_id} has {free} free: a full disk takes no messages.")
+            yield Advice(f"{_broker(seen, asked.broker_id)} has {free} free: a full disk takes no messages.")
+
+
+def _low(named: str) -> str:
+    """The same within a sentence."""
+    return named[0].lower() + named[1:]
 
 
 def _little(free_bytes: int | None, disk_bytes: int | None) -> str:

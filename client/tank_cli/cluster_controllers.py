@@ -40,7 +40,7 @@ def show_controllers(session: Session, controllers: "Controllers") -> None:
         print_json({"controllers": [each.json() for each in members]})
         return
     print_table(report.CONTROLLER_COLUMNS, [report.controller_row(each) for each in members])
-    for found in advice.of_controllers(members):
+    for found in advice.of_controllers(members, controllers.listed_in):
         warn(found.said)
     for ordinal, disks in sorted(_disks(members).items()):
         if len(disks) > 1:

@@ -35,17 +35,19 @@ def status(session: Session, controllers: "Controllers") -> None:
         found = controllers.overview()
     except CliError as error:
         if session.as_json:
-            warnings = [each.json() for each in advice.of_controllers(members)]
+            warnings = [each.json() for each in advice.of_controllers(members, controllers.listed_in)]
             print_json({"controllers": [each.json() for each in members], "warnings": warnings})
         elif any(each.said is not None for each in members):
             print_table(report.CONTROLLER_COLUMNS, [report.controller_row(each) for each in members])
-            _advise(advice.of_controllers(members))
+            _advise(advice.of_controllers(members, controllers.listed_in))
         raise error from None
     waiting = _rows_of(controllers, pb.LEADERLESS)
     moving = _rows_of(controllers, pb.MOVING)
     lacking = _rows_of(controllers, pb.UNDER_REPLICATED)
     asked = ask_brokers(found)
-    wrong = advice.advice(advice.Seen(members, found, waiting, lacking, asked), controllers.command)
+    wrong = advice.advice(
+        advice.Seen(members, found, waiting, lacking, asked), controllers.command, controllers.listed_in
+    )
     fenced = api_report.fenced_of(found)
     if session.as_json:
         told = api_report.status_json(members, found, waiting, moving)

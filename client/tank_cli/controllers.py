@@ -1,5 +1,6 @@
 """The controllers of a cluster, as its operator asks them: found, and followed to the one that leads."""
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import grpc
 
+from tank_cli.cluster_options import CONTROLLERS_VARIABLE
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_protos.call_proof import NO_PROOF, Prover, ProvingInterceptor
 from tank_protos.cluster_secret import UnprovenError
@@ -23,6 +25,8 @@ NOBODY_ANSWERS_S = 3.0
 """When not one controller can be reached for so long, there is none."""
 NOBODY_LEADS_S = 15.0
 """When they answer, and none leads: an election takes a second or two."""
+POD_VARIABLE = "POD_NAME"
+"""Set in the chart's pods, whose list of controllers is the chart's."""
 MAX_HOPS = 3
 """From one named leader to the next without a pause: during an election controllers may name each other."""
 UNSURE_TRIES = 3
@@ -71,6 +75,13 @@ class Controllers:
     def command(self, words: str) -> str:
         """A command about this cluster, as a person types it."""
         return f"tank cluster {words} {self.options}".rstrip()
+
+    @property
+    def listed_in(self) -> str:
+        """Where the person who asks has named the controllers; empty: in a pod, the chart has."""
+        if self.options or not os.environ.get(POD_VARIABLE):
+            return "--controllers" if self.options else CONTROLLERS_VARIABLE
+        return ""
 
     # --- questions ---
 

@@ -144,6 +144,8 @@ class AdminService(AdminServicer):
         brokers, controllers = rooms.raising.waits_for(state, rooms.desk.streams)
         answer.brokers_behind.extend(brokers)
         answer.controllers_behind.extend(controllers)
+        for broker_id, why in rooms.scaling.refusals(state).items():
+            answer.scale_down_refused.add(broker_id=broker_id, why=why)
         rooms.trust.tell(answer, state, rooms.desk.streams, rooms.member.ids())
         return answer
 

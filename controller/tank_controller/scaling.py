@@ -16,6 +16,7 @@ from enum import Enum, StrEnum
 
 from tank_controller.cluster_state import ClusterState
 from tank_controller.partition_keys import partition_of
+from tank_controller.pods import FIRST_BROKER, shown
 from tank_controller.state_parts import BrokerState
 from tank_protos.generated import control_pb2 as pb
 
@@ -137,6 +138,15 @@ class Scaling:
                 found[broker_id] = Standing.REFUSED
         return found
 
+    def refusals(self, state: ClusterState) -> dict[int, str]:
+        """Of the brokers that are one too many and can't go: why, and what to do."""
+        standings = self.standings(state)
+        return {
+            each: why_refused(state, each)
+            for each in sorted(standings)
+            if standings[each] is Standing.REFUSED
+        }
+
     def commands(self, state: ClusterState, now_ms: int) -> list[pb.Command]:
         """What to propose now. Not to be called again before all that was applied or refused."""
         self._grow_up(now_ms)
@@ -148,15 +158,15 @@ class Scaling:
             match standings.get(broker_id, Standing.STAYS):
                 case Standing.LEAVES if not broker.draining:
                     found.append(_scale_down(broker_id, True))
-                    self._say_drained(broker_id, now_ms)
+                    self._say_drained(state, broker_id, now_ms)
                 case Standing.LEAVES if broker.fenced:
                     found += self._remove(state, broker, now_ms)
                 case Standing.STAYS | Standing.REFUSED if broker.scaled_down and self.wanted:
                     found.append(_scale_down(broker_id, False))
-                    text = f"Broker {broker_id} stays: it is not drained any more."
+                    text = f"{_shown(state, broker_id)} stays: it is not drained any more."
                     self._tell(Reason.TAKEN_BACK, broker_id, text, now_ms)
             if standings.get(broker_id) is Standing.REFUSED:
-                self._tell(Reason.REFUSED, broker_id, _why_refused(state, broker_id), now_ms)
+                self._tell(Reason.REFUSED, broker_id, why_refused(state, broker_id), now_ms)
         return found
 
     def judge(self, state: ClusterState, broker_id: int, pod: Pod | None, now_ms: int) -> Verdict:
@@ -166,7 +176,7 @@ class Scaling:
             self._grants[broker_id] = _Grant(broker.epoch, now_ms + GRANT_MS)
         if pod is not None and self.standings(state).get(broker_id) is Standing.REFUSED:
             waits = "" if verdict.may_stop else f" {verdict.text}"
-            self._tell(Reason.REFUSED, broker_id, _why_refused(state, broker_id) + waits, now_ms, pod)
+            self._tell(Reason.REFUSED, broker_id, why_refused(state, broker_id) + waits, now_ms, pod)
         elif pod is not None:
             self._tell(verdict.reason, broker_id, verdict.text, now_ms, pod)
         return verdict
@@ -180,18 +190,19 @@ class Scaling:
         standing = standings.get(broker_id, Standing.STAYS)
         # A new leader, and one that Kubernetes doesn't answer, knows who leaves from the log alone.
         if standing is Standing.LEAVES or (self.wanted is None and broker.scaled_down):
-            return _judge_leaving(broker, replicas)
+            return _judge_leaving(_shown(state, broker_id), broker, replicas)
         if self.wanted == 0:
             return Verdict(True, Reason.MAY_STOP, "All brokers are to stop.", replicas)
         if standing is Standing.REFUSED and (drained := _who_drains(state, standings)):
-            text = f"Broker {broker_id} takes replicas of {_named(drained)}, and waits until they are there."
+            who = _shown(state, broker_id)
+            text = f"{who} takes replicas of {_named(state, drained)}, and waits until they are there."
             return Verdict(False, Reason.HOLDS_ON, text, replicas)
         if broker.fenced:
-            text = f"Broker {broker_id} is fenced: nobody waits for it."
+            text = f"{_shown(state, broker_id)} is fenced: nobody waits for it."
             return Verdict(True, Reason.MAY_STOP, text, replicas)
         if why := self._needs(state, broker_id, now_ms):
             return Verdict(False, Reason.HOLDS_ON, why, replicas)
-        text = f"Every partition of broker {broker_id} has enough replicas in sync without it."
+        text = f"Every partition of {_low(_shown(state, broker_id))} has enough replicas in sync without it."
         return Verdict(True, Reason.MAY_STOP, text, replicas)
 
     def _grow_up(self, now_ms: int) -> bool:
@@ -213,8 +224,9 @@ class Scaling:
                 there = set(partition.in_sync) - away
                 lacking = [each for each in partition.replicas if each not in there and each != broker_id]
                 return (
-                    f"Without broker {broker_id}, {topic.name}/{partition_of(key)} would have {left} "
-                    f"replicas in sync and needs {topic.min_insync}: waits for {_named(lacking)}."
+                    f"Without {_low(_shown(state, broker_id))}, {topic.name}/{partition_of(key)} would "
+                    f"have {left} replicas in sync and needs {topic.min_insync}: waits for "
+                    f"{_named(state, lacking)}."
                 )
             if left - unknown < topic.min_insync:
                 return (
@@ -238,19 +250,19 @@ class Scaling:
         broker_id = broker.broker_id
         held = state.held_by(broker_id)
         if not held:
-            text = f"Broker {broker_id} holds nothing any more, has stopped, and was removed."
+            text = f"{_shown(state, broker_id)} holds nothing any more, has stopped, and was removed."
             self._tell(Reason.SCALED_DOWN, broker_id, text, now_ms)
             return [pb.Command(remove_broker=pb.RemoveBroker(broker_id=broker_id))]
         if lost := sum(1 for key in state.derived.leaderless if key in held):
             text = (
-                f"Broker {broker_id} has stopped with {lost} partitions that nobody else has in sync: they "
-                f"can't be read or written. Its volume keeps them: scale up to {broker_id}."
+                f"{_shown(state, broker_id)} has stopped with {lost} partitions that nobody else has in "
+                f"sync: they can't be read or written. Its volume keeps them: scale up to {broker_id}."
             )
             self._tell(Reason.DATA_LEFT, broker_id, text, now_ms)
         return []
 
-    def _say_drained(self, broker_id: int, now_ms: int) -> None:
-        text = f"Broker {broker_id} is drained: {self.wanted} brokers are wanted."
+    def _say_drained(self, state: ClusterState, broker_id: int, now_ms: int) -> None:
+        text = f"{_shown(state, broker_id)} is drained: {self.wanted} brokers are wanted."
         self._tell(Reason.SCALING_DOWN, broker_id, text, now_ms)
 
     def _tell(self, reason: Reason, broker_id: int, text: str, now_ms: int, pod: Pod | None = None) -> None:
@@ -270,22 +282,21 @@ class Scaling:
         del self.news[:-MAX_NEWS]
 
 
-def _judge_leaving(broker: BrokerState, replicas: int) -> Verdict:
-    broker_id = broker.broker_id
+def _judge_leaving(who: str, broker: BrokerState, replicas: int) -> Verdict:
     if not broker.draining:
-        return Verdict(False, Reason.DRAINING, f"Broker {broker_id} is about to be drained.", replicas)
+        return Verdict(False, Reason.DRAINING, f"{who} is about to be drained.", replicas)
     if replicas:
-        text = f"Broker {broker_id} leaves the cluster: {replicas} replicas have yet to go elsewhere."
+        text = f"{who} leaves the cluster: {replicas} replicas have yet to go elsewhere."
         return Verdict(False, Reason.DRAINING, text, replicas)
-    return Verdict(
-        True, Reason.MAY_STOP, f"Broker {broker_id} leaves the cluster: it holds nothing any more."
-    )
+    return Verdict(True, Reason.MAY_STOP, f"{who} leaves the cluster: it holds nothing any more.")
 
 
-def _why_refused(state: ClusterState, broker_id: int) -> str:
+def why_refused(state: ClusterState, broker_id: int) -> str:
+    """Of a broker that is one too many and can't go, with what to do."""
     return (
-        f"Broker {broker_id} can't leave the cluster: a topic has replication factor {_needed(state)}, and "
-        f"fewer brokers would be left. Its volume keeps its data: scale up to {broker_id} or more."
+        f"{_shown(state, broker_id)} can't leave the cluster: a topic has replication factor "
+        f"{_needed(state)}, and fewer brokers would be left. Its volume keeps its data: scale up to "
+        f"{broker_id} or more."
     )
 
 
@@ -313,6 +324,22 @@ def _who_drains(state: ClusterState, standings: dict[int, Standing]) -> list[int
     ]
 
 
-def _named(brokers: Iterable[int]) -> str:
-    named = [str(each) for each in brokers]
-    return f"broker {named[0]}" if len(named) == 1 else f"brokers {', '.join(named)}"
+def _shown(state: ClusterState, broker_id: int) -> str:
+    """As a sentence begins with it."""
+    broker = state.brokers.get(broker_id)
+    hosts = () if broker is None else (host for name, host, _ in broker.endpoints if name == "tank")
+    return shown("Broker", broker_id, next(iter(hosts), ""), FIRST_BROKER)
+
+
+def _low(named: str) -> str:
+    """The same within a sentence."""
+    return named[0].lower() + named[1:]
+
+
+def _named(state: ClusterState, brokers: Iterable[int]) -> str:
+    named = [_low(_shown(state, each)) for each in brokers]
+    return (
+        named[0]
+        if len(named) == 1
+        else "brokers " + ", ".join(each.removeprefix("broker ") for each in named)
+    )

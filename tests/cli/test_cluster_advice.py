@@ -122,6 +122,32 @@ def test_only_controllers_that_vote_count() -> None:
     ]
 
 
+def test_the_charts_list_is_nothing_to_change_by_hand() -> None:
+    """In a pod it is as old as the pod, and may name what was scaled away since."""
+    three = [member(1), member(2), member(3)]
+    well = [controller(1, leads=True, members=three), controller(2), controller(3)]
+    seen = replace(WELL, members=[*well, controller(4, down=True)])
+    assert advice(seen, str, "") == []
+    (typed,) = advice(seen, str, "TANK_CONTROLLERS")
+    assert typed.said.endswith("don't name it in TANK_CONTROLLERS.")
+
+
+def test_a_scale_down_that_is_refused_is_said() -> None:
+    refused = pb.ScaleDownRefused(broker_id=3, why="Broker 3 (pod tank-broker-2) can't leave: scale up to 3.")
+    found = pb.OverviewAnswer(brokers=[load(1), load(2)], partitions=3, scale_down_refused=[refused])
+    assert said(found=found) == ["Broker 3 (pod tank-broker-2) can't leave: scale up to 3."]
+
+
+def test_what_runs_in_pods_is_called_by_them() -> None:
+    fenced = load(2, fenced=True, connected=False)
+    host = "tank-broker-1.tank-broker.data.svc.cluster.local"
+    fenced.broker.endpoints.add(name="tank", host=host, port=11011)
+    words = said(found=pb.OverviewAnswer(brokers=[load(1), fenced], partitions=3), lacking=[row([1, 3])])
+    assert "Broker 2 (pod tank-broker-1) is fenced: it is down, or can't reach the controllers." in words
+    pod = replace(controller(1, "it waits"), address="tank-controller-1.tank-controller.data.svc:9090")
+    assert said([pod])[0].startswith("Controller 1 (pod tank-controller-1): it waits")
+
+
 def test_a_learner_is_none_that_counts() -> None:
     two = [member(1), member(2), member(3, votes=False)]
     alone = [controller(1, members=two, leader=""), controller(2, down=True), controller(3)]

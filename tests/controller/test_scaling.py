@@ -90,6 +90,31 @@ def test_what_would_leave_too_few_is_refused_and_said_and_keeps_what_it_holds() 
     ]
 
 
+def test_who_is_refused_is_known_for_as_long_as_it_lasts() -> None:
+    world = governed(3)
+    assert world.scaling.refusals(world.cluster.state) == {}
+    world.scaling.wanted = 2
+    (found,) = world.scaling.refusals(world.cluster.state).items()
+    assert found[0] == 3
+    assert found[1].startswith("Broker 3 can't leave the cluster: ")
+    world.scaling.wanted = 3
+    assert world.scaling.refusals(world.cluster.state) == {}
+
+
+def test_brokers_in_pods_are_called_by_them() -> None:
+    world = governed(3)
+    for broker_id, broker in world.cluster.state.brokers.items():
+        host = f"tank-broker-{broker_id - 1}.tank-broker.data.svc.cluster.local"
+        broker.endpoints = (("tank", host, 11011), ("outside", "example.org", 31011))
+    world.scaling.wanted = 2
+    assert world.scaling.refusals(world.cluster.state)[3].startswith(
+        "Broker 3 (pod tank-broker-2) can't leave"
+    )
+    assert leave(world, 1).may_stop
+    assert "Without broker 2 (pod tank-broker-1), " in leave(world, 2).text
+    assert "waits for broker 1 (pod tank-broker-0)" in leave(world, 2).text
+
+
 def test_of_several_as_many_leave_as_can_and_the_others_take_their_replicas_first() -> None:
     world = governed(5)
     world.scaling.wanted = 2

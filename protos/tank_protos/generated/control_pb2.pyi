@@ -1078,8 +1078,16 @@ class BrokerLoad(_message.Message):
     arriving: int
     def __init__(self, broker: _Optional[_Union[Broker, _Mapping]] = ..., connected: bool = ..., replicas: _Optional[int] = ..., leads: _Optional[int] = ..., arriving: _Optional[int] = ...) -> None: ...
 
+class ScaleDownRefused(_message.Message):
+    __slots__ = ("broker_id", "why")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    why: str
+    def __init__(self, broker_id: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
+
 class OverviewAnswer(_message.Message):
-    __slots__ = ("not_leader", "index", "topics", "partitions", "under_replicated", "below_min_insync", "leaderless", "moving", "displaced", "lossy_elections", "brokers", "widest", "balanced", "feature_level", "brokers_behind", "controllers_behind", "secret", "brokers_unproven", "controllers_unproven")
+    __slots__ = ("not_leader", "index", "topics", "partitions", "under_replicated", "below_min_insync", "leaderless", "moving", "displaced", "lossy_elections", "brokers", "widest", "balanced", "feature_level", "brokers_behind", "controllers_behind", "secret", "brokers_unproven", "controllers_unproven", "scale_down_refused")
     class SecretStanding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNSAID: _ClassVar[OverviewAnswer.SecretStanding]
@@ -1109,6 +1117,7 @@ class OverviewAnswer(_message.Message):
     SECRET_FIELD_NUMBER: _ClassVar[int]
     BROKERS_UNPROVEN_FIELD_NUMBER: _ClassVar[int]
     CONTROLLERS_UNPROVEN_FIELD_NUMBER: _ClassVar[int]
+    SCALE_DOWN_REFUSED_FIELD_NUMBER: _ClassVar[int]
     not_leader: NotLeader
     index: int
     topics: int
@@ -1128,7 +1137,8 @@ class OverviewAnswer(_message.Message):
     secret: OverviewAnswer.SecretStanding
     brokers_unproven: _containers.RepeatedScalarFieldContainer[int]
     controllers_unproven: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., index: _Optional[int] = ..., topics: _Optional[int] = ..., partitions: _Optional[int] = ..., under_replicated: _Optional[int] = ..., below_min_insync: _Optional[int] = ..., leaderless: _Optional[int] = ..., moving: _Optional[int] = ..., displaced: _Optional[int] = ..., lossy_elections: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerLoad, _Mapping]]] = ..., widest: _Optional[int] = ..., balanced: bool = ..., feature_level: _Optional[int] = ..., brokers_behind: _Optional[_Iterable[int]] = ..., controllers_behind: _Optional[_Iterable[int]] = ..., secret: _Optional[_Union[OverviewAnswer.SecretStanding, str]] = ..., brokers_unproven: _Optional[_Iterable[int]] = ..., controllers_unproven: _Optional[_Iterable[int]] = ...) -> None: ...
+    scale_down_refused: _containers.RepeatedCompositeFieldContainer[ScaleDownRefused]
+    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., index: _Optional[int] = ..., topics: _Optional[int] = ..., partitions: _Optional[int] = ..., under_replicated: _Optional[int] = ..., below_min_insync: _Optional[int] = ..., leaderless: _Optional[int] = ..., moving: _Optional[int] = ..., displaced: _Optional[int] = ..., lossy_elections: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerLoad, _Mapping]]] = ..., widest: _Optional[int] = ..., balanced: bool = ..., feature_level: _Optional[int] = ..., brokers_behind: _Optional[_Iterable[int]] = ..., controllers_behind: _Optional[_Iterable[int]] = ..., secret: _Optional[_Union[OverviewAnswer.SecretStanding, str]] = ..., brokers_unproven: _Optional[_Iterable[int]] = ..., controllers_unproven: _Optional[_Iterable[int]] = ..., scale_down_refused: _Optional[_Iterable[_Union[ScaleDownRefused, _Mapping]]] = ...) -> None: ...
 
 class PartitionsRequest(_message.Message):
     __slots__ = ("topics", "only", "limit", "after_topic", "after_partition")
