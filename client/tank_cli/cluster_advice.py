@@ -88,6 +88,8 @@ def _of_silent_controllers(members: Sequence[Controller], listed_in: str) -> Ite
         if found is not None and found.leads and left < 0:
             what = " from here"
         yield Advice(f"{plural(len(down), 'controller')} can't be reached: {', '.join(down)}{what}.")
+    if found is not None and found.leads and voters == len(found.members) == 2 and not down:
+        yield Advice("Two controllers vote: without either of them none can lead. Start a third.")
     for member in away:
         if not member.votes:
             yield Advice(f"Controller {member.node.ordinal} doesn't vote yet, and can't be reached.")

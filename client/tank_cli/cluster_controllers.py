@@ -86,13 +86,17 @@ def transfer(session: Session, controllers: "Controllers", controller: int) -> N
 @click.option(
     "--disk", metavar="HEX", default="", help="Which one, where its number is there with two disks."
 )
+@click.option("--yes", "-y", is_flag=True, help="Take it out though it answers.")
 @controller_options
 @offline_options
-def remove_controller(session: Session, controllers: "Controllers", controller: int, disk: str) -> None:
+def remove_controller(
+    session: Session, controllers: "Controllers", controller: int, disk: str, yes: bool
+) -> None:
     """Take a controller out that is not coming back.
 
     It doesn't count any more: of three, the two that are left must both run. One that is started with its
-    number and an empty folder joins in its place.
+    number and an empty folder joins in its place; `tank cluster up` does that by itself. While the controller
+    answers it is refused, unless --yes says so.
     """
     try:
         wanted = bytes.fromhex(disk)
@@ -109,12 +113,21 @@ def remove_controller(session: Session, controllers: "Controllers", controller: 
             f"Controller {controller} leads: hand leadership over first.",
             hint=None if heir is None else controllers.command(f"transfer {heir}"),
         )
-    controllers.remove_controller(controller, wanted)
+    said = next((each for each in members if each.ordinal == controller), None)
+    if said is not None and said.said is not None and not wanted and not yes:
+        raise CliError(
+            f"Controller {controller} answers: it would be missed. "
+            "Stop it first where it is to go, or say --yes.",
+            ExitCode.USAGE,
+        )
+    controllers.remove_controller(controller, wanted, only_silent=not yes)
     if session.as_json:
         print_json({"removed_controller": controller})
         return
     left = len(_voters(_members(controllers)))
     done(f"Removed controller {controller}. Of the {plural(left, 'voter')} left, {left // 2 + 1} must run.")
+    if left and left % 2 == 0:
+        warn(f"{plural(left, 'voter')} bear no more losses than {left - 1}: start another controller.")
 
 
 def _members(controllers: "Controllers") -> "list[Controller]":

@@ -76,10 +76,10 @@ def _found(data: Path | None, addresses: list[str] | None, secret: Path | None) 
         folder = cluster_folder.load_existing(data.absolute())
         found = secret or (folder.secret if folder.secret.exists() else None)
         addresses = [member.address for member in folder.controllers]
-        return Controllers(addresses, f"--data {data}", _prover(found))
+        return Controllers(addresses, f"--data {data}", prover_of(found))
     if addresses:
         named = f"--controllers {','.join(addresses)}" if said else ""
-        return Controllers(addresses, named, _prover(secret))
+        return Controllers(addresses, named, prover_of(secret))
     raise CliError(
         f"Which cluster? Say --data DIR of one on this machine, or --controllers HOST:PORT,… "
         f"({CONTROLLERS_VARIABLE}).",
@@ -87,7 +87,7 @@ def _found(data: Path | None, addresses: list[str] | None, secret: Path | None) 
     )
 
 
-def _prover(file: Path | None) -> "Prover":
+def prover_of(file: Path | None) -> "Prover":
     """With what commands prove the cluster's secret. CliError."""
     from tank_protos.call_proof import NO_PROOF, Prover
     from tank_protos.cluster_secret import Party, Role, SecretError, parse

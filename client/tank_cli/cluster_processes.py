@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -132,6 +133,25 @@ def await_ready(folder: ClusterFolder, tell: Callable[[Member], None]) -> None:
             raise CliError(f"Not ready after {seconds_text(READY_PATIENCE_S)}: {lacking}.")
         if missing:
             time.sleep(_POLL_S)
+
+
+def stop_one(folder: ClusterFolder, member: Member) -> None:
+    """Ends a process, if it runs: in order, or by force when it takes too long."""
+    if is_alive(folder, member):
+        _signal(member, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_PATIENCE_S
+    while is_alive(folder, member):
+        if time.monotonic() >= deadline:
+            _signal(member, signal.SIGKILL)
+        time.sleep(_POLL_S)
+
+
+def set_aside(folder: ClusterFolder, member: Member, ending: str) -> None:
+    """Renames a process' folder; one that was set aside under this name before goes."""
+    kept = folder.data_of(member)
+    aside = kept.with_name(kept.name + ending)
+    shutil.rmtree(aside, ignore_errors=True)
+    kept.rename(aside)
 
 
 def stop_all(folder: ClusterFolder, tell: Callable[[Member, bool], None]) -> None:

@@ -48,9 +48,10 @@ FOLLOW_EVERY_S = 0.2
 def up(session: Session, controllers: int | None, brokers: int | None, data: Path, base_port: int) -> None:
     """Start the processes that don't run, and wait until all are ready.
 
-    They go on when this command has ended, and log to DIR/logs. Run it again to start those that died.
+    They go on when this command has ended, and log to DIR/logs. Run it again to start those that died. A
+    controller that was removed begins anew with an empty folder, and is added again.
     """
-    from tank_cli import cluster_folder, cluster_processes
+    from tank_cli import cluster_folder, cluster_processes, cluster_repair
 
     if controllers is not None and controllers % 2 == 0:
         raise CliError(
@@ -59,6 +60,8 @@ def up(session: Session, controllers: int | None, brokers: int | None, data: Pat
         )
     began = time.monotonic()
     folder = cluster_folder.planned(data, controllers, brokers, base_port)
+    for member in cluster_repair.begin_anew(folder):
+        note(f"{member.name} was removed from the cluster: it begins anew, and what it had is set aside.")
     dead = [member for member in folder.members if not cluster_processes.is_alive(folder, member)]
     _check_ports(dead, base_port, data)
     data.mkdir(parents=True, exist_ok=True)

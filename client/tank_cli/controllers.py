@@ -126,9 +126,10 @@ class Controllers:
         request = pb.TransferLeadershipRequest(ordinal=ordinal)
         self._membership(lambda admin: admin.TransferLeadership(request, timeout=ANSWER_S))
 
-    def remove_controller(self, ordinal: int, disk: bytes) -> None:
-        """Takes one out. `disk`: which one; empty where its number is there once. CliError."""
-        request = pb.RemoveControllerRequest(ordinal=ordinal, disk=disk)
+    def remove_controller(self, ordinal: int, disk: bytes, *, only_silent: bool) -> None:
+        """Takes one out. `disk`: which one; empty where its number is there once. `only_silent`: refused
+        while it answers. CliError."""
+        request = pb.RemoveControllerRequest(ordinal=ordinal, disk=disk, only_silent=only_silent)
         self._membership(lambda admin: admin.RemoveController(request, timeout=ANSWER_S))
 
     def _membership(self, call: Callable[[AdminStub], pb.ChangeAnswer]) -> None:

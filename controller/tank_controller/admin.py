@@ -119,6 +119,10 @@ class AdminService(AdminServicer):
             return _refused(str(error))
         if target == rooms.member.raft.own:  # it would see that it is no member, and ask to be added again
             return _refused("this controller leads: hand leadership over first (TransferLeadership)")
+        if request.only_silent and await rooms.answers(target):
+            return _refused(
+                f"controller {target.ordinal} answers: it would be missed. Stop it first where it is to go"
+            )
         result: object = None
         for _ in range(REMOVE_TRIES):
             result = await _removed(rooms, target)

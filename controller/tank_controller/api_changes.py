@@ -36,7 +36,9 @@ class Changes:
         """One that doesn't lead."""
         ordinal, disk = asked.path.integer("controller_id"), asked.query.text("disk")
         try:
-            request = pb.RemoveControllerRequest(ordinal=ordinal, disk=bytes.fromhex(disk))
+            request = pb.RemoveControllerRequest(
+                ordinal=ordinal, disk=bytes.fromhex(disk), only_silent=not asked.query.flag("running")
+            )
         except ValueError:
             raise invalid("`disk` takes hexadecimal digits, as a refusal names them") from None
         await self._membership(ordinal, lambda admin: admin.RemoveController(request))

@@ -128,9 +128,10 @@ _OPERATIONS = (
                 "disk", Kind.TEXT, "which one, in hex, while the number is there with two disks", most=64,
                 default="",
             ),
+            Field("running", Kind.BOOLEAN, "take it out though it answers", default=False),
         ),
-        detail="One with an empty folder that is started with this number asks to be added: it learns first, "
-        "and votes when it has caught up.",
+        detail="Refused while it answers. One with an empty folder that is started with this number asks to "
+        "be added: it learns first, and votes when it has caught up.",
     ),
     Operation(
         Name.LIST_BROKERS, "GET", "/brokers", "The brokers: which live, and what they hold", "Brokers",

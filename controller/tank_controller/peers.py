@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 
 from tank_controller import raft_wire
-from tank_controller.raft.messages import Message
+from tank_controller.raft.messages import Message, NodeId
 from tank_controller.scaling_controllers import MAX_CONTROLLERS
 from tank_protos.call_proof import NO_PROOF, ProvenCalls
 from tank_protos.generated import control_pb2 as pb
@@ -123,6 +123,15 @@ class Peers:
             answer: pb.IdentifyAnswer = await line.stub().Identify(request, timeout=ASK_S)
             return answer
         return None
+
+    async def answers(self, asker: NodeId, target: NodeId) -> bool:
+        """Whether this controller, with this very disk, answers now."""
+        line = self._lines.get(target.ordinal)
+        if line is None:
+            return False
+        node = pb.RaftNode(ordinal=asker.ordinal, disk=asker.disk)
+        said = await self._identify(line, pb.IdentifyRequest(asker=node))
+        return said is not None and said.answerer.disk == target.disk
 
     async def ask_to_be_added(self, request: pb.JoinRequest) -> list[str]:
         """Asks all the others, and whom they name as the leader: that may be one that came later than this

@@ -169,6 +169,10 @@ class Rooms:
             "partitions": state.derived.partition_count,
         }
 
+    async def answers(self, member: NodeId) -> bool:
+        """Whether this other controller, with this very disk, answers now."""
+        return await self._peers.answers(self.member.raft.own, member)
+
     def _sight(self) -> Sight:
         driver, leader = self.member.driver, self.member.raft.leader
         return Sight(

@@ -17,7 +17,8 @@ def test_every_command_prints_the_promised_json(world: ScriptedControllers, ask:
     from tank_cli.shapes import SHAPES
 
     for arguments in (["controllers"], ["transfer", "1"], ["remove-controller", "2"]):
-        found = parsed(ask(*arguments, "--output", "json"))
+        yes = ["--yes"] if arguments[0] == "remove-controller" else []
+        found = parsed(ask(*arguments, *yes, "--output", "json"))
         assert_same_shape(found, SHAPES[f"cluster {arguments[0]}"][0])
     assert world.commands == ["transfer", "remove_controller"]
 
@@ -96,7 +97,8 @@ def test_only_a_controller_that_does_not_lead_is_removed(world: ScriptedControll
     )
     assert ask("remove-controller", "1", "--disk", "x").exit_code == ExitCode.USAGE
     assert "is no member" in ask("remove-controller", "1", "--disk", "0a").stderr
+    assert "Controller 1 answers: it would be missed." in ask("remove-controller", "1").stderr
     assert world.commands == []
-    removed = ask("remove-controller", "1", controllers=world.addresses[1])
+    removed = ask("remove-controller", "1", "--yes", controllers=world.addresses[1])
     assert "Removed controller 1. Of the 1 voter left, 1 must run." in removed.stderr
     assert world.members == [2]

@@ -95,6 +95,12 @@ def test_leadership_is_handed_over_and_a_controller_goes_and_comes_back(tmp_path
         assert "hand leadership over first" in cluster.tank(
             "cluster", "remove-controller", str(second.number), fails=True
         )
+        assert "answers: it would be missed" in cluster.tank(
+            "cluster", "remove-controller", str(first.number), fails=True
+        )
+        path = f"/controllers/{first.number}"
+        status, said = ask(second, "DELETE", path, token=token)
+        assert (status, "answers: it would be missed" in str(said)) == (409, True)
         first.kill()
         cluster.tank("cluster", "remove-controller", str(first.number))
         numbers = [each["id"] for each in cluster.look("controllers")["controllers"]]
@@ -110,6 +116,23 @@ def test_leadership_is_handed_over_and_a_controller_goes_and_comes_back(tmp_path
             return [each["state"] for each in found if each["id"] == first.number] == ["follows"]
 
         until(votes, "an emptied controller does not come back as a voter", 60)
+
+
+def test_a_removed_controller_is_added_again_by_up(tmp_path: Path) -> None:
+    with running_cluster(tmp_path / "c", brokers=1) as cluster:
+        gone = others(cluster)[0]
+        cluster.tank("cluster", "remove-controller", str(gone.number), "--yes")
+        assert "Two controllers vote" in str(cluster.look("status")["warnings"])
+        cluster.up()
+
+        def votes() -> bool:
+            return [each["state"] for each in cluster.look("controllers")["controllers"]].count(
+                "follows"
+            ) == 2
+
+        until(votes, "it is no voter again", 60)
+        assert (cluster.data / f"controller-{gone.number}.removed").is_dir(), "what it had is set aside"
+        assert cluster.look("status")["healthy"]
 
 
 def controller(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -1053,12 +1053,14 @@ class TransferLeadershipRequest(_message.Message):
     def __init__(self, ordinal: _Optional[int] = ...) -> None: ...
 
 class RemoveControllerRequest(_message.Message):
-    __slots__ = ("ordinal", "disk")
+    __slots__ = ("ordinal", "disk", "only_silent")
     ORDINAL_FIELD_NUMBER: _ClassVar[int]
     DISK_FIELD_NUMBER: _ClassVar[int]
+    ONLY_SILENT_FIELD_NUMBER: _ClassVar[int]
     ordinal: int
     disk: bytes
-    def __init__(self, ordinal: _Optional[int] = ..., disk: _Optional[bytes] = ...) -> None: ...
+    only_silent: bool
+    def __init__(self, ordinal: _Optional[int] = ..., disk: _Optional[bytes] = ..., only_silent: bool = ...) -> None: ...
 
 class OverviewRequest(_message.Message):
     __slots__ = ()
