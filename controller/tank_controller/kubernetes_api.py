@@ -95,6 +95,10 @@ class PackageApiServer:
         finally:
             answer.close()
 
+    def request(self, method: str, path: str, body: dict[str, object] | None = None) -> bytes:
+        """The answer to a request of any other kind, of JSON as what it is about. RequestError."""
+        return self._body(method, path, body, "application/json")
+
     def tell(self, name: str, body: dict[str, object], again: Callable[[], dict[str, object]]) -> None:
         """Creates an event, or changes the one of this name."""
         try:

@@ -161,6 +161,7 @@ COMBINATIONS: dict[str, Object] = {
         }}}
         for kind in ("controller", "broker")
     },
+    "backups": {"backup": {"enabled": True, "snapshotClassName": "fast", "keep": 3}},
     "for tries": {kind: {"storage": {"emptyDir": True}} for kind in ("controller", "broker")},
     "Spark": {"spark": {"rbac": {"enabled": True}, "networkPolicy": {"enabled": True}}},
 }  # fmt: skip

@@ -203,3 +203,23 @@ def test_the_charts_test_is_a_hook_that_reaches_closed_brokers_and_goes_when_it_
     labels = pod["metadata"]["labels"]
     selectors = [each["podSelector"]["matchLabels"] for each in allowed if "podSelector" in each]
     assert any(selector.items() <= labels.items() for selector in selectors)
+
+
+def test_backups_are_taken_by_an_account_that_may_do_nothing_else() -> None:
+    by = by_key(render(COMBINATIONS["backups"]))
+    assert by["Role", "tank-backup"]["rules"] == [
+        {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["list"]},
+        {
+            "apiGroups": ["snapshot.storage.k8s.io"],
+            "resources": ["volumesnapshots"],
+            "verbs": ["create", "list", "delete"],
+        },
+    ]
+    job = by["CronJob", "tank-backup"]["spec"]
+    assert job["concurrencyPolicy"] == "Forbid"
+    spec = job["jobTemplate"]["spec"]["template"]["spec"]
+    assert spec["serviceAccountName"] == "tank-backup"
+    (only,) = spec["containers"]
+    given = {each["name"]: each.get("value") for each in only["env"]}
+    assert (given["BACKUP_RELEASE"], given["BACKUP_CLASS"], given["BACKUP_KEEP"]) == ("tank", "fast", "3")
+    assert not [name for kind, name in by_key(render()) if "backup" in name]
