@@ -137,7 +137,10 @@ def resolve(
     if position is End.LATEST:
         return behind
     if isinstance(position, AtOffsets):
-        given = _for_all(name, position.offsets, partitions)
+        whole = {
+            topic: dict.fromkeys(partitions.get(topic, (0,)), end) for topic, end in position.whole.items()
+        }
+        given = _for_all(name, {**position.offsets, **whole}, partitions)
         stands_for = {EARLIEST: first, LATEST: behind}
         return {
             topic: {
@@ -157,6 +160,26 @@ def resolve(
     return {
         topic: _first_at(client, topic, of_topic, behind[topic], fail) for topic, of_topic in times.items()
     }
+
+
+def check_order(start: Offsets, end: Offsets, options: SourceOptions) -> None:
+    """Refuses a batch that would end before it begins. Raises OptionError, DataLossError."""
+    for topic, numbers in start.items():
+        for number, offset in numbers.items():
+            until = end[topic][number]
+            if until >= offset:
+                continue
+            if options.starting is End.EARLIEST:
+                data_loss(
+                    options.fail_on_data_loss,
+                    f"{topic}/{number}: the messages before {until} are to be read, and the first that the "
+                    f"broker still has is {offset}",
+                )
+                continue
+            raise OptionError(
+                f"{topic}/{number}: the read would begin at offset {offset}, behind its end, which is "
+                f"{until}: look at the starting and ending options, and whether the topic was made anew"
+            )
 
 
 def _for_all(

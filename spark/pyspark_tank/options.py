@@ -166,8 +166,21 @@ _SPARKS_OWN = frozenset(
         "asyncprogresstrackingcheckpointintervalms",
         "streamingsourceidentifyingname",
         "readchangefeed",
+        # CREATE TABLE ... USING tank, and what a catalog keeps of a table.
+        "provider",
+        "owner",
+        "external",
+        "comment",
+        "location",
+        "collation",
+        "is_managed_location",
+        "serialization.format",
+        "transient_lastddltime",
     }
 )
+
+_SPARKS_OWN_BEGIN = ("__", "spark.")
+_TABLES_OPTION = "option."  # before the name of an option that a table was created with
 
 _CANONICAL = {name.lower(): name for name in (*_SHARED, *_SOURCE, *_SINK, *_KAFKA_WITHOUT_MEANING)}
 _WITHOUT_MEANING = frozenset(name.lower() for name in _KAFKA_WITHOUT_MEANING)
@@ -256,8 +269,10 @@ def _sort_out(options: Mapping[str, str], foreign: frozenset[str]) -> tuple[dict
     given: dict[str, str] = {}
     without_meaning: list[str] = []
     for raw, value in options.items():
-        key = raw.lower()
-        if key in _SPARKS_OWN or key.startswith(("__", "spark.")):
+        key = raw.lower().removeprefix(_TABLES_OPTION)
+        if key != raw.lower() and key in options:
+            continue  # said once more for this read
+        if key in _SPARKS_OWN or key.startswith(_SPARKS_OWN_BEGIN):
             continue
         if key == "path":
             raise OptionError(
@@ -314,6 +329,12 @@ def _subscription(given: Mapping[str, str]) -> Subscription:
         raise OptionError(
             "say what to read by exactly one of subscribe='a,b', subscribePattern='regex' and "
             f"assign='{{\"a\": [0, 1]}}'; {found} was given"
+            + (
+                ". Spark hands the options of a table (CREATE TABLE) to no read: say them there, by "
+                "SELECT ... FROM it WITH (servers = '...', subscribe = '...'), or make a temporary view"
+                if not given
+                else ""
+            )
         )
     value = given[ways[0].lower()].strip()
     if ways[0] == "assign":

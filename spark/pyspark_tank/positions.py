@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from pyspark_tank.errors import OptionError
@@ -38,9 +38,12 @@ class WhenNothingIsLater(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """At these offsets, by topic and partition; EARLIEST and LATEST stand among them."""
+    """At these offsets, by topic and partition; EARLIEST and LATEST stand among them. `whole`: one of the two
+    for all partitions of a topic that `offsets` doesn't have.
+    """
 
     offsets: Mapping[str, Mapping[int, int]]
+    whole: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ class AtTime:
 
     time_ms: int
 
+
+_ENDS = {End.EARLIEST.value: EARLIEST, End.LATEST.value: LATEST}
 
 StartingPosition = End | AtOffsets | AtTimes | AtTime
 EndingPosition = End | AtOffsets | AtTimes | AtTime
@@ -145,15 +150,26 @@ def _ends_or_offsets(name: str, value: str) -> End | AtOffsets:
         if word == end.value:
             return end
     example = (
-        f'{name}={value!r} is neither earliest, latest nor JSON such as {{"topic": {{"0": 17, "1": -2}}}}'
+        f'{name}={value!r} is neither earliest, latest nor JSON such as {{"topic": {{"0": 17, "1": -2}}}} '
+        'or {"topic": "earliest"}'
     )
-    return AtOffsets(_numbers(name, _json_object(value, example), example, least=EARLIEST))
+    document = _json_object(value, example)
+    words = {topic: word.strip().lower() for topic, word in document.items() if isinstance(word, str)}
+    if not set(words.values()) <= set(_ENDS):
+        raise OptionError(example)
+    offsets = {topic: numbers for topic, numbers in document.items() if topic not in words}
+    return AtOffsets(
+        _numbers(name, offsets, example, least=EARLIEST),
+        {topic: _ENDS[word] for topic, word in words.items()},
+    )
 
 
 def _holds(position: End | AtOffsets, offset: int) -> bool:
     if isinstance(position, End):
         return False
-    return any(offset in partitions.values() for partitions in position.offsets.values())
+    return offset in position.whole.values() or any(
+        offset in partitions.values() for partitions in position.offsets.values()
+    )
 
 
 def _json_object(value: str, example: str) -> dict[str, object]:

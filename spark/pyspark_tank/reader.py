@@ -6,16 +6,18 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_tank.columns import CREATE_TIME, Layout
-from pyspark_tank.driver import data_loss, resolve, subscribed_partitions
+from pyspark_tank.driver import check_order, data_loss, resolve, subscribed_partitions
+from pyspark_tank.errors import TankSourceError
 from pyspark_tank.offsets import OffsetRange, ranges_between, split
 from pyspark_tank.options import SourceOptions
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
@@ -77,6 +79,7 @@ class TankReader(DataSourceReader):  # type: ignore[misc]
             partitions = subscribed_partitions(client, options.subscription)
             start = resolve(client, options.starting, partitions, options, starting=True)
             end = resolve(client, options.ending, partitions, options, starting=False)
+        check_order(start, end, options)
         ranges = ranges_between(start, end)
         shared = split(ranges, options.min_partitions, options.max_records_per_partition)
         # Spark makes one odd partition out of an empty list; an empty range reads nothing.
@@ -267,7 +270,7 @@ class _Filler:
         """What makes the column `name`."""
         import numpy as np
 
-        from tank_protos.bundle_arrow import number_array, value_array
+        from tank_protos.bundle_arrow import MAX_TIMESTAMP_MS, number_array, value_array
 
         json = self._json
         if name == "value":
@@ -280,6 +283,8 @@ class _Filler:
 
             def timestamps(columns: Columns) -> pa.Array:
                 wanted = np.frombuffer(columns.timestamps, np.int64, columns.rows, 8 * columns.begin)
+                if columns.rows and wanted.max() >= MAX_TIMESTAMP_MS:  # the decoder lowers greater ones to it
+                    _refuse_times(columns, wanted, messages)
                 return number_array((wanted * 1000).data, columns.rows, 0, kind)
 
             return timestamps
@@ -298,6 +303,20 @@ class _Filler:
         from tank_protos.bundle_arrow import value_array
 
         return value_array(columns, pa.binary())
+
+
+def _refuse_times(columns: Columns, times_ms: np.ndarray[Any, np.dtype[np.int64]], part: OffsetRange) -> None:
+    """Raises TankSourceError, which names the first message whose time Spark's column can't hold."""
+    import numpy as np
+
+    from tank_protos.bundle_arrow import MAX_TIMESTAMP_MS
+
+    numbers = np.frombuffer(columns.numbers, np.int64, columns.rows, 8 * columns.begin)
+    raise TankSourceError(
+        f"{part.topic}/{part.partition}: the message at offset {numbers[times_ms.argmax()]} has a time of "
+        f"{MAX_TIMESTAMP_MS} ms or later, which Spark's timestamps, in microseconds, do not hold: read "
+        "without the column `timestamp`, for instance by .schema('key BINARY, value BINARY')"
+    )
 
 
 class _Constant:

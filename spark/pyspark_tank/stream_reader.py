@@ -49,7 +49,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         self._target: Offsets | None = None  # set: trigger(availableNow=True), nothing above is read
         self._target_checked = False  # whether the checkpoint's offsets were held against it
         self._reported: Offsets | None = None
-        self._last_batch_s = time.monotonic()
+        self._last_batch_s: float | None = None  # None: no batch yet, the first one waits for nothing
         self._fair = FairLimit()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -83,7 +83,8 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
             ranges = self._fair.limit(ranges, limit.max_rows)
         if ranges:
             self._last_batch_s = time.monotonic()
-        return offsets_to_json(advance(begin, end, ranges))
+        # Without any topic the last offsets stay: an empty one would say that nothing was ever read.
+        return offsets_to_json(advance(begin, end, ranges) or begin)
 
     def reportLatestOffset(self) -> JsonOffset | None:
         """The ends that latestOffset saw last, for the query's progress."""
@@ -208,9 +209,10 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
     def _too_few(self, waiting: int) -> bool:
         """Whether to wait for minOffsetsPerTrigger: at most maxTriggerDelay, and not under availableNow."""
         least = self._options.min_offsets_per_trigger
-        if least is None or waiting >= least or self._target is not None:
+        begun = self._last_batch_s
+        if least is None or begun is None or waiting >= least or self._target is not None:
             return False
-        return (time.monotonic() - self._last_batch_s) * 1000 < self._options.max_trigger_delay_ms
+        return (time.monotonic() - begun) * 1000 < self._options.max_trigger_delay_ms
 
     def _client(self) -> Client:
         from tank_client.sync import Client

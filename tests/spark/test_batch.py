@@ -238,3 +238,66 @@ def test_registering_checks_the_workers(
         RegistrationError, match=r"can't find a_package_that_nobody_has: install .*PYSPARK_PYTHON"
     ):
         pyspark_tank.register(spark)
+
+
+def test_a_dataframe_that_is_used_again_reads_the_same_messages(
+    spark: SparkSession, new_topic: NewTopic
+) -> None:
+    """Spark plans a Python source once for each load()."""
+    topic = new_topic()
+    topic.add_numbers(0, 3)
+    rows = topic.read(spark)
+    assert numbers(rows) == [0, 1, 2]
+    topic.add_numbers(3, 5)
+    assert numbers(rows) == [0, 1, 2]
+    assert numbers(topic.read(spark)) == [0, 1, 2, 3, 4]
+
+
+def test_a_time_that_spark_does_not_hold_is_named(spark: SparkSession, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    topic.add([b"1", b"2", b"3"], timestamps=[5, 2**62, 7])
+    with pytest.raises(Exception, match=f"{topic.name}/0: the message at offset 2 has a time of"):
+        topic.read(spark).selectExpr("unix_millis(timestamp)").collect()
+    by_schema = spark.read.format("tank").options(servers=topic.servers, subscribe=topic.name)
+    assert numbers(by_schema.schema("value BINARY").load()) == [1, 2, 3]
+
+
+def test_a_start_behind_the_end_is_an_error(spark: SparkSession, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    topic.add_numbers(0, 3)
+    behind = {"startingOffsets": f'{{"{topic.name}": {{"0": 5}}}}'}
+    with pytest.raises(Exception, match=f"{topic.name}/0: the read would begin at offset 5, .* which is 4"):
+        topic.read(spark, **behind).collect()
+    at_the_end = {"startingOffsets": f'{{"{topic.name}": {{"0": 4}}}}'}
+    assert numbers(topic.read(spark, **at_the_end)) == []
+
+
+def test_one_word_for_a_whole_topic(spark: SparkSession, new_topic: NewTopic) -> None:
+    topic, other = new_topic(partitions=2), new_topic()
+    topic.add_numbers(0, 3, partition=1)
+    other.add_numbers(3, 6)
+    both = {
+        "subscribe": f"{topic.name},{other.name}",
+        "startingOffsets": f'{{"{topic.name}": "earliest", "{other.name}": {{"0": 2}}}}',
+        "endingOffsets": f'{{"{topic.name}": "latest", "{other.name}": {{"0": 3}}}}',
+    }
+    assert numbers(topic.read(spark, **both)) == [0, 1, 2, 4]
+
+
+def test_sql_reads_a_topic(spark: SparkSession, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    topic.add_numbers(0, 3)
+    options = f"OPTIONS (servers '{topic.servers}', subscribe '{topic.name}')"
+    spark.sql(f"CREATE TEMPORARY VIEW a_view USING tank {options}")
+    try:
+        assert numbers(spark.sql("SELECT value FROM a_view WHERE offset > 1")) == [1, 2]
+    finally:
+        spark.sql("DROP VIEW a_view")
+    spark.sql(f"CREATE TABLE a_table USING tank {options} COMMENT 'numbers'")
+    try:
+        with pytest.raises(Exception, match="hands the options of a table"):
+            spark.sql("SELECT value FROM a_table").collect()
+        given = f"WITH (servers = '{topic.servers}', subscribe = '{topic.name}')"
+        assert numbers(spark.sql(f"SELECT value FROM a_table {given} WHERE offset > 1")) == [1, 2]
+    finally:
+        spark.sql("DROP TABLE a_table")

@@ -312,7 +312,9 @@ KAFKAS_OWN = (
     "kafka.group.id", "kafka.max.poll.records", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "useDeprecatedOffsetFetching",
 )  # fmt: skip
-SPARKS_OWN = ("queryName", "checkpointLocation", "outputMode", "trigger", "spark.x", "__source")
+SPARKS_OWN = (
+    "provider", "owner", "queryName", "checkpointLocation", "outputMode", "trigger", "spark.x", "__source",
+)  # fmt: skip
 
 
 def meaning(name: str, value: str, streaming: bool) -> tuple[SourceOptions, SourceOptions]:

@@ -94,14 +94,17 @@ def test_batches_wait_for_the_least_number_of_rows(
     query = write_stream(rows, sink, checkpoint).start()
     try:
         query.processAllAvailable()
-        assert sink.numbers() == []
+        assert sink.numbers() == list(range(10)), "the first batch waits for nothing"
         source.add_numbers(10, 20)
         query.processAllAvailable()
-        assert rows_read(query) == [20]
+        assert rows_read(query) == [10]
+        source.add_numbers(20, 30)
+        query.processAllAvailable()
+        assert rows_read(query) == [10, 20]
     finally:
         query.stop()
     run_to_end(write_stream(source.stream(spark, minOffsetsPerTrigger="15"), sink, checkpoint))
-    assert sink.numbers() == list(range(20))
+    assert sink.numbers() == list(range(30))
 
 
 def test_partitions_that_are_added_are_read_from_their_beginning(

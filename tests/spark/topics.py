@@ -77,7 +77,8 @@ class Topic:
         return self._options(spark.readStream, {"startingOffsets": "earliest", **options}).load()
 
     def _options(self, reader: Any, options: dict[str, Any]) -> Any:
-        return reader.format("tank").options(servers=self.servers, subscribe=self.name, **options)
+        given = {"servers": self.servers, "subscribe": self.name, **options}
+        return reader.format("tank").options(**given)
 
 
 def write_stream(rows: DataFrame, topic: Topic, checkpoint: str, **options: Any) -> Any:
