@@ -39,4 +39,20 @@ MUTANTS = (
         Kind.CLUSTER,
         told="a_second_process_says_that_it_is_a_broker",
     ),
+    Mutant(
+        "a leader counts on a replica that was moved away and back",
+        REPLICAS + "leadership.py",
+        "        if missed:\n",
+        "        if False:\n",
+        Kind.CLUSTER,
+        told="a_leader_hears_late_that_a_replica_was_moved_away_and_back",
+    ),
+    Mutant(
+        "min.insync.replicas counts the set of before a proposal",
+        "node/tank_node/replication/in_sync.py",
+        "return size if self.proposed is None else min(size, len(self.proposed))",
+        "return size",
+        Kind.CLUSTER,
+        told="a_smaller_set_is_proposed_and_its_outcome_not_heard",
+    ),
 )

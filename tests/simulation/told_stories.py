@@ -8,12 +8,21 @@ from tests.simulation import (
     told_brokers,
     told_controllers,
     told_levels,
+    told_members,
     told_peers,
     told_replication,
 )
 from tests.simulation.world import Violation, one_line
 
-_ROOMS = (told_basics, told_replication, told_brokers, told_peers, told_controllers, told_levels)
+_ROOMS = (
+    told_basics,
+    told_replication,
+    told_brokers,
+    told_peers,
+    told_controllers,
+    told_levels,
+    told_members,
+)
 STORIES: dict[str, Callable[[], None]] = {story.__name__: story for room in _ROOMS for story in room.STORIES}
 
 
