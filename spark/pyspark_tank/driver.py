@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark_tank.errors import DataLossError, OptionError
 from pyspark_tank.offsets import FIRST_OFFSET
@@ -45,9 +45,16 @@ def data_loss(fail: bool, what: str) -> None:
     logger.warning("%s; going on without those messages (failOnDataLoss=false)", what)
 
 
+class Subscribed(NamedTuple):
+    """What a subscription means at one time: partitions by topic, and the topics' ids (0: none)."""
+
+    partitions: dict[str, tuple[int, ...]]
+    topic_ids: dict[str, int]
+
+
 def subscribed_partitions(
     client: Client, subscription: Subscription, *, skip_missing: bool = False
-) -> dict[str, tuple[int, ...]]:
+) -> Subscribed:
     """The partitions that a subscription means now. Raises OptionError or the client's UnknownTopic; with
     `skip_missing`, topics that aren't there (any more) are left out instead.
     """
@@ -71,7 +78,7 @@ def subscribed_partitions(
                 "they are numbered from 0"
             )
         partitions[topic] = tuple(number for number in assigned if number not in missing)
-    return partitions
+    return Subscribed(partitions, {topic.name: topic.topic_id for topic in topics})
 
 
 def _named_topics(client: Client, names: list[str], skip_missing: bool) -> list[TopicDescription]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark_tank.offsets import OffsetRange
 
 
@@ -41,9 +43,7 @@ class FairLimit:
         last = ranges[turn[min(most, len(turn)) - 1]]
         self._last = last.topic, last.partition
         return [
-            OffsetRange(part.topic, part.partition, part.start, part.start + share)
-            for part, share in zip(ranges, shares, strict=True)
-            if share
+            replace(part, end=part.start + share) for part, share in zip(ranges, shares, strict=True) if share
         ]
 
     def _turn(self, ranges: list[OffsetRange]) -> list[int]:

@@ -6,7 +6,7 @@ A range is [start, end): offsets are sequence numbers, the end is the first one 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark_tank.positions import Offsets
 
@@ -15,19 +15,22 @@ FIRST_OFFSET = 1  # sequence numbers begin at 1
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The messages `start` to `end - 1` of one partition."""
+    """The messages `start` to `end - 1` of one partition. `topic_id` 0: it is not known."""
 
     topic: str
     partition: int
     start: int
     end: int
+    topic_id: int = 0
 
     @property
     def size(self) -> int:
         return self.end - self.start
 
 
-def ranges_between(start: Mapping[str, Mapping[int, int]], end: Offsets) -> list[OffsetRange]:
+def ranges_between(
+    start: Mapping[str, Mapping[int, int]], end: Offsets, topic_ids: Mapping[str, int] | None = None
+) -> list[OffsetRange]:
     """One range for every partition of `end` that has something to read, by topic and partition.
 
     A partition that `start` doesn't know is new, and read from its first message.
@@ -35,10 +38,11 @@ def ranges_between(start: Mapping[str, Mapping[int, int]], end: Offsets) -> list
     ranges = []
     for topic in sorted(end):
         known = start.get(topic, {})
+        topic_id = (topic_ids or {}).get(topic, 0)
         for partition in sorted(end[topic]):
             begin = known.get(partition, FIRST_OFFSET)
             if end[topic][partition] > begin:
-                ranges.append(OffsetRange(topic, partition, begin, end[topic][partition]))
+                ranges.append(OffsetRange(topic, partition, begin, end[topic][partition], topic_id))
     return ranges
 
 
@@ -90,7 +94,7 @@ def _cut(part: OffsetRange, pieces: int) -> list[OffsetRange]:
     size = part.size
     bounds = [part.start + size * piece // pieces for piece in range(pieces + 1)]
     return [
-        OffsetRange(part.topic, part.partition, bounds[piece], bounds[piece + 1])
+        replace(part, start=bounds[piece], end=bounds[piece + 1])
         for piece in range(pieces)
         if bounds[piece + 1] > bounds[piece]
     ]

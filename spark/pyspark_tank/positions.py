@@ -21,6 +21,10 @@ MAX_OFFSET = 2**63 - 1  # Spark's column is a signed 64-bit number
 
 Offsets = dict[str, dict[int, int]]
 
+TOPIC_ID = "topicId"
+"""Beside a topic's partitions in an offset's JSON: which topic of that name was read. Offsets of before, and
+of brokers that have no ids, lack it."""
+
 
 class End(Enum):
     """One of the two ends of every partition."""
@@ -115,19 +119,39 @@ def parse_topic_partitions(name: str, value: str) -> dict[str, tuple[int, ...]]:
 
 
 def offsets_from_json(offsets: object) -> Offsets:
-    """A checkpoint's `{"topic": {"0": 17}}` with numbers as keys. Raises OptionError when it is none."""
+    """A checkpoint's `{"topic": {"0": 17, "topicId": 5}}`, partitions alone, with numbers as keys. Raises
+    OptionError when it is none.
+    """
     example = f'an offset is JSON such as {{"topic": {{"0": 17}}}}; this is not: {offsets!r}'
     if not isinstance(offsets, dict):
         raise OptionError(example)
     return _numbers("offset", offsets, example, least=EARLIEST)
 
 
-def offsets_to_json(offsets: Mapping[str, Mapping[int, int]]) -> dict[str, dict[str, int]]:
+def topic_ids_from_json(offsets: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """The topics' ids in an offset that `offsets_from_json` takes, as far as it has them."""
+    return {topic: numbers[TOPIC_ID] for topic, numbers in offsets.items() if TOPIC_ID in numbers}
+
+
+def offsets_to_json(
+    offsets: Mapping[str, Mapping[int, int]], topic_ids: Mapping[str, int] | None = None
+) -> dict[str, dict[str, int]]:
     """The same as it goes into Spark's checkpoint, always in one order: Spark compares its text."""
-    return {
+    document = {
         topic: {str(partition): offsets[topic][partition] for partition in sorted(offsets[topic])}
         for topic in sorted(offsets)
     }
+    for topic, numbers in document.items():
+        if topic_ids and topic_ids.get(topic):
+            numbers[TOPIC_ID] = topic_ids[topic]
+    return document
+
+
+def made_anew(before: Mapping[str, int], now: Mapping[str, int]) -> set[str]:
+    """The topics that were deleted and made again since. Ids rise, and 0 is none: a lower one comes from
+    a broker that has not heard of the newer topic yet.
+    """
+    return {topic for topic, topic_id in before.items() if 0 < topic_id < now.get(topic, 0)}
 
 
 def _by_time(given: Mapping[str, str], which: str) -> AtTime | AtTimes | None:
@@ -185,13 +209,14 @@ def _json_object(value: str, example: str) -> dict[str, object]:
 def _numbers(name: str, document: Mapping[str, object], example: str, *, least: int) -> Offsets:
     numbers: Offsets = {}
     for topic, partitions in document.items():
-        if not isinstance(partitions, dict) or not partitions:
+        if not isinstance(partitions, dict) or not set(partitions) - {TOPIC_ID}:
             raise OptionError(example)
         of_topic = numbers.setdefault(str(topic), {})
         for partition, number in partitions.items():
             if type(number) is not int or not least <= number <= MAX_OFFSET:
                 raise OptionError(example)
-            of_topic[_partition(name, partition)] = number
+            if partition != TOPIC_ID:
+                of_topic[_partition(name, partition)] = number
     return numbers
 
 

@@ -15,6 +15,7 @@ from pyspark_tank.driver import check_order, data_loss, resolve, subscribed_part
 from pyspark_tank.errors import TankSourceError
 from pyspark_tank.offsets import OffsetRange, ranges_between, split
 from pyspark_tank.options import SourceOptions
+from pyspark_tank.positions import made_anew
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +61,30 @@ class RangeReader:
             Client(self.options.servers) as client,
             closing(_Fetcher(client, self.options, messages)) as fetcher,
         ):
-            yield from fetcher.batches(fill)
+            if self._is_same_topic(client, messages):
+                yield from fetcher.batches(fill)
+                self._is_same_topic(client, messages)  # until the end: what was read is of this one alone
+
+    def _is_same_topic(self, client: Client, messages: OffsetRange) -> bool:
+        """Whether the topic is the one that the driver planned for. Raises DataLossError, or says it, where
+        it was deleted and made again since.
+        """
+        from tank_client.errors import UnknownTopic
+
+        if not messages.topic_id:
+            return True
+        try:
+            (now,) = client.admin.describe_topics([messages.topic])
+        except UnknownTopic:
+            return True  # a fetch says it, if there is still one
+        if not made_anew({now.name: messages.topic_id}, {now.name: now.topic_id}):
+            return True
+        data_loss(
+            self.options.fail_on_data_loss,
+            f"{messages.topic}/{messages.partition}: the topic was deleted and made again since the read of "
+            f"its messages {messages.start} to {messages.end - 1} was planned",
+        )
+        return False
 
 
 class TankReader(DataSourceReader):  # type: ignore[misc]
@@ -76,11 +100,11 @@ class TankReader(DataSourceReader):  # type: ignore[misc]
 
         options = self._options
         with Client(options.servers) as client:
-            partitions = subscribed_partitions(client, options.subscription)
+            partitions, topic_ids = subscribed_partitions(client, options.subscription)
             start = resolve(client, options.starting, partitions, options, starting=True)
             end = resolve(client, options.ending, partitions, options, starting=False)
         check_order(start, end, options)
-        ranges = ranges_between(start, end)
+        ranges = ranges_between(start, end, topic_ids)
         shared = split(ranges, options.min_partitions, options.max_records_per_partition)
         # Spark makes one odd partition out of an empty list; an empty range reads nothing.
         return [TankPartition(part) for part in shared] or [TankPartition(OffsetRange("", 0, 1, 1))]

@@ -21,7 +21,13 @@ from pyspark_tank.driver import data_loss, earliest, ends_of, latest, resolve, s
 from pyspark_tank.fair_limit import FairLimit
 from pyspark_tank.offsets import advance, ranges_between, split
 from pyspark_tank.options import SourceOptions
-from pyspark_tank.positions import Offsets, offsets_from_json, offsets_to_json
+from pyspark_tank.positions import (
+    Offsets,
+    made_anew,
+    offsets_from_json,
+    offsets_to_json,
+    topic_ids_from_json,
+)
 from pyspark_tank.reader import RangeReader, TankPartition
 
 if TYPE_CHECKING:
@@ -46,6 +52,8 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         self._ranges = RangeReader(options, schema, layout)
         self._connection: Client | None = None
         self._connected_in = 0  # the process: a fork must not use its parent's connection
+        self._topic_ids: dict[str, int] = {}  # as of the last look at the topics
+        self._read_ids: dict[str, int] = {}  # of the offset that the next batch begins at
         self._target: Offsets | None = None  # set: trigger(availableNow=True), nothing above is read
         self._target_checked = False  # whether the checkpoint's offsets were held against it
         self._reported: Offsets | None = None
@@ -58,11 +66,11 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
     def initialOffset(self) -> JsonOffset:
         """Where a query without a checkpoint begins."""
         client = self._client()
-        partitions = subscribed_partitions(client, self._options.subscription)
+        partitions, self._topic_ids = subscribed_partitions(client, self._options.subscription)
         start = resolve(client, self._options.starting, partitions, self._options, starting=True)
         if self._target is not None:  # noted before, and messages may have come since
             self._target = _greater(self._target, start)
-        return offsets_to_json(start)
+        return offsets_to_json(start, self._topic_ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """What the options say; `minOffsetsPerTrigger` beside a maximum is looked after by latestOffset."""
@@ -74,7 +82,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
 
     def latestOffset(self, start: JsonOffset, limit: ReadLimit) -> JsonOffset:
         """How far the next batch goes. Without news it waits in the broker for `latestOffsetWaitMs`."""
-        begin = offsets_from_json(start)
+        begin, self._read_ids = offsets_from_json(start), topic_ids_from_json(start)
         end = self._target_from(begin) if self._target is not None else self._news(begin)
         ranges = ranges_between(begin, end)
         if not isinstance(limit, ReadAllAvailable) and self._too_few(sum(part.size for part in ranges)):
@@ -83,25 +91,34 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
             ranges = self._fair.limit(ranges, limit.max_rows)
         if ranges:
             self._last_batch_s = time.monotonic()
-        # Without any topic the last offsets stay: an empty one would say that nothing was ever read.
-        return offsets_to_json(advance(begin, end, ranges) or begin)
+        reached = advance(begin, end, ranges)
+        # Without any topic the last offsets stay: an empty one would say that nothing was ever read. Where
+        # nothing is new, the same text comes back as it was, for Spark makes a batch for another one.
+        is_new = reached != offsets_from_json(start) or made_anew(self._read_ids, self._topic_ids)
+        return offsets_to_json(reached, self._topic_ids) if reached and is_new else start
 
     def reportLatestOffset(self) -> JsonOffset | None:
         """The ends that latestOffset saw last, for the query's progress."""
-        return None if self._reported is None else offsets_to_json(self._reported)
+        return None if self._reported is None else offsets_to_json(self._reported, self._topic_ids)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Notes the ends of now: the query goes no further."""
         client = self._client()
         skip_missing = not self._options.fail_on_data_loss
-        partitions = subscribed_partitions(client, self._options.subscription, skip_missing=skip_missing)
+        partitions, self._topic_ids = subscribed_partitions(
+            client, self._options.subscription, skip_missing=skip_missing
+        )
         self._target = latest(ends_of(client, partitions))
         self._target_checked = False
         self._reported = self._target
 
     def partitions(self, start: JsonOffset, end: JsonOffset) -> list[TankPartition]:
         """The batch's tasks. The same offsets are always shared out in the same way."""
-        ranges = ranges_between(offsets_from_json(start), offsets_from_json(end))
+        ids = topic_ids_from_json(end)
+        begin = offsets_from_json(start)
+        for topic in made_anew(topic_ids_from_json(start), ids):
+            del begin[topic]  # of another topic: this one is read from its beginning
+        ranges = ranges_between(begin, offsets_from_json(end), ids)
         shared = split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
         return [TankPartition(part) for part in shared]
 
@@ -140,6 +157,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
     def _target_from(self, begin: Offsets) -> Offsets:
         """Where availableNow ends; what the query has read before must still be there, as without it."""
         assert self._target is not None
+        self._check_anew(begin)
         if not self._target_checked:
             self._check_gone(begin, self._target)
             if self._is_doubtful(begin, self._target):
@@ -155,13 +173,27 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
 
         fail = self._options.fail_on_data_loss
         try:
-            partitions = subscribed_partitions(client, self._options.subscription, skip_missing=not fail)
+            partitions, self._topic_ids = subscribed_partitions(
+                client, self._options.subscription, skip_missing=not fail
+            )
         except UnknownTopic as unknown:
             if unknown.topic in begin:
                 self._check_gone({unknown.topic: begin[unknown.topic]}, {})
             raise
         self._check_gone(begin, partitions)
+        self._check_anew(begin)
         return partitions
+
+    def _check_anew(self, begin: Offsets) -> None:
+        """Takes topics that were made again out of `begin`: they are read from their beginning."""
+        for topic in sorted(made_anew(self._read_ids, self._topic_ids) & set(begin)):
+            read = ", ".join(f"{number} up to {offset - 1}" for number, offset in begin[topic].items())
+            data_loss(
+                self._options.fail_on_data_loss,
+                f"{topic} was deleted and made again: the query has read of the one before (partition "
+                f"{read}), and what it had not read is gone",
+            )
+            del begin[topic]
 
     def _check_gone(self, begin: Offsets, partitions: Mapping[str, Container[int]]) -> None:
         gone = sorted(

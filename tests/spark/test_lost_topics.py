@@ -37,6 +37,14 @@ def reader_of(topic: Topic, **options: str) -> TankStreamReader:
     return TankStreamReader(parsed, schema, layout_of(schema, parsed))
 
 
+def numbers_of(offset: dict[str, Any]) -> dict[str, Any]:
+    """An offset without the topics' ids."""
+    return {
+        topic: {partition: number for partition, number in numbers.items() if partition != "topicId"}
+        for topic, numbers in offset.items()
+    }
+
+
 def next_offset(reader: TankStreamReader, start: dict[str, Any]) -> dict[str, Any]:
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
@@ -65,7 +73,7 @@ def test_a_deleted_topic_stops_the_query(two: tuple[Topic, Topic], client: Clien
     kept, doomed = two
     reader = reader_of(kept, **subscriptions(kept, doomed)[way])
     start = next_offset(reader, reader.initialOffset())
-    assert start == {kept.name: {"0": 4}, doomed.name: {"0": 4}}
+    assert numbers_of(start) == {kept.name: {"0": 4}, doomed.name: {"0": 4}}
     client.admin.delete_topic(doomed.name)
     with pytest.raises(DataLossError, match=f"{doomed.name}/0: deleted.*failOnDataLoss"):
         next_offset(reader, start)
@@ -83,14 +91,16 @@ def test_a_deleted_topic_is_left_out_when_it_may(
     kept.add_numbers(3, 5)
     with caplog.at_level(logging.WARNING, "pyspark_tank"):
         end = next_offset(reader, start)
-        assert end == {kept.name: {"0": 6}}
+        assert numbers_of(end) == {kept.name: {"0": 6}}
         assert next_offset(reader, end) == end
     assert len(caplog.records) == 1, "it is told once"
     assert f"{doomed.name}/0" in caplog.text
     client.admin.create_topic(doomed.name)
     doomed.add_numbers(0, 1)
     again = next_offset(reader, end)
-    assert again == {kept.name: {"0": 6}, doomed.name: {"0": 2}}, "made anew, it is read from its beginning"
+    assert numbers_of(again) == {kept.name: {"0": 6}, doomed.name: {"0": 2}}, (
+        "made anew, it is read from its beginning"
+    )
     assert [part.messages.start for part in reader.partitions(end, again)] == [1]
     reader.stop()
 
@@ -131,7 +141,7 @@ def test_available_now_notices_lost_data_too(two: tuple[Topic, Topic], client: C
         reader = reader_of(kept, subscribePattern=f"{kept.name}|{anew.name}", failOnDataLoss=fail)
         reader.prepareForTriggerAvailableNow()
         try:
-            return next_offset(reader, start)
+            return numbers_of(next_offset(reader, start))
         finally:
             reader.stop()
 
@@ -152,7 +162,8 @@ def test_messages_that_come_between_the_two_questions_are_not_lost_data(new_topi
     reader.prepareForTriggerAvailableNow()
     topic.add_numbers(3, 5)
     start = reader.initialOffset()
-    assert start == next_offset(reader, start) == {topic.name: {"0": 6}}
+    assert start == next_offset(reader, start)
+    assert numbers_of(start) == {topic.name: {"0": 6}}
     reader.stop()
 
 
@@ -161,4 +172,73 @@ def test_a_partition_that_never_was_cannot_be_assigned(new_topic: NewTopic) -> N
     reader = reader_of(topic, assign=f'{{"{topic.name}": [1, 2]}}')
     with pytest.raises(OptionError, match=f"assign names partition 2 of topic '{topic.name}', which has 2"):
         reader.initialOffset()
+    reader.stop()
+
+
+def make_again(topic: Topic, client: Client, messages: int) -> None:
+    client.admin.delete_topic(topic.name)
+    client.admin.create_topic(topic.name)
+    topic.add_numbers(0, messages)
+
+
+@pytest.mark.parametrize("messages", [1, 3, 7])
+@pytest.mark.parametrize("available_now", [False, True])
+def test_a_topic_made_again_is_noticed_however_many_messages_it_has(
+    new_topic: NewTopic, client: Client, messages: int, available_now: bool
+) -> None:
+    topic = new_topic()
+    topic.add_numbers(0, 3)
+    first = reader_of(topic, subscribe=topic.name)
+    start = next_offset(first, first.initialOffset())
+    first.stop()
+    make_again(topic, client, messages)
+
+    def look(fail: str) -> tuple[TankStreamReader, dict[str, Any]]:
+        reader = reader_of(topic, subscribe=topic.name, failOnDataLoss=fail)
+        if available_now:
+            reader.prepareForTriggerAvailableNow()
+        try:
+            return reader, next_offset(reader, start)
+        finally:
+            reader.stop()
+
+    with pytest.raises(DataLossError, match=f"{topic.name} was deleted and made again.*0 up to 3"):
+        look("true")
+    reader, end = look("false")
+    assert numbers_of(end) == {topic.name: {"0": messages + 1}}
+    assert [part.messages.start for part in reader.partitions(start, end)] == [1], "it is read whole"
+
+
+def test_tasks_notice_a_topic_made_again(
+    new_topic: NewTopic, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = new_topic()
+    topic.add_numbers(0, 3)
+    reader = reader_of(topic, subscribe=topic.name)
+    start = reader.initialOffset()
+    (task,) = reader.partitions(start, next_offset(reader, start))
+    reader.stop()
+    assert sum(batch.num_rows for batch in reader.read(task)) == 3
+    begun = reader.read(task)
+    assert next(begun).num_rows == 3
+    make_again(topic, client, 5)
+    for reading in (begun, reader.read(task)):
+        with pytest.raises(DataLossError, match=f"{topic.name}/0: the topic was deleted and made again"):
+            list(reading)
+    tolerant = reader_of(topic, subscribe=topic.name, failOnDataLoss="false")
+    with caplog.at_level(logging.WARNING, "pyspark_tank"):
+        assert list(tolerant.read(task)) == [], "these are other messages"
+    assert "made again" in caplog.text
+
+
+def test_a_checkpoint_without_ids_stays_valid(new_topic: NewTopic) -> None:
+    topic = new_topic()
+    topic.add_numbers(0, 3)
+    reader = reader_of(topic, subscribe=topic.name)
+    of_before = {topic.name: {"0": 4}}
+    assert next_offset(reader, of_before) == of_before, "no batch for the sake of an id"
+    topic.add_numbers(3, 5)
+    end = next_offset(reader, of_before)
+    assert end[topic.name].keys() == {"0", "topicId"}
+    assert [part.messages.size for part in reader.partitions(of_before, end)] == [2]
     reader.stop()
