@@ -1,5 +1,7 @@
 """Topics: created, altered, deleted. Pure."""
 
+from collections.abc import Iterable
+
 from tank_controller import groups, limits
 from tank_controller.cluster_state import ClusterState
 from tank_controller.elections import Elections
@@ -10,6 +12,7 @@ from tank_controller.state_messages import topic_message
 from tank_controller.state_parts import NOBODY, PartitionState, TopicState
 from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import VALIDATED_BUNDLES
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.names import topic_name_problem
 from tank_protos.topic_settings import SettingError
@@ -28,6 +31,7 @@ def check_create_topic(state: ClusterState, command: pb.Command) -> None:
     replication_factor = create.replication_factor or _default_replication_factor(state)
     _check_brokers(state, create.partitions, replication_factor)
     pairs = {setting.key: setting.value for setting in create.settings}
+    _check_level(state, pairs)
     _check_settings(pairs, replication_factor)
 
 
@@ -60,7 +64,10 @@ def check_alter_topic(state: ClusterState, command: pb.Command) -> None:
             _check_brokers(state, added, topic.replication_factor)
     if unknown := [key for key in alter.unset if key not in topic_settings.setting_keys()]:
         raise Rejected(ErrorCode.INVALID_SETTING, f"there is no setting {unknown[0]}")
-    _check_settings(_altered(topic, alter), topic.replication_factor)
+    _check_level(state, alter.unset)
+    settings = _altered(topic, alter)
+    _check_level(state, settings)
+    _check_settings(settings, topic.replication_factor)
 
 
 def alter_topic(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
@@ -117,6 +124,16 @@ def _check_partitions(state: ClusterState, wanted: int, present: int) -> None:
     if state.partition_count + wanted - present > limits.MAX_PARTITIONS:
         message = f"all topics together have at most {limits.MAX_PARTITIONS} partitions: delete some first"
         raise Rejected(ErrorCode.LIMIT_REACHED, message)
+
+
+def _check_level(state: ClusterState, keys: Iterable[str]) -> None:
+    """Raises Rejected for a setting that some process of the cluster may not know."""
+    if state.feature_level < VALIDATED_BUNDLES and topic_settings.VALIDATE_BUNDLES in keys:
+        message = (
+            f"{topic_settings.VALIDATE_BUNDLES} needs feature level {VALIDATED_BUNDLES}, and the cluster "
+            f"works at {state.feature_level}: upgrade all its processes first"
+        )
+        raise Rejected(ErrorCode.INVALID_SETTING, message)
 
 
 def _check_settings(pairs: dict[str, str], replication_factor: int) -> None:

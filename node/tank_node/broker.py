@@ -329,6 +329,7 @@ class Broker(WaitList):
                 partition.log.apply_settings(settings)
             partition.flush_messages = view.settings.flush_messages
             partition.flush_ms = view.settings.flush_ms
+            partition.found.walks = view.settings.validate_bundles
             self.roles.assign(partition, view, placed, flush_disk=flush_disk)
             if flush_disk and partition.log.synced < partition.log.written:
                 # What was written while it was not, on followers too: nobody may append for a long time.

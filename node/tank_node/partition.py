@@ -67,7 +67,7 @@ class Partition(ReadablePartition):
         """(last number, bytes) of each write that the mark has not passed."""
         self.waiters: dict[Waiter, None] = {}
         self.found = ProduceRun()
-        """Requests of this tick that came by the short way, before they are numbered: see `expect`."""
+        """Requests of this tick that came by the short way: see `expect`. `walks` is heeded for all."""
         self.found_acks: RunAcks | None = None
         """Who is told how these ended; None: there are none."""
         self.found_timeout_ms = 0
@@ -152,7 +152,7 @@ class Partition(ReadablePartition):
             self._refuse(settler, token, ErrorCode.TOO_LARGE, "bundle_too_large")
         else:
             try:
-                return bundle.validate(batch)
+                return bundle.validate(batch, self.found.walks)
             except InvalidBundle as invalid:
                 self._refuse(settler, token, ErrorCode.INVALID_BUNDLE, invalid.reason)
         return None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 KEY: Final = 1
 SAME_TIMESTAMP: Final = 2
 NEXT_NUMBER: Final = 4
+_LARGEST_FLAGS: Final = KEY | SAME_TIMESTAMP | NEXT_NUMBER
 
 # Bundle flags, the first byte of a bundle.
 CODEC_MASK: Final = 0x03
@@ -38,6 +39,8 @@ MAX_SEQUENCE_NUMBER: Final = (1 << 63) - 2
 MAX_MESSAGE_SET_BYTES: Final = 64 * 1024 * 1024
 # The densest element of a snappy block: 3 bytes that copy 64. A block that promises more lies.
 _SNAPPY_BEST: Final = 22
+# Of a snappy element's first byte: 0 where its bytes follow, else it copies what came before.
+_SNAPPY_KIND: Final = 0x03
 # Flags, timestamp and length of a first message without key and content; flags and length of a later one.
 _FIRST_MESSAGE_BYTES: Final = 10
 _MESSAGE_BYTES: Final = 2
@@ -170,13 +173,14 @@ _SIMPLE = _simple_headers()
 
 
 @twin("bundle_header")
-def validate(batch: memoryview) -> BundleHeader:
+def validate(batch: memoryview, walk: bool = False) -> BundleHeader:
     """Judge a produced batch, `varint length, bundle`, without decoding its messages; for the broker.
 
     Checks that the length is that of the bundle, everything that `read_header` checks, and, uncompressed,
-    that the first message has a timestamp of its own. `body_offset` of the answer counts from the start of
-    the batch. What it does not look at (contents, compressed bytes) may still be garbage: readers check
-    that. Raises InvalidBundle.
+    that the first message has a timestamp of its own; with `walk`, also from length to length that there are
+    as many messages as the header says, with the numbers that it says, and nothing behind them: then readers
+    take an uncompressed bundle. A compressed one must begin as a snappy block does; only who unpacks it knows
+    more. `body_offset` of the answer counts from the start of the batch. Raises InvalidBundle.
     """
     try:
         length = batch[0]
@@ -194,13 +198,62 @@ def validate(batch: memoryview) -> BundleHeader:
             header = _read_header(batch, offset, len(batch))
         elif length < 9 + 2 * header.messages:
             raise InvalidBundle(f"a bundle of {length} bytes is too short for {header.messages} messages")
-        if header.codec == 0 and batch[header.body_offset] & ~(KEY | NEXT_NUMBER):
+        if header.codec:
+            _check_block(batch, header.body_offset)
+        elif batch[header.body_offset] & ~(KEY | NEXT_NUMBER):
             raise InvalidBundle("the first message has no timestamp of its own, or unknown flags")
+        elif walk:
+            _walk(batch, header)
     except InvalidBundle:
         raise
     except (WireError, IndexError) as error:
         raise InvalidBundle(f"the batch ends inside its header ({error})") from None
     return header
+
+
+def _check_block(batch: Buffer, offset: int) -> None:
+    """That a snappy block's size is followed by an element that brings bytes: there are none to copy."""
+    _, at = varint.read(batch, offset)
+    if batch[at] & _SNAPPY_KIND:
+        raise InvalidBundle("the message set is no snappy block: it begins with a copy of nothing")
+
+
+def _walk(batch: Buffer, header: BundleHeader) -> None:
+    """From message to message by their lengths, to the end. Raises InvalidBundle."""
+    at, end, last_index = header.body_offset, len(batch), header.messages - 1
+    number = header.first - 1
+    try:
+        for index in range(header.messages):
+            flags = batch[at]
+            at += 1
+            if flags > _LARGEST_FLAGS:
+                raise InvalidBundle(f"unknown message flags {flags:#04x}")
+            number += 1
+            if header.sparse and index and not flags & NEXT_NUMBER:
+                if index == last_index:
+                    number = max(number, header.last)
+                else:
+                    delta, at = varint.read(batch, at)
+                    number += delta
+            if not flags & SAME_TIMESTAMP:
+                at += 8
+            if flags & KEY:
+                at += 1 + batch[at]
+            length = batch[at]
+            at += 1
+            if length > 0x7F:
+                length, at = varint.read(batch, at - 1)
+            at += length
+    except InvalidBundle:
+        raise
+    except (WireError, IndexError):
+        at = end + 1
+    if at > end:
+        raise InvalidBundle(f"the bundle ends inside one of the {header.messages} messages of its header")
+    if at < end:
+        raise InvalidBundle(f"{end - at} bytes follow the {header.messages} messages of the bundle's header")
+    if header.sparse and number != header.last:
+        raise InvalidBundle(f"the numbers of a sparse bundle end at {number}, its header says {header.last}")
 
 
 def first_timestamp_ms(batch: Buffer, header: BundleHeader) -> int | None:

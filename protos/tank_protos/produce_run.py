@@ -20,8 +20,9 @@ from typing import Final, TypeAlias
 
 from fastcrc.crc32 import iscsi as crc32c
 
+from tank_protos import varint
 from tank_protos.bundle_header import COUNT_SHIFT, KEY, NEXT_NUMBER, SPARSE, first_timestamp_ms, validate
-from tank_protos.errors import InvalidBundle
+from tank_protos.errors import InvalidBundle, WireError
 from tank_protos.framing import HEADER_BYTES
 from tank_protos.index_record import CRC_AT, POSITION_AT, RECORD, RECORD_BYTES
 from tank_protos.kernel import twin
@@ -48,6 +49,7 @@ _ERROR_AT: Final = 9
 _SIMPLE: Final = [
     flags >> COUNT_SHIFT if flags < SPARSE and flags % (1 << COUNT_SHIFT) == 0 else 0 for flags in range(256)
 ]
+_ONE_MESSAGE: Final = 1 << COUNT_SHIFT
 _UNKNOWN_FLAGS: Final = ~(KEY | NEXT_NUMBER)
 # Smaller batches are copied together before they are written: cheaper than an entry of `writev` each.
 _COPY_BELOW: Final = 16 * 1024
@@ -75,9 +77,12 @@ def _answers(request_ids: bytes) -> bytes:
     return bytes(answers)
 
 
-def _judge(buffer: bytearray, view: memoryview, found: int, stop: int) -> tuple[int, int, int] | None:
+def _judge(
+    buffer: bytearray, view: memoryview, found: int, stop: int, walk: bool
+) -> tuple[int, int, int, int] | None:
     """Of the batch buffer[found:stop], 12 bytes or more, if it is a plain one: its messages, the first one's
-    time (0: compressed), and where that stands (0: nowhere)."""
+    time (0: compressed), where that stands, and up to where a batch of this length must have the same bytes
+    but for its time to be as good; 0 and 0: there is no such place."""
     # The bundle must end with the frame: then a full decode finds the same bundle and nothing else.
     start = found + 1
     if (size := buffer[found]) > 0x7F:
@@ -94,34 +99,56 @@ def _judge(buffer: bytearray, view: memoryview, found: int, stop: int) -> tuple[
     if messages := _SIMPLE[buffer[start]]:
         if size < 9 + 2 * messages or buffer[start + 1] & _UNKNOWN_FLAGS:
             return None
-        return messages, _read_u64(buffer, start + 2)[0], start + 2
+        known_to = start + 10
+        if walk:
+            known_to = _walked(buffer, view, found, start, stop)
+            if known_to < 0:
+                return None
+        return messages, _read_u64(buffer, start + 2)[0], start + 2 if known_to else 0, known_to
     batch = view[found:stop]
     try:
-        header = validate(batch)
+        header = validate(batch, walk)
     except InvalidBundle:
         return None
     if header.sparse:
         return None
-    stamp_at = 0 if header.codec else found + header.body_offset + 1
-    return header.messages, first_timestamp_ms(batch, header) or 0, stamp_at
+    stamp_at = 0 if header.codec or walk else found + header.body_offset + 1
+    return header.messages, first_timestamp_ms(batch, header) or 0, stamp_at, stamp_at and stamp_at + 8
+
+
+def _walked(buffer: bytearray, view: memoryview, found: int, start: int, stop: int) -> int:
+    """Of a simple bundle at `start` of the batch buffer[found:stop], up to where one like it must be the
+    same; 0: each is looked at; -1: its lengths lie."""
+    if buffer[start] == _ONE_MESSAGE and not buffer[start + 1] & KEY:
+        try:
+            size, at = varint.read(view[:stop], start + 10)
+        except WireError:
+            return -1
+        return at if at + size == stop else -1
+    try:
+        validate(view[found:stop], True)
+    except InvalidBundle:
+        return -1
+    return 0
 
 
 @lru_cache(maxsize=64)
-def _reader(frame_bytes: int, head_bytes: int) -> Struct:
-    """Of frames of one length: message id, length, request id, the bytes up to the time, the time."""
-    rest = frame_bytes - BEFORE_PREFIX - head_bytes - 8
-    return Struct(f"<BI2x4s{head_bytes}sQ{rest}x")
+def _reader(frame_bytes: int, head_bytes: int, behind_bytes: int) -> Struct:
+    """Of frames of one length: message id, length, request id, the bytes up to the time, the time, and the
+    bytes behind it."""
+    rest = frame_bytes - BEFORE_PREFIX - head_bytes - 8 - behind_bytes
+    return Struct(f"<BI2x4s{head_bytes}sQ{behind_bytes}s{rest}x")
 
 
-def _alike(frames: memoryview, length: int, head: bytes) -> tuple[bytes, list[int]]:
-    """Of the first of these frames, all of one length, that have `head` behind their request id: the request
-    ids, and the times behind the heads."""
+def _alike(frames: memoryview, length: int, head: bytes, behind: bytes) -> tuple[bytes, list[int]]:
+    """Of the first of these frames, all of one length, that have `head` behind their request id, then a time,
+    then `behind`: the request ids, and the times."""
     ids: list[bytes] = []
     times: list[int] = []
-    for message_id, found_length, request_id, found, timestamp_ms in _reader(
-        HEADER_BYTES + length, len(head)
+    for message_id, found_length, request_id, found, timestamp_ms, found_behind in _reader(
+        HEADER_BYTES + length, len(head), len(behind)
     ).iter_unpack(frames):
-        if found != head or found_length != length or message_id != PRODUCE:
+        if found != head or found_behind != behind or found_length != length or message_id != PRODUCE:
             break
         ids.append(request_id)
         times.append(timestamp_ms)
@@ -153,21 +180,23 @@ def _copies(
 
 
 def _same(
-    view: memoryview, at: int, stop: int, rows: int, found: int, stamp_at: int, copied: bool
+    view: memoryview, at: int, stop: int, rows: int, found: int, stamp_at: int, known_to: int, copied: bool
 ) -> tuple[bytes, Sequence[bytes | memoryview], list[int]]:
-    """Of the frames, `rows` at most, that follow the one in view[at:stop] and equal it up to the time at
-    `stamp_at`: the request ids, the batches and their times. Its batch begins at `found`."""
+    """Of the frames, `rows` at most, that follow the one in view[at:stop] and equal it up to `known_to`, but
+    for the time at `stamp_at`: the request ids, the batches and their times. Its batch begins at `found`."""
     step, size = stop - at, stop - found
     frames = view[stop : stop + rows * step]
-    head = view[at + BEFORE_PREFIX : stamp_at + 8].tobytes()
+    head = view[at + BEFORE_PREFIX : known_to].tobytes()
+    time_at = stamp_at - at - BEFORE_PREFIX
+    time, behind = head[time_at : time_at + 8], head[time_at + 8 :]
     # What is sent at once has one time. The last of them is looked at first: of requests that take turns over
     # partitions few follow, and all would be unpacked again for each run.
     last = stop + (rows - 1) * step + BEFORE_PREFIX
     if copied and rows >= _MANY and view[last : last + len(head)] == head:
         copies = _copies(frames, view[at : at + BEFORE_PREFIX - 4].tobytes(), head, size, step)
         if copies is not None:
-            return *copies, [int.from_bytes(head[-8:], "little")] * rows
-    ids, times = _alike(frames, step - HEADER_BYTES, head[:-8])
+            return *copies, [int.from_bytes(time, "little")] * rows
+    ids, times = _alike(frames, step - HEADER_BYTES, head[:time_at], behind)
     places = range(found + step, found + step + len(times) * step, step)
     if copied:
         return ids, [view[i : i + size].tobytes() for i in places], times
@@ -199,6 +228,7 @@ class ProduceRun:
         "batches",
         "kept",
         "messages",
+        "walks",
     )
 
     def __init__(self) -> None:
@@ -210,6 +240,8 @@ class ProduceRun:
         # overwritten.
         self.at = 0
         self.kept = 0
+        # Whether messages are looked at, as `bundle.validate` does with `walk`.
+        self.walks = False
         self._view: memoryview | None = None
         self._batches: list[bytes | memoryview] = []
         self._counts: list[int] = []
@@ -240,10 +272,10 @@ class ProduceRun:
                 break
             found = at + BEFORE_PREFIX + prefix_bytes
             size = stop - found
-            judged = _judge(buffer, view, found, stop) if 12 <= size <= max_batch_bytes else None
+            judged = _judge(buffer, view, found, stop, self.walks) if 12 <= size <= max_batch_bytes else None
             if judged is None:
                 break
-            messages, timestamp_ms, stamp_at = judged
+            messages, timestamp_ms, stamp_at, known_to = judged
             copied = size < _COPY_AT_ONCE_BELOW
             batches.append(view[found:stop].tobytes() if copied else view[found:stop])
             counts.append(messages)
@@ -256,7 +288,7 @@ class ProduceRun:
                 and buffer.startswith(prefix, stop + BEFORE_PREFIX)
             ):
                 # Most producers send one shape of bundle: what equals this up to the time is as good.
-                ids, more, times = _same(view, at, stop, rows, found, stamp_at, copied)
+                ids, more, times = _same(view, at, stop, rows, found, stamp_at, known_to, copied)
                 at = stop
                 stop += len(times) * (HEADER_BYTES + length)
                 batches += more

@@ -18,6 +18,9 @@ MAX_SETTINGS_TEXT_BYTES = 64 * 1024
 MAX_KEY_BYTES = 255
 MAX_VALUE_BYTES = 1024
 
+VALIDATE_BUNDLES = "validate.bundles"
+"""Its key. Processes of before feature level `feature_levels.VALIDATED_BUNDLES` don't know it."""
+
 _MAX_NUMBER = 2**53
 """Sizes and durations (ms) stay below this, so that no language loses a digit of them."""
 
@@ -74,6 +77,7 @@ class TopicSettings:
     min_insync_replicas: int = 0
     """0: the default for the replication factor, see `min_insync`."""
     unclean_leader_election: bool = False
+    validate_bundles: bool = True
     explicit: frozenset[str] = frozenset()
     """The keys that somebody set."""
 
@@ -372,6 +376,14 @@ _SETTINGS: dict[str, _Setting] = {
         _flag,
         "`true` or `false`",
         "Whether a replica that isn't in sync may lead when no other can, and messages be lost.",
+        lambda flag: str(flag).lower(),
+    ),
+    VALIDATE_BUNDLES: _Setting(
+        "validate_bundles",
+        _flag,
+        "`true` or `false`",
+        "Whether a leader walks through the messages of an uncompressed bundle, by their lengths, before "
+        "it is stored: one whose counts or lengths lie is refused. Where it is off, readers find it.",
         lambda flag: str(flag).lower(),
     ),
 }

@@ -6,6 +6,7 @@ from tank_controller import limits
 from tank_controller.cluster_state import ClusterState
 from tank_controller.commands import known_producer
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import VALIDATED_BUNDLES
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import (
     DAY_MS,
@@ -229,3 +230,13 @@ def test_a_full_table_of_groups_forgets_the_one_without_a_commit_for_a_month(
     assert list(state.groups) == ["i", "h"], "the order is that of the last commit"
     assert error_of(state, commit("j", (2, 0, 1), now_ms=50 * DAY_MS)) is ErrorCode.OVERLOADED
     assert list(ClusterState.load(state.snapshot()).groups) == ["i", "h"]
+
+
+def test_a_setting_that_older_processes_do_not_know_waits_for_its_level() -> None:
+    state = applied(register(), create("t"))
+    change, back = alter(2, settings={"validate.bundles": "false"}), alter(2, unset=("validate.bundles",))
+    for command in (create("u", validate__bundles="false"), change, back):
+        assert error_of(state, command) is ErrorCode.INVALID_SETTING
+    state.feature_level = VALIDATED_BUNDLES
+    for command in (create("u", validate__bundles="false"), change, back):
+        assert apply(state, command).rejection is None

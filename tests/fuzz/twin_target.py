@@ -59,7 +59,8 @@ def _validate(chance: Random) -> Call:
     data = bundle.as_batch(random_bundles.bad(chance))
     if chance.random() < 0.3:
         data = mutate.payload(chance, data, data)
-    return lambda validate: validate(exact(data))
+    walk = chance.random() < 0.5
+    return lambda validate: validate(exact(data), walk)
 
 
 def _message_set(chance: Random) -> tuple[bundle.BundleHeader, bytes, int]:
@@ -142,7 +143,14 @@ def _produce_run(chance: Random) -> Call:
     end = chance.randrange(len(data) + 1) if chance.random() < 0.2 else len(data)
     most, largest = chance.choice((1, 3, 1000)), chance.choice((100, 1 << 20))
     room, begin = chance.choice((50, 1 << 20)), chance.choice((0, 0, 1))
-    return lambda kind: _found(kind(), data, end, most, largest, room, begin)
+    walks = chance.random() < 0.5
+
+    def call(kind: Callable[..., Any]) -> object:
+        run = kind()
+        run.walks = walks
+        return _found(run, data, end, most, largest, room, begin)
+
+    return call
 
 
 def _found(run: Any, data: bytes, end: int, most: int, largest: int, room: int, begin: int) -> object:

@@ -125,6 +125,61 @@ def test_numbers_of_a_sparse_bundle_that_do_not_add_up() -> None:
     assert [message.sequence_number for message in decode(agreeing, 1)] == [1, 9, 10]
 
 
+@settings(max_examples=300)
+@given(shapes(), st.data())
+def test_a_broker_that_walks_takes_what_readers_take_and_nothing_else(
+    shape: Shape, data: st.DataObject
+) -> None:
+    changed = bytearray(shape.bundle)
+    for _ in range(data.draw(st.integers(0, 2))):
+        place = data.draw(st.integers(0, min(len(changed), 60) - 1))
+        changed[place] = data.draw(st.integers(0, 255) | st.sampled_from([0, 1, 2, 4, 7, 127, 128]))
+    try:
+        header = read_header(bytes(changed))
+    except InvalidBundle:
+        return
+    if header.codec:
+        return
+    errors = []
+    for judge in (
+        lambda: validate(memoryview(as_batch(bytes(changed))), True),
+        lambda: decode(bytes(changed), 1),
+    ):
+        try:
+            judge()
+        except InvalidBundle:
+            errors.append(judge)
+    assert len(errors) in (0, 2)
+
+
+LYING_LENGTHS = {
+    "three announced, two there": b"\x0c" + encode([b"a" * 20, b"b"], timestamps=1, codec=Codec.NONE)[1:],
+    "one announced, two there": b"\x04" + encode([b"a" * 20, b"b"], timestamps=1, codec=Codec.NONE)[1:],
+    "a key beyond the end": bytes.fromhex("04 01" + STAMP + "ff 6b 01 76"),
+    "a content beyond the end": bytes.fromhex("04 00" + STAMP + "7f 61 62 63"),
+    "bytes behind the content": bytes.fromhex("04 00" + STAMP + "01 61 62 63"),
+}
+
+
+@pytest.mark.parametrize("lie", LYING_LENGTHS)
+def test_a_bundle_whose_lengths_lie_is_refused_by_a_broker_that_walks(lie: str) -> None:
+    batch = memoryview(as_batch(LYING_LENGTHS[lie]))
+    validate(batch)
+    with pytest.raises(InvalidBundle):
+        validate(batch, True)
+
+
+def test_a_compressed_bundle_must_begin_as_a_snappy_block_does() -> None:
+    good = encode([b"x" * 200], timestamps=1, codec=Codec.SNAPPY)
+    validate(memoryview(as_batch(good)))
+    size_bytes = 3  # flags, and the size in two bytes
+    for kind in (1, 2, 3):
+        bad = bytearray(good)
+        bad[size_bytes] |= kind
+        with pytest.raises(InvalidBundle, match="no snappy block"):
+            validate(memoryview(as_batch(bytes(bad))))
+
+
 @settings(max_examples=40)
 @given(shapes())
 def test_cut_at_every_byte(shape: Shape) -> None:

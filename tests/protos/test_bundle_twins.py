@@ -66,6 +66,7 @@ def all_readers(bundle: bytes) -> None:
     """Gives the bytes to everything that reads bundles."""
     agree("validate", memoryview(bundle))
     agree("validate", memoryview(as_batch(bundle)))
+    agree("validate", memoryview(as_batch(bundle)), True)
     header = agree("read_header", bundle)
     agree("read_header", b"123" + bundle, 3)
     agree("read_header", bundle, len(bundle) + 5)

@@ -266,3 +266,22 @@ def check_against_the_full_decoder(data: bytes, run: ProduceRun) -> None:
         at += 5 + length
     assert b"".join(batches) == stored(run)
     assert array("Q", [run.batches, run.batch_bytes]) == array("Q", [len(batches), sum(map(len, batches))])
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 40])
+@pytest.mark.parametrize("walks", [False, True])
+@pytest.mark.parametrize("times", [1, 3])
+def test_one_whose_lengths_lie_ends_a_run_that_walks(count: int, walks: bool, times: int) -> None:
+    """Among those of its shape, wherever it stands."""
+    for values in ([b"x" * 40], [b"x" * 18, b"y" * 18]):
+        for place in range(count):
+            batches = [batch_of(*values, time=5 + n % times) for n in range(count)]
+            lying = bytearray(batches[place])
+            lying[11] -= 1  # the first content's length
+            batches[place] = bytes(lying)
+            run = ProduceRun()
+            run.walks = walks
+            buffer = bytearray(b"".join(map(request, batches)))
+            run.find(buffer, memoryview(buffer), 0, len(buffer), PREFIX, 1000, LARGE)
+            assert run.batches == (place if walks else count)
+            assert stored(run) == b"".join(batches[: run.batches])

@@ -142,6 +142,7 @@ def test_describe_shows_the_brokers_flush_and_what_was_set() -> None:
             "min.insync.replicas": st.integers(1, 255).map(str),
             "log.cleaner.min.cleanable.ratio": st.integers(0, 100).map(lambda n: str(n / 100)),
             "unclean.leader.election": st.sampled_from(["true", "false"]),
+            "validate.bundles": st.sampled_from(["true", "false"]),
         },
     )
 )

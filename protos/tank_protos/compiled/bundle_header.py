@@ -9,8 +9,10 @@ from cython.cimports.tank_protos.compiled.bundle_walk import (
     KEY,
     NEXT_NUMBER,
     Header,
+    begins_a_block,
     read_bundle_header,
     read_varint,
+    walk_messages,
 )
 from cython.cimports.tank_protos.compiled.named_tuples import new_tuple, put
 
@@ -51,23 +53,23 @@ def read_header(bundle: object, offset: cython.Py_ssize_t = 0) -> BundleHeader:
     return header_tuple(cython.address(header)) if good else PLAIN["read_header"](bundle, offset)
 
 
-def validate(batch: object) -> BundleHeader:
+def validate(batch: object, walk: cython.bint = False) -> BundleHeader:
     """Judges a produced batch without decoding its messages. Raises InvalidBundle."""
     view: Py_buffer
     header: Header
     PyObject_GetBuffer(batch, cython.address(view), PyBUF_SIMPLE)
     good: cython.bint = read_batch(
-        cython.cast(cython.p_const_uchar, view.buf), view.len, cython.address(header)
+        cython.cast(cython.p_const_uchar, view.buf), view.len, cython.address(header), walk
     )
     PyBuffer_Release(cython.address(view))
-    return header_tuple(cython.address(header)) if good else PLAIN["validate"](batch)
+    return header_tuple(cython.address(header)) if good else PLAIN["validate"](batch, walk)
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def read_batch(
-    data: cython.p_const_uchar, size: cython.size_t, header: cython.pointer[Header]
+    data: cython.p_const_uchar, size: cython.size_t, header: cython.pointer[Header], walk: cython.bint
 ) -> cython.bint:
     """Whether the bytes are one good batch; its header."""
     at: cython.size_t = 0
@@ -76,5 +78,9 @@ def read_batch(
         return False
     if not read_bundle_header(data, at, size, header):
         return False
+    if header.codec:
+        return begins_a_block(data, size, header.body_offset)
     # A message set has ten bytes at least: there is a first one to look at.
-    return header.codec != 0 or data[header.body_offset] & ~(KEY | NEXT_NUMBER) == 0
+    if data[header.body_offset] & ~(KEY | NEXT_NUMBER):
+        return False
+    return not walk or walk_messages(data, size, header)

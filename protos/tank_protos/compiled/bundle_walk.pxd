@@ -20,6 +20,8 @@ cdef enum:
     MESSAGE_BYTES = 2
     # A snappy element of 3 bytes gives 64 at best.
     SNAPPY_BEST = 22
+    # Of an element's first byte: 0 where its bytes follow.
+    SNAPPY_KIND = 0x03
     # What one compressed message set may unpack to.
     MAX_MESSAGE_SET_BYTES = 64 * 1024 * 1024
 
@@ -194,3 +196,27 @@ cdef inline uint64_t number_of(const Found *found, size_t index, uint64_t previo
     if found.sparse and index != 0 and index + 1 == found.announced and message.flags & NEXT_NUMBER == 0:
         return found.last if found.last > previous else previous + 1
     return previous + 1 + message.delta
+
+
+cdef inline bint begins_a_block(const uint8_t *data, size_t end, size_t at) noexcept nogil:
+    """Whether a snappy block's size is followed by an element that brings bytes: there are none to copy yet."""
+    cdef uint32_t size
+    return read_varint(data, end, &at, &size) and at < end and data[at] & SNAPPY_KIND == 0
+
+
+cdef inline bint walk_messages(const uint8_t *data, size_t end, const Header *header) noexcept nogil:
+    """Whether exactly the messages of an uncompressed bundle's header lie up to `end`, with its numbers."""
+    cdef Found found
+    cdef Message message
+    cdef size_t at = header.body_offset
+    cdef size_t index
+    cdef uint64_t number = header.first - 1
+    found.sparse = header.sparse
+    found.announced = header.messages
+    found.last = header.last
+    for index in range(header.messages):
+        if not read_message(data, end, &at, has_delta(&found, index), &message):
+            return False
+        if header.sparse:
+            number = number_of(&found, index, number, &message)
+    return at == end and (not header.sparse or number == header.last)

@@ -20,9 +20,11 @@ from cython.cimports.tank_protos.compiled.bundle_walk import (
     KEY,
     NEXT_NUMBER,
     Header,
+    begins_a_block,
     read_bundle_header,
     read_u64,
     read_varint,
+    walk_messages,
 )
 from cython.cimports.tank_protos.compiled.crc32c_header import crc32c
 from cython.cimports.tank_protos.compiled.produce_places import Place, Record
@@ -57,9 +59,12 @@ def _u32(p: cython.p_const_uchar) -> uint32_t:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def _judge(p: cython.p_const_uchar, length: cython.size_t, found: cython.pointer[Place]) -> cython.bint:
-    """Whether this is the length and the whole of a dense bundle that `bundle.validate` takes; fills in its
-    messages and its timestamp."""
+def _judge(
+    data: cython.p_const_uchar, length: cython.size_t, found: cython.pointer[Place], walk: cython.bint
+) -> cython.bint:
+    """Whether at `found.offset` lie the length and the whole of a dense bundle that `bundle.validate` takes;
+    fills in its messages and its timestamp."""
+    p: cython.p_const_uchar = data + found.offset
     at: cython.size_t = 0
     size: uint32_t = 0
     header: Header
@@ -70,12 +75,13 @@ def _judge(p: cython.p_const_uchar, length: cython.size_t, found: cython.pointer
         return False
     found.messages = header.messages
     found.timestamp_ms = 0
-    if not header.codec:
-        # There are ten bytes or more: the first message's flags, its timestamp, the length of its content.
-        if p[header.body_offset] & ~(KEY | NEXT_NUMBER):  # no timestamp of its own, or unknown flags
-            return False
-        found.timestamp_ms = read_u64(p + header.body_offset + 1)
-    return True
+    if header.codec:
+        return begins_a_block(p, length, header.body_offset)
+    # There are ten bytes or more: the first message's flags, its timestamp, the length of its content.
+    if p[header.body_offset] & ~(KEY | NEXT_NUMBER):  # no timestamp of its own, or unknown flags
+        return False
+    found.timestamp_ms = read_u64(p + header.body_offset + 1)
+    return not walk or walk_messages(p, length, cython.address(header))
 
 
 @cython.cclass
@@ -87,6 +93,7 @@ class ProduceRun:
     messages = cython.declare(uint64_t, visibility="readonly")
     at = cython.declare(cython.Py_ssize_t, visibility="readonly")
     kept = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    walks = cython.declare(cython.bint, visibility="public")
     _view: memoryview | None
     _buffer: bytearray | None
     # `batches` of them are in use, of `_room`; each lies before `_reach`, which `_buffer` has.
@@ -156,7 +163,7 @@ class ProduceRun:
                 break
             found.offset = at + before
             length -= before
-            if length > max_batch_bytes or not _judge(data + found.offset, length, cython.address(found)):
+            if length > max_batch_bytes or not _judge(data, length, cython.address(found), self.walks):
                 break
             found.length = cython.cast(uint32_t, length)
             if last == self._room and not self._grow():

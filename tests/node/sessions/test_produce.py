@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tank_node.controller_link import TopicAlteration
 from tank_node.limits import RENUMBERED_BYTES, RENUMBERED_MESSAGES, Limits
 from tank_node.log.flush_work import FlushWork
 from tank_protos import bundle
@@ -84,6 +85,12 @@ def read(client: BenchClient, number: int = 0) -> list[tuple[int, bytes]]:
                 found.append((message.sequence_number, message.value))
                 base = message.sequence_number + 1
         number = base
+
+
+LIES = {
+    "three announced, two there": b"\x0c" + bundle.encode([b"a" * 20, b"bb"], timestamps=1)[1:],
+    "a key beyond the end": bytes.fromhex("04 01" + 8 * "00" + "ff 6b 01 76"),
+}
 
 
 def test_a_dense_bundle_beyond_the_end_keeps_the_number_that_was_asked_for(node: BenchNode) -> None:
@@ -336,3 +343,22 @@ def test_ticks_in_which_all_is_refused_leave_nothing_behind(node: BenchNode) -> 
     for _ in range(3):
         assert produce(client, bad) == b"\x02"
     assert not node.broker.topics["a"].partitions[0].uncommitted
+
+
+@pytest.mark.parametrize("lie", ["three announced, two there", "a key beyond the end"])
+@pytest.mark.parametrize("walks", [True, False])
+def test_a_bundle_whose_counts_lie_is_refused_where_the_topic_lets_bundles_be_checked(
+    node: BenchNode, lie: str, walks: bool
+) -> None:
+    """By produce, at first and by the short way, and by idempotent produce."""
+    wanted = TopicAlteration("a", settings={"validate.bundles": str(walks).lower()})
+    node.controller.alter_topic(wanted, lambda _: None)
+    client = node.client()
+    lying, taken = bundle.as_batch(LIES[lie]), b"\x02" if walks else b"\0"
+    assert produce(client, lying) == taken
+    assert produce(client, batch_of(b"good")) == b"\0"
+    assert produce(client, lying) == taken
+    first = IdempotentPartition(0, 0, 0, memoryview(lying))
+    client.send(IdempotentProduceRequest(0, 1, "", 0, 0, 7, 0, [IdempotentTopic("a", [first])]))
+    assert outcome(client)[0] == (ErrorCode.INVALID_BUNDLE if walks else ErrorCode.NONE)
+    assert node.metrics.refused["invalid_bundle"] == (3 if walks else 0)
