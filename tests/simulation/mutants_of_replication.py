@@ -55,4 +55,12 @@ MUTANTS = (
         Kind.CLUSTER,
         told="a_smaller_set_is_proposed_and_its_outcome_not_heard",
     ),
+    Mutant(
+        "a replica leads that is being filled anew",
+        REPLICAS + "roles.py",
+        "        if log.state is not LogState.ACTIVE or log.is_impaired:\n",
+        "        if log.state is not LogState.ACTIVE:\n",
+        Kind.CLUSTER,
+        told="a_replica_that_is_being_filled_is_elected",
+    ),
 )

@@ -71,7 +71,27 @@ def a_smaller_set_is_proposed_and_its_outcome_not_heard() -> None:
         story.rest()
 
 
+def a_replica_that_is_being_filled_is_elected() -> None:
+    """B begins to be filled anew, by a mistake that nobody heard of: it has nothing, and looks whole.
+    A dies, and the controllers choose B. It doesn't lead; C does, which has everything."""
+    with telling(TWO_ARE_ENOUGH) as story:
+        a, b, c = story.cast
+        story.append(a, 3)
+        story.until(lambda: story.at(c).high_water_mark == 3, "C's hearing of them")
+        story.go_on(SECOND)
+        story.part(b, a.name)
+        story.do(b, lambda: story.at(b).log.begin_anew(1, 0))
+        must(story.at(b).log.written == 0, "B has something")
+        story.at(b).high_water_mark = 0
+        a.end(False)
+        story.until(lambda: story.placed.leader == c.broker_id, "C's leading", 10 * SECOND)
+        must(story.placed.lossy_elections == 0, "an election was lossy")
+        story.append(c)
+        story.rest()
+
+
 STORIES: tuple[Callable[[], None], ...] = (
     a_leader_hears_late_that_a_replica_was_moved_away_and_back,
     a_smaller_set_is_proposed_and_its_outcome_not_heard,
+    a_replica_that_is_being_filled_is_elected,
 )

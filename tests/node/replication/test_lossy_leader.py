@@ -19,13 +19,19 @@ def cell(tmp_path: Path) -> Iterator[BrokerCell]:
     cell.close()
 
 
-def test_a_damaged_replica_leads_only_when_a_lossy_election_chose_it(cell: BrokerCell) -> None:
+@pytest.mark.parametrize("is_refilling", [False, True])
+def test_a_damaged_replica_leads_only_when_a_lossy_election_chose_it(
+    cell: BrokerCell, is_refilling: bool
+) -> None:
     cell.create()
     cell.run(200)
     append(cell.nodes[1], b"x", Told(), 0)
     cell.run(300)
     node = cell.nodes[2]
-    node.log().spoiled("a bad sector")
+    if is_refilling:  # half of what it had may be here, and looks whole
+        node.log().refilling = True
+    else:
+        node.log().spoiled("a bad sector")
     assert node.controller.ends is not None
     (told,) = node.controller.ends([(10, 0), (10, 1), (99, 0)])
     assert (told.topic_id, told.partition, told.epoch_at_end, told.end, told.damaged) == (10, 0, 1, 1, True)
