@@ -88,7 +88,7 @@ class Trust:
         self._own = Party(Role.CONTROLLER, own.ordinal, own.disk)
         self._file = file
         self._mark = folder / _MARK
-        self.demanded = self._mark.exists()
+        self.demanded = self._is_marked = self._mark.exists()
         self._is_born = False
         """It belongs to a cluster. Before, with a secret, it believes nobody who doesn't prove it."""
         self._proven: Counter[NodeId] = Counter()
@@ -121,16 +121,24 @@ class Trust:
     def founded(self) -> None:
         """This controller founds a cluster, with others that have proved the secret: it is demanded."""
         if self.has_secret:
-            self._mark.touch()
-            self.demanded = True
+            self._demand()
 
     def look(self, state: ClusterState) -> None:
         """It belongs to a cluster with this state."""
         self._is_born = True
-        if state.demands_secret and not self.demanded:
-            self._mark.touch()
+        if state.demands_secret and not self._is_marked:
+            self._demand()
+
+    def _demand(self) -> None:
+        """From now on, and, where the disk takes a file, from the next start on. It is tried again."""
+        if not self.demanded:
             self.demanded = True
             _log.info("the cluster demands its secret of every process from now on")
+        try:
+            self._mark.touch()
+            self._is_marked = True
+        except OSError as error:
+            self._say("unmarked", f"{self._mark} can't be written ({error}): it is tried again")
 
     # --- calls ---
 

@@ -255,8 +255,11 @@ class Members:
         if fillable:
             for member in (self.controllers[-1], self.brokers[-1]):
                 self._give_small_disk(member, DISK_BYTES + int(minutes * MINUTE_BYTES))
+        secret = self.folder / "secret"
+        secret.write_text("chaos-" * 8)
         for member in self.all:
             member.command += ["--data", str(member.data), "--http", member.http]
+            member.command += ["--secret-file", str(secret)]
 
     def _member(self, role: str, number: int, host: int, address: str) -> Member:
         name = f"{role}-{number}"

@@ -128,6 +128,18 @@ def test_it_is_demanded_when_all_members_and_all_brokers_have_proved_it(tmp_path
     assert trust(tmp_path, None).command(state, streams(True, True), (OWN,)) is None
 
 
+def test_a_disk_that_takes_no_file_keeps_nobody_from_demanding_it(tmp_path: Path) -> None:
+    folder = tmp_path / "not there yet"
+    (tmp_path / "line").write_bytes(LINE)
+    here = Trust(OWN, folder, open_secret(tmp_path / "line"))
+    here.look(ClusterState(demands_secret=True))
+    assert here.judge(ADMIN, []) is Refusal.MISSING
+    folder.mkdir()
+    assert not Trust(OWN, folder, None).demanded
+    here.look(ClusterState(demands_secret=True))
+    assert Trust(OWN, folder, None).demanded, "it was tried again"
+
+
 def test_refusals_are_counted_and_told_of_now_and_then(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
