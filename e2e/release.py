@@ -2,6 +2,8 @@
 
 import json
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -54,12 +56,13 @@ class Release:
 
     # --- as helm does it ---
 
-    def install(self, *values: str) -> None:
-        """From nothing, or around the volumes that are there, to ready. CommandError."""
+    def install(self, *values: str, waits: bool = True) -> None:
+        """From nothing, or around the volumes that are there, to ready, or to where its objects are made.
+        CommandError."""
         began = time.monotonic()
         marks = [f"{kind}.podLabels.{self.mark[0]}={self.mark[1]}" for kind in ("controller", "broker")]
         wanted = [*self._image(self.image), *_set([RACKS, *marks]), *_set(values)]
-        self.kubernetes.helm("install", NAME, str(CHART), *wanted, *_WAIT)
+        self.kubernetes.helm("install", NAME, str(CHART), *wanted, *(_WAIT if waits else ()))
         self.ready_s = time.monotonic() - began
         self.notes = self.kubernetes.helm("get", "notes", NAME)
 
@@ -149,6 +152,18 @@ class Release:
             )
 
         until(told, f"no event {reason} on {about} says {words!r}", patience_s)
+
+    def ready_problems(self, pod: str) -> str:
+        """What a controller's /readyz says is wrong; empty when nothing is."""
+        port = CONTROLLER_HTTP if "-controller-" in pod else BROKER_HTTP
+        try:
+            with urllib.request.urlopen(
+                f"http://{self.kubernetes.http(pod, port)}/readyz", timeout=10
+            ) as answer:
+                body = answer.read()
+        except urllib.error.HTTPError as error:
+            body = error.read()
+        return " ".join(json.loads(body)["problems"])
 
     def leader(self) -> str:
         """The pod of the controller that leads. StuckError."""
