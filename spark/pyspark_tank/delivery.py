@@ -60,6 +60,7 @@ class _Delivery:
         self._client = client
         self._options = options
         self._identity = identity
+        self._most_bytes = 0  # of a bundle, as the broker says; 0: not known
         self._producer_id = 0  # asked for with the first bundle: many tasks have nothing to write
         self._sequences: dict[TopicPartition, int] = {}
         self._leaders: dict[Address, LeaderConnection] = {}
@@ -95,7 +96,18 @@ class _Delivery:
             with self._explained(where):
                 producer = self._client.admin.init_producer(identity.producer, identity.generation)
             self._producer_id = producer.producer_id
+            self._most_bytes = self._client.admin.features().limits.get("bundle_bytes", 0)
         bundle = self._encode(where, rows)
+        if 0 < self._most_bytes < len(bundle):
+            raise SinkError(
+                f"a bundle for {where.topic}/{where.partition} has {len(bundle)} bytes, and the broker takes "
+                f"{self._most_bytes} at most: "
+                + (
+                    "a message has to fit, so split the row's value"
+                    if len(rows.values) == 1
+                    else "lower bundleBytes or bundleRows"
+                )
+            )
         sequence = self._sequences.get(where, 0)
         self._sequences[where] = (sequence + len(rows.values)) % SEQUENCES
         while len(self._waiting) >= MAX_WAITING_BUNDLES:
@@ -198,6 +210,10 @@ class _Delivery:
 
         identity = self._identity
         attempt = f"batch {identity.batch} of query {identity.query}, to topic {where.topic!r}"
+        if self._options.write_name is not None:
+            attempt = (
+                f"writeId {identity.batch} of writeName {self._options.write_name!r}, to {where.topic!r}"
+            )
         try:
             yield
         except errors.StaleProducer as stale:

@@ -15,6 +15,17 @@ from enum import Enum
 from typing import TypeVar
 
 from pyspark_tank.errors import OptionError
+from pyspark_tank.option_names import (
+    BATCH_ONLY,
+    CANONICAL,
+    SINK_KEYS,
+    SOURCE_KEYS,
+    SPARKS_OWN,
+    SPARKS_OWN_BEGIN,
+    STREAM_ONLY,
+    TABLES_OPTION,
+    WITHOUT_MEANING,
+)
 from pyspark_tank.positions import (
     EndingPosition,
     StartingPosition,
@@ -37,6 +48,8 @@ DEFAULT_FETCH_TIMEOUT_MS = 60_000
 
 DEFAULT_BUNDLE_ROWS = 10_000
 DEFAULT_BUNDLE_BYTES = 512 * 1024
+MAX_WRITE_NAME_BYTES = 200  # a producer's name has 255, and holds the task's number as well
+MAX_WRITE_ID = 2**48 - 1  # 16 bits of it are the producer's epoch, 32 its generation
 MAX_BUNDLE_ROWS = 1_000_000
 MAX_BUNDLE_BYTES = 64 * 1024 * 1024
 
@@ -89,6 +102,8 @@ class SourceOptions:
     starting: StartingPosition
     ending: EndingPosition
     when_nothing_is_later: WhenNothingIsLater = WhenNothingIsLater.ERROR
+    # A stream's positions are committed for it; None: for none.
+    group: str | None = None
     fail_on_data_loss: bool = True
     min_offsets_per_trigger: int | None = None
     max_offsets_per_trigger: int | None = None
@@ -106,86 +121,21 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Everything a write needs. `topic` is None when each row names its own in the column `topic`."""
+    """Everything a write needs. `topic` is None when each row names its own in the column `topic`.
+
+    Invariant: `write_name` and `write_id` are both None (Spark says who writes, or the write is one of its
+    own), or both set: the batch write `write_id` of the writer `write_name`.
+    """
 
     servers: str
     topic: str | None = None
     bundle_rows: int = DEFAULT_BUNDLE_ROWS
     bundle_bytes: int = DEFAULT_BUNDLE_BYTES
     compression: Compression = Compression.AUTO
+    write_name: str | None = None
+    write_id: int | None = None
     without_meaning: tuple[str, ...] = ()
 
-
-_SHARED = ("servers", "kafka.bootstrap.servers", "includeHeaders")
-_SOURCE = (
-    "subscribe",
-    "assign",
-    "subscribePattern",
-    "startingOffsets",
-    "endingOffsets",
-    "startingOffsetsByTimestamp",
-    "endingOffsetsByTimestamp",
-    "startingTimestamp",
-    "endingTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "failOnDataLoss",
-    "minOffsetsPerTrigger",
-    "maxOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "minPartitions",
-    "maxRecordsPerPartition",
-    "valueFormat",
-    "valueSchema",
-    "mode",
-    "latestOffsetWaitMs",
-    "fetchBytes",
-    "fetchTimeoutMs",
-)
-_SINK = ("topic", "bundleRows", "bundleBytes", "compression")
-_STREAM_ONLY = ("minoffsetspertrigger", "maxoffsetspertrigger", "maxtriggerdelay", "latestoffsetwaitms")
-_BATCH_ONLY = ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp")
-
-# Options of Spark's Kafka source about how its Kafka client works. All other `kafka.*` are the same.
-_KAFKA_WITHOUT_MEANING = (
-    "groupIdPrefix",
-    "kafkaConsumer.pollTimeoutMs",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "useDeprecatedOffsetFetching",
-)
-
-# What Spark itself puts among the options (DataStreamReader, DataStreamWriter, DataFrameWriter).
-_SPARKS_OWN = frozenset(
-    {
-        "queryname",
-        "checkpointlocation",
-        "outputmode",
-        "triggerinterval",
-        "trigger",
-        "asyncprogresstrackingenabled",
-        "asyncprogresstrackingcheckpointintervalms",
-        "streamingsourceidentifyingname",
-        "readchangefeed",
-        # CREATE TABLE ... USING tank, and what a catalog keeps of a table.
-        "provider",
-        "owner",
-        "external",
-        "comment",
-        "location",
-        "collation",
-        "is_managed_location",
-        "serialization.format",
-        "transient_lastddltime",
-    }
-)
-
-_SPARKS_OWN_BEGIN = ("__", "spark.")
-_TABLES_OPTION = "option."  # before the name of an option that a table was created with
-
-_CANONICAL = {name.lower(): name for name in (*_SHARED, *_SOURCE, *_SINK, *_KAFKA_WITHOUT_MEANING)}
-_WITHOUT_MEANING = frozenset(name.lower() for name in _KAFKA_WITHOUT_MEANING)
-_SOURCE_KEYS = frozenset(name.lower() for name in _SOURCE)
-_SINK_KEYS = frozenset(name.lower() for name in _SINK)
 
 _Member = TypeVar("_Member", bound=Enum)
 
@@ -200,17 +150,18 @@ _DURATION_MS = {
 
 def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """The options of a read. Raises OptionError, naming the option and what to write instead."""
-    given, without_meaning = _sort_out(options, foreign=_SINK_KEYS)
+    given, without_meaning = _sort_out(options, foreign=SINK_KEYS)
     _refuse_headers(given)
     if streaming:
-        for key in _BATCH_ONLY:
+        for key in BATCH_ONLY:
             if key in given:
                 raise OptionError(
-                    f"{_CANONICAL[key]} is for spark.read: a stream has no end; remove it, "
+                    f"{CANONICAL[key]} is for spark.read: a stream has no end; remove it, "
                     "or use trigger(availableNow=True) to stop at what is there now"
                 )
     else:
-        without_meaning += [_CANONICAL[key] for key in _STREAM_ONLY if key in given]
+        without_meaning += [CANONICAL[key] for key in STREAM_ONLY if key in given]
+        given.pop("kafka.group.id", None)  # a batch commits nothing
     value_format = _choice(given, "valueFormat", ValueFormat, ValueFormat.BINARY)
     value_schema = given.get("valueschema", "").strip() or None
     if value_schema and value_format is not ValueFormat.JSON:
@@ -223,6 +174,7 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
         when_nothing_is_later=_choice(
             given, "startingOffsetsByTimestampStrategy", WhenNothingIsLater, WhenNothingIsLater.ERROR
         ),
+        group=given.get("kafka.group.id", "").strip() or None,
         fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
         min_offsets_per_trigger=_optional_count(given, "minOffsetsPerTrigger"),
         max_offsets_per_trigger=_optional_count(given, "maxOffsetsPerTrigger"),
@@ -250,38 +202,81 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
     return parsed
 
 
-def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
+def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
     """The options of a write. Raises OptionError, naming the option and what to write instead."""
-    given, without_meaning = _sort_out(options, foreign=_SOURCE_KEYS)
+    given, without_meaning = _sort_out(options, foreign=SOURCE_KEYS)
     _refuse_headers(given)
+    write_name, write_id = _write(given, streaming)
     return SinkOptions(
         servers=_servers(given),
         topic=given.get("topic", "").strip() or None,
         bundle_rows=_count(given, "bundleRows", DEFAULT_BUNDLE_ROWS, least=1, most=MAX_BUNDLE_ROWS),
         bundle_bytes=_count(given, "bundleBytes", DEFAULT_BUNDLE_BYTES, least=1, most=MAX_BUNDLE_BYTES),
         compression=_choice(given, "compression", Compression, Compression.AUTO),
+        write_name=write_name,
+        write_id=write_id,
         without_meaning=tuple(without_meaning),
     )
 
 
+def _write(given: Mapping[str, str], streaming: bool) -> tuple[str | None, int | None]:
+    """Which write of which writer a batch write is; None twice: it has no name."""
+    name = given.get("writename", "").strip()
+    if not name and "writeid" not in given:
+        return None, None
+    if streaming:
+        raise OptionError(
+            "writeName and writeId are for df.write: a stream has a name in its checkpoint and numbers its "
+            "batches itself; remove them"
+        )
+    if not name or "writeid" not in given:
+        raise OptionError(
+            "writeName and writeId belong together: the name of this writer, always the same, and a number "
+            "that rises from write to write, such as the batch id in foreachBatch"
+        )
+    if len(name.encode()) > MAX_WRITE_NAME_BYTES:
+        raise OptionError(f"writeName={name!r} is too long: it has at most {MAX_WRITE_NAME_BYTES} bytes")
+    return name, _count(given, "writeId", 0, least=0, most=MAX_WRITE_ID)
+
+
+def _refuse_security(options: Mapping[str, str]) -> None:
+    """A job must not believe that its connections are encrypted, or that it has proved who it is."""
+    given = {key.lower(): value.strip() for key, value in options.items()}
+    protocol = given.get("kafka.security.protocol")
+    if protocol is not None and protocol.upper() != "PLAINTEXT":
+        raise OptionError(
+            f"kafka.security.protocol={protocol!r} is not possible: tank's connections are neither encrypted "
+            "nor authenticated by this source; remove the option, and keep the network between Spark and the "
+            "brokers private"
+        )
+    if protocol is None:
+        for key in given:
+            if key.startswith(("kafka.ssl.", "kafka.sasl.")):
+                raise OptionError(
+                    f"{key} is not possible: tank's connections are neither encrypted nor authenticated by "
+                    "this source; remove it, or say kafka.security.protocol=PLAINTEXT"
+                )
+
+
 def _sort_out(options: Mapping[str, str], foreign: frozenset[str]) -> tuple[dict[str, str], list[str]]:
     """Splits what was given into (ours by lower-cased name, names that have no meaning here)."""
+    _refuse_security(options)
     given: dict[str, str] = {}
     without_meaning: list[str] = []
     for raw, value in options.items():
-        key = raw.lower().removeprefix(_TABLES_OPTION)
+        key = raw.lower().removeprefix(TABLES_OPTION)
         if key != raw.lower() and key in options:
             continue  # said once more for this read
-        if key in _SPARKS_OWN or key.startswith(_SPARKS_OWN_BEGIN):
+        if key in SPARKS_OWN or key.startswith(SPARKS_OWN_BEGIN):
             continue
         if key == "path":
             raise OptionError(
                 f"a path ({value!r}) says nothing to tank: call load(), save() or start() without one "
                 "and name the topic by .option('subscribe', ...) to read, .option('topic', ...) to write"
             )
-        if key in foreign or key in _WITHOUT_MEANING:
-            without_meaning.append(_CANONICAL[key])
-        elif key in _CANONICAL:
+        if key in foreign or key in WITHOUT_MEANING:
+            without_meaning.append(CANONICAL[key])
+        elif key in CANONICAL:
             given[key] = value
         elif key.startswith("kafka."):
             without_meaning.append(raw)
@@ -291,8 +286,8 @@ def _sort_out(options: Mapping[str, str], foreign: frozenset[str]) -> tuple[dict
 
 
 def _unknown(key: str) -> str:
-    nearest = difflib.get_close_matches(key.lower(), _CANONICAL, n=1, cutoff=0.0)
-    return f"tank has no option {key!r}; the nearest is {_CANONICAL[nearest[0]]!r} (all: docs/spark.md)"
+    nearest = difflib.get_close_matches(key.lower(), CANONICAL, n=1, cutoff=0.0)
+    return f"tank has no option {key!r}; the nearest is {CANONICAL[nearest[0]]!r} (all: docs/spark.md)"
 
 
 def _refuse_headers(given: Mapping[str, str]) -> None:

@@ -73,7 +73,7 @@ class TankSource(DataSource):  # type: ignore[misc]
         """For `df.writeStream`. Raises OptionError, SchemaError."""
         from pyspark_tank.writer import TankStreamWriter
 
-        options = parse_sink_options(self.options)
+        options = parse_sink_options(self.options, streaming=True)
         self._tell(options.without_meaning)
         return TankStreamWriter(options, schema)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Container, Iterator, Mapping
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from tank_client.sync import Client
+
+logger = logging.getLogger("pyspark_tank")
 
 JsonOffset = dict[str, Any]
 
@@ -127,7 +130,22 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         return self._ranges.read(partition.messages)
 
     def commit(self, end: JsonOffset) -> None:
-        """Nothing to do: the positions are in Spark's checkpoint."""
+        """The batch is done, as Spark's checkpoint says. The group's positions are for `tank lag` to see:
+        what goes wrong with them is said, and stops no query.
+        """
+        from tank_client.errors import TankError
+
+        if self._options.group is None:
+            return
+        positions = {
+            (topic, partition): offset
+            for topic, numbers in offsets_from_json(end).items()
+            for partition, offset in numbers.items()
+        }
+        try:
+            self._client().admin.commit_positions(self._options.group, positions)
+        except TankError as error:
+            logger.warning("the positions of group %s were not committed: %s", self._options.group, error)
 
     def stop(self) -> None:
         """Closes the connection if there is one."""

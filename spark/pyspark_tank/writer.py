@@ -36,6 +36,11 @@ class WriteIdentity(NamedTuple):
     batch: int
     task: int
 
+    @classmethod
+    def of_write(cls, name: str, write_id: int, task: int) -> WriteIdentity:
+        """Of a batch write that the user named. No streaming query has an id with a slash."""
+        return cls(f"write/{name}", write_id, task)
+
     @property
     def producer(self) -> str:
         return f"spark/{self.query}/{self.task}"
@@ -72,7 +77,9 @@ class TankStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
 
 class TankWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """`df.write.format("tank").mode("append")`. Made once in the driver, which draws the write's id."""
+    """`df.write.format("tank").mode("append")`. Made once in the driver, which draws the id of a
+    write that has no name.
+    """
 
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -91,7 +98,12 @@ class TankWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
-        return deliver(iterator, self._options, WriteIdentity(self._write_id, 0, task))
+        options = self._options
+        if options.write_name is not None and options.write_id is not None:
+            identity = WriteIdentity.of_write(options.write_name, options.write_id, task)
+        else:
+            identity = WriteIdentity(self._write_id, 0, task)
+        return deliver(iterator, options, identity)
 
 
 def stream_identity() -> WriteIdentity:

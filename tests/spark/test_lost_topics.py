@@ -242,3 +242,31 @@ def test_a_checkpoint_without_ids_stays_valid(new_topic: NewTopic) -> None:
     assert end[topic.name].keys() == {"0", "topicId"}
     assert [part.messages.size for part in reader.partitions(of_before, end)] == [2]
     reader.stop()
+
+
+def test_a_group_follows_what_spark_has_done(new_topic: NewTopic, client: Client) -> None:
+    topic = new_topic(partitions=2)
+    topic.add_numbers(0, 3, partition=1)
+    reader = reader_of(topic, subscribe=topic.name, **{"kafka.group.id": "the-query"})
+    end = next_offset(reader, reader.initialOffset())
+    assert client.admin.fetch_positions("the-query") == {}
+    reader.commit(end)
+    positions = client.admin.fetch_positions("the-query", [topic.name])
+    assert {route: kept.number for route, kept in positions.items()} == {
+        (topic.name, 0): 1,
+        (topic.name, 1): 4,
+    }
+    reader.stop()
+
+
+def test_positions_that_are_not_taken_stop_no_query(
+    new_topic: NewTopic, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = new_topic()
+    reader = reader_of(topic, subscribe=topic.name, **{"kafka.group.id": "the-other-query"})
+    end = reader.initialOffset()
+    client.admin.delete_topic(topic.name)
+    with caplog.at_level(logging.WARNING, "pyspark_tank"):
+        reader.commit(end)
+    assert "positions of group the-other-query were not committed" in caplog.text
+    reader.stop()

@@ -57,14 +57,14 @@ def test_sparks_own_keys_are_ignored() -> None:
 def test_kafkas_options_without_meaning_are_named_together() -> None:
     options = read(
         **{
-            "kafka.group.id": "g",
-            "kafka.security.protocol": "SSL",
+            "kafka.client.id": "g",
+            "kafka.security.protocol": "PLAINTEXT",
             "groupIdPrefix": "p",
             "fetchOffset.numRetries": "3",
         }
     )
     assert options.without_meaning == (
-        "kafka.group.id", "kafka.security.protocol", "groupIdPrefix", "fetchOffset.numRetries",
+        "kafka.client.id", "kafka.security.protocol", "groupIdPrefix", "fetchOffset.numRetries",
     )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def test_one_warning_for_all_options_without_meaning(caplog: pytest.LogCaptureFi
 
     source._warned.clear()
     with caplog.at_level(logging.WARNING, "pyspark_tank"):
-        given = {"subscribe": "t", "kafka.group.id": "g", "groupIdPrefix": "p"}
+        given = {"subscribe": "t", "kafka.client.id": "g", "groupIdPrefix": "p"}
         made = source.TankSource(given)
         made.schema()
         source._warned.clear()  # as in the next process that Spark sends it to
@@ -83,7 +83,7 @@ def test_one_warning_for_all_options_without_meaning(caplog: pytest.LogCaptureFi
         pickle.loads(pickle.dumps(made)).streamReader(schema)
         pickle.loads(pickle.dumps(made)).reader(schema)
     assert len(caplog.records) == 1
-    assert "kafka.group.id, groupIdPrefix" in caplog.text
+    assert "kafka.client.id, groupIdPrefix" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -301,6 +301,7 @@ TAKEN_BY_A_BATCH = {
     "fetchTimeoutMs": "1",
 }
 TAKEN_BY_A_STREAM = {
+    "kafka.group.id": "g",
     "minOffsetsPerTrigger": "1",
     "maxOffsetsPerTrigger": "1",
     "maxTriggerDelay": "1m",
@@ -309,7 +310,7 @@ TAKEN_BY_A_STREAM = {
 TAKEN_BY_A_SINK = {"topic": "t", "bundleRows": "1", "bundleBytes": "1", "compression": "snappy"}
 BOTH_WAYS = ("servers", "kafka.bootstrap.servers", "includeHeaders")
 KAFKAS_OWN = (
-    "kafka.group.id", "kafka.max.poll.records", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs",
+    "kafka.max.poll.records", "kafka.client.id", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "useDeprecatedOffsetFetching",
 )  # fmt: skip
 SPARKS_OWN = (
@@ -363,5 +364,52 @@ def test_what_spark_adds_is_no_option(name: str) -> None:
 
 def test_the_documentation_names_every_option() -> None:
     page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
-    for name in [*TAKEN_BY_A_BATCH, *TAKEN_BY_A_STREAM, *TAKEN_BY_A_SINK, "valueSchema"]:
+    for name in [
+        *TAKEN_BY_A_BATCH,
+        *TAKEN_BY_A_STREAM,
+        *TAKEN_BY_A_SINK,
+        "valueSchema",
+        "writeName",
+        "writeId",
+    ]:
         assert f"`{name}`" in page or f"`{name}=" in page, name
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kafka.security.protocol", "SSL"),
+        ("kafka.security.protocol", "sasl_ssl"),
+        ("kafka.sasl.mechanism", "PLAIN"),
+        ("kafka.ssl.truststore.location", "/ca.jks"),
+    ],
+)
+def test_no_job_believes_that_it_is_encrypted(name: str, value: str) -> None:
+    with pytest.raises(OptionError, match="neither encrypted"):
+        read(**{name: value})
+    with pytest.raises(OptionError, match="neither encrypted"):
+        parse_sink_options({name: value})
+
+
+def test_plaintext_is_what_it_is() -> None:
+    options = read(**{"kafka.security.protocol": "plaintext", "kafka.ssl.protocol": "TLS"})
+    assert options.without_meaning == ("kafka.security.protocol", "kafka.ssl.protocol")
+
+
+def test_a_batch_has_no_group() -> None:
+    options = read(**{"kafka.group.id": "g"})
+    assert (options.group, options.without_meaning) == (None, ())
+
+
+def test_a_named_batch_write() -> None:
+    options = parse_sink_options({"writeName": " counts ", "writeid": "7"})
+    assert (options.write_name, options.write_id) == ("counts", 7)
+    for alone in ({"writeName": "counts"}, {"writeId": "7"}):
+        with pytest.raises(OptionError, match="belong together"):
+            parse_sink_options(alone)
+    with pytest.raises(OptionError, match="for df"):
+        parse_sink_options({"writeName": "counts", "writeId": "7"}, streaming=True)
+    with pytest.raises(OptionError, match="too long"):
+        parse_sink_options({"writeName": "x" * 201, "writeId": "7"})
+    with pytest.raises(OptionError, match="writeId=281474976710656 is out"):
+        parse_sink_options({"writeName": "x", "writeId": str(2**48)})
