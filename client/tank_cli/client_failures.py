@@ -16,6 +16,7 @@ CODES: dict[type[BaseException], ExitCode] = {
     errors.OutOfBounds: ExitCode.OUT_OF_BOUNDS,
     errors.FeatureMissing: ExitCode.UNSUPPORTED,
     errors.Damaged: ExitCode.DAMAGED,
+    errors.CorruptBundle: ExitCode.DAMAGED,
 }
 
 LISTING = (

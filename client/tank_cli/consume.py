@@ -5,6 +5,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -64,6 +65,9 @@ tank consume flights --template '{time} {key}: {value}'
 )
 @click.option("--key-separator", metavar="TEXT", help="Show the key, and this, before the value (text).")
 @click.option("--group", "-g", metavar="NAME", help="Commit what was shown for this consumer group.")
+@click.option(
+    "--skip-damaged", is_flag=True, help="Go on behind a bundle that cannot be read, with a warning."
+)
 @click.option("--no-commit", is_flag=True, help="With --group: begin at its positions, but leave them.")
 @shared_options
 def consume(
@@ -79,6 +83,7 @@ def consume(
     key_separator: str | None,
     group: str | None,
     no_commit: bool,
+    skip_damaged: bool,
 ) -> None:
     """Read the messages of TOPIC.
 
@@ -100,6 +105,7 @@ def consume(
             (found,) = client.admin.describe_topics([topic])
             partitions = tuple(each.partition for each in found.partitions)
         plan = make_plan(client, topic, partitions, begin, until, group, follow)
+        plan = replace(plan, skip_damaged=skip_damaged)
         for warning in plan.warnings:
             warn(warning)
         with BrokerWatch(session.servers) as watch:
@@ -171,7 +177,10 @@ def batches(
     if not live:
         return
     start = {(topic, partition): span.start for partition, span in live.items()}
-    consumer = client.consumer({topic: sorted(live)}, start=start, stop_at_end=not follow)
+    from tank_client.settings import ConsumerSettings, DamagedPolicy
+
+    settings = ConsumerSettings(damaged=DamagedPolicy.SKIP if plan.skip_damaged else DamagedPolicy.ERROR)
+    consumer = client.consumer({topic: sorted(live)}, start=start, stop_at_end=not follow, settings=settings)
     try:
         if follow:
             while not cutter.finished:

@@ -39,6 +39,8 @@ class Plan:
 
     spans: dict[int, Span]
     warnings: tuple[str, ...] = ()
+    skip_damaged: bool = False
+    """Whether to go on behind a bundle that cannot be read."""
 
     def live(self) -> dict[int, Span]:
         """The partitions that can have something to show."""

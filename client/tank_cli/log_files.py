@@ -50,8 +50,11 @@ def log() -> None:
 @FOLDER
 @TOPIC
 @PARTITION
+@click.option("--contents", is_flag=True, help="Unpack and decode all batches, as their readers do; slower.")
 @offline_options
-def verify_folder(session: Session, folder: Path, topic: str | None, partition: int | None) -> None:
+def verify_folder(
+    session: Session, folder: Path, topic: str | None, partition: int | None, contents: bool
+) -> None:
     """Read everything and check it against its checksums.
 
     Ends with exit code 8 when something is damaged. Bytes of a write that a crash left unfinished are no
@@ -62,7 +65,8 @@ def verify_folder(session: Session, folder: Path, topic: str | None, partition: 
     entries = read_checkpoint(folder).entries
     with progress("Checked") as shown:
         verdicts = [
-            (each, verified(each, entries.get((each.topic_id, each.partition)), shown)) for each in partitions
+            (each, verified(each, entries.get((each.topic_id, each.partition)), shown, contents=contents))
+            for each in partitions
         ]
     damaged = [(each, verdict) for each, verdict in verdicts if verdict.problems]
     if session.as_json:
@@ -104,11 +108,11 @@ def choose(folder: Path, topic: str | None, partition: int | None) -> list[Parti
     return found
 
 
-def verified(folder: PartitionFolder, entry: Entry | None, shown: Progress) -> Verdict:
+def verified(folder: PartitionFolder, entry: Entry | None, shown: Progress, *, contents: bool) -> Verdict:
     """One partition, with progress."""
     verdict = Verdict()
     seen = 0
-    for size, verdict in verify(folder, entry):
+    for size, verdict in verify(folder, entry, contents=contents):
         shown.advance(verdict.messages - seen, size)
         seen = verdict.messages
     return verdict

@@ -25,7 +25,7 @@ from tank_node.log.record import (
 )
 from tank_node.log.segment import INDEX
 from tank_node.log.swap import DELETED
-from tank_protos import bundle
+from tank_protos import bundle, varint
 from tank_protos.errors import WireError
 
 INDEX_READ_RECORDS = 4096
@@ -167,6 +167,19 @@ def problem_of(record: Record, content: memoryview, last: int, position: int) ->
     return ""
 
 
+def unreadable(batch: Batch) -> str:
+    """Why no reader can make messages of a batch's bytes; empty when they can."""
+    record = batch.record
+    if record.format != FORMAT_TANK or record.flags & MARKER:
+        return ""
+    try:
+        _, start = varint.read(batch.content, 0)
+        bundle.decode(batch.content[start:], record.first)
+    except WireError as error:
+        return str(error)
+    return ""
+
+
 class LogFile:
     """A segment's log or index, for `with`; one that is missing is as an empty one."""
 
@@ -188,8 +201,11 @@ class LogFile:
         return memoryview(self._file.read(length))
 
 
-def verify(folder: PartitionFolder, entry: Entry | None) -> Iterator[tuple[int, Verdict]]:
-    """Reads a whole partition. Gives (bytes just read, the verdict so far), the same verdict each time."""
+def verify(
+    folder: PartitionFolder, entry: Entry | None, *, contents: bool = False
+) -> Iterator[tuple[int, Verdict]]:
+    """Reads a whole partition. Gives (bytes just read, the verdict so far), the same verdict each time.
+    `contents`: batches are unpacked and decoded, too, as a reader does."""
     verdict = Verdict()
     bases = segment_bases(folder.path)
     ends_before = 0  # where the segment before must end at its name's word; 0: it was rewritten, or is empty
@@ -207,6 +223,9 @@ def verify(folder: PartitionFolder, entry: Entry | None) -> Iterator[tuple[int, 
                 verdict.problems.append(f"the numbers {before + 1} to {base - 1} are missing")
                 is_apart = False
             count(verdict, batch)
+            if contents and not batch.problem and (reason := unreadable(batch)):
+                where = f"segment {batch.segment}: the messages {record.first} to {record.last}"
+                verdict.problems.append(f"{where} cannot be read, though they are as they came: {reason}")
             end = record.end
             ends_before = 0 if record.flags & REWRITTEN else record.last
             yield record.length, verdict

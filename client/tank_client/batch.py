@@ -1,10 +1,18 @@
 """A batch of messages of one partition, as columns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tank_client.errors import CorruptBundle
-from tank_protos.bundle import Columns, Message, decode_columns
+from tank_protos.bundle import (
+    Columns,
+    DamagedPart,
+    Message,
+    SoundPart,
+    decode_columns,
+    join_columns,
+    split_damaged,
+)
 from tank_protos.errors import InvalidBundle
 
 if TYPE_CHECKING:
@@ -25,6 +33,7 @@ class MessageBatch:
 
     __slots__ = (
         "_columns",
+        "_on_damage",
         "base",
         "chunk",
         "high_water_mark",
@@ -46,7 +55,11 @@ class MessageBatch:
         upper: int,
         next_number: int,
         high_water_mark: int,
+        on_damage: Callable[[CorruptBundle], bool],
     ) -> None:
+        """on_damage: hears of each bundle that cannot be read, and says whether what is behind it is
+        wanted."""
+        self._on_damage = on_damage
         self.topic = topic
         self.partition = partition
         self.chunk = chunk
@@ -59,14 +72,32 @@ class MessageBatch:
 
     @property
     def columns(self) -> Columns:
-        """Numbers, timestamps, keys (None: no message has one), values. CorruptBundle when the bytes are no
-        messages."""
+        """Numbers, timestamps, keys (None: no message has one), values. Of a chunk with a bundle that cannot
+        be read, what stands before it (and behind it, where the consumer skips it); CorruptBundle when that
+        is nothing."""
         if self._columns is None:
             try:
                 self._columns = decode_columns(self.chunk, self.base, self.lower, self.upper)
-            except InvalidBundle as error:
-                raise CorruptBundle(self.topic, self.partition, self.lower, str(error)) from None
+            except InvalidBundle:
+                self._columns = join_columns(
+                    [decode_columns(part.data, part.base, part.lower, part.upper) for part in self._sound()]
+                )
         return self._columns
+
+    def _sound(self) -> list[SoundPart]:
+        """What can be read and is wanted; the batch ends where that ends. Raises CorruptBundle."""
+        sound: list[SoundPart] = []
+        for part in split_damaged(self.chunk, self.base, self.lower, self.upper):
+            if isinstance(part, DamagedPart):
+                error = CorruptBundle(self.topic, self.partition, part.lower, part.reason, last=part.upper)
+                if not self._on_damage(error):
+                    if not sound:
+                        raise error
+                    self.upper, self.next_number = part.lower - 1, part.lower
+                    break
+            else:
+                sound.append(part)
+        return sound
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -120,7 +151,11 @@ class MessageBatch:
         """Record batches with the columns key, value, offset (the number), timestamp (ms). Needs pyarrow."""
         from tank_protos.bundle_arrow import Chunk, decode_arrow
 
-        batches: list[Any] = list(decode_arrow([Chunk(self.base, self.chunk, self.lower, self.upper)]))
+        batches: list[Any]
+        try:
+            batches = list(decode_arrow([Chunk(self.base, self.chunk, self.lower, self.upper)]))
+        except InvalidBundle:
+            batches = list(decode_arrow(Chunk(*part) for part in self._sound()))
         return batches
 
     def starting_at(self, number: int) -> "MessageBatch":
@@ -134,4 +169,5 @@ class MessageBatch:
             upper=self.upper,
             next_number=self.next_number,
             high_water_mark=self.high_water_mark,
+            on_damage=self._on_damage,
         )

@@ -61,6 +61,7 @@ class Consumer:
         self._starting = asyncio.Lock()
         # What `next_part` gave and nobody has handed out wholly: a new reader goes on within it.
         self._partial: deque[tuple[Track, MessageBatch]] = deque()
+        self._damages: list[errors.CorruptBundle] = []
 
     async def __aenter__(self) -> "Consumer":
         await self.start()
@@ -87,6 +88,7 @@ class Consumer:
         added: list[Track] = []
         for route, number in starts.items():
             track = Track(*route, position=number, fetch_from=number)
+            track.damaged, track.damages = self._settings.damaged, self._damages
             if route in ends:
                 track.stop_after = ends[route].high_water_mark
                 track.done = track.fetch_from > track.stop_after or not track.stop_after
@@ -200,6 +202,8 @@ class Consumer:
         """For the faces: the next batch, not counted as read; it comes again until it is handed out."""
         if not self._started:
             await self.start()
+        if self._damages:  # what stands before it was handed out
+            raise self._damages[0]
         while self._partial:
             track, batch = self._partial.popleft()
             if track.position < batch.next_number:

@@ -167,18 +167,30 @@ class ReadOnly(TankError):
 
 
 class CorruptBundle(TankError):
-    """The partition holds bytes that are no bundle; nothing behind them in the same chunk can be read.
+    """The partition holds a bundle that cannot be read. All before it was handed out; the consumer says so
+    until it is told to go on.
 
-    `number`: where the consumer stands. `seek` behind it goes on."""
+    `number`, `last`: the numbers that the bundle takes up, as far as they were asked for; `last` None: its
+    head cannot be read either. `seek` to `last` + 1 goes on, and so does `damaged="skip"`."""
 
-    def __init__(self, topic: str, partition: int, number: int, reason: str) -> None:
+    def __init__(
+        self, topic: str, partition: int, number: int, reason: str, *, last: int | None = None
+    ) -> None:
+        if last is None:
+            what, behind = f"the bundle at or behind number {number}", "behind it"
+        else:
+            what = f"the bundle with number{'s' if last > number else ''} {number}"
+            what += f" to {last}" if last > number else ""
+            behind = f"to {last + 1}"
         super().__init__(
-            f"{topic}/{partition}: the bundle at or behind number {number} cannot be read ({reason}); "
-            "seek behind it to go on, and look at the broker's log with `tank log verify`"
+            f"{topic}/{partition}: {what} cannot be read ({reason}); seek {behind} or read with "
+            "damaged='skip' (`tank consume --skip-damaged`) to go on, and look at the broker's log with "
+            "`tank log verify --contents`"
         )
         self.topic = topic
         self.partition = partition
         self.number = number
+        self.last = last
 
 
 class NoPosition(TankError):

@@ -108,6 +108,15 @@ class OutOfBoundsPolicy(Enum):
     ERROR = "error"
 
 
+class DamagedPolicy(Enum):
+    """What a consumer does with a bundle that cannot be read, after all that stands before it."""
+
+    ERROR = "error"
+    """CorruptBundle, until it seeks behind it."""
+    SKIP = "skip"
+    """A warning in the log, and on behind it."""
+
+
 class StartAt(Enum):
     """Where a consumer begins, when neither a number nor a time is given."""
 
@@ -148,6 +157,8 @@ class ConsumerSettings:
     """How long a partition may be unreachable before the reader is told; reading again goes on trying."""
     out_of_bounds: OutOfBoundsPolicy = OutOfBoundsPolicy.EARLIEST
     """Where to go when a number has expired or is beyond the end; its name, 'earliest', will do, too."""
+    damaged: DamagedPolicy = DamagedPolicy.ERROR
+    """What to do at a bundle that cannot be read; its name, 'skip', will do, too."""
 
     def __post_init__(self) -> None:
         try:
@@ -156,6 +167,10 @@ class ConsumerSettings:
             raise InvalidArgument(
                 f"out_of_bounds={self.out_of_bounds!r}: use 'earliest', 'latest' or 'error'"
             ) from None
+        try:
+            object.__setattr__(self, "damaged", DamagedPolicy(self.damaged))
+        except ValueError:
+            raise InvalidArgument(f"damaged={self.damaged!r}: use 'error' or 'skip'") from None
         _check_least(self, 1, "fetch_bytes", "prefetch_bytes", "max_requests", "give_up_after_ms")
         _check_least(self, 0, "max_wait_ms", "min_bytes")
 

@@ -6,15 +6,18 @@ of the old document cut chunks at the fetch size). All three are dropped here. N
 (compaction, explicit numbers): a track just goes on behind the last bundle it saw.
 """
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, field
 
 from tank_client import errors
 from tank_client.batch import MessageBatch
 from tank_client.data_operations import MAX_FETCH_BYTES
 from tank_client.model import Address, FetchedChunk
-from tank_client.settings import OutOfBoundsPolicy
+from tank_client.settings import DamagedPolicy, OutOfBoundsPolicy
 from tank_protos.bundle import bundles, read_header
 from tank_protos.errors import InvalidBundle
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +42,9 @@ class Track:
     """The last number wanted; None: no end."""
     fetch_bytes: int = 0
     """What to ask for at least: grown when a bundle is larger than the usual; 0: the usual."""
+    damaged: DamagedPolicy = DamagedPolicy.ERROR
+    damages: list[errors.CorruptBundle] = field(default_factory=list)
+    """Of all partitions of the consumer: what must be said before anything more is handed out."""
     generation: int = 0
     """Raised by a seek, so that what was asked for before is dropped."""
     wave: Wave | None = None
@@ -62,10 +68,27 @@ class Track:
     def seek(self, number: int) -> None:
         """Goes on at that number."""
         self.position = self.fetch_from = number
+        self.damages[:] = [each for each in self.damages if (each.topic, each.partition) != self.route]
         self.generation += 1
         self.wave = None
         self.behind, self.done, self.failures, self.retry_at_ms = True, False, 0, 0.0
         self._look_for_end()
+
+    @property
+    def route(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+    def meet_damage(self, error: errors.CorruptBundle) -> bool:
+        """A batch that was handed out holds a bundle that cannot be read. Whether to go on behind it; else
+        the consumer stands before it and says so."""
+        if self.damaged is DamagedPolicy.SKIP:
+            logger.warning("skipped: %s", error)
+            return True
+        self.position = min(self.position, error.number)
+        if not any(each.number == error.number for each in self.damages):
+            self.damages.append(error)
+        return False
 
     def take(self, chunk: FetchedChunk) -> MessageBatch | None:
         """A fetch's answer: the batch that it holds, None when there is nothing new. CorruptBundle."""
@@ -77,7 +100,16 @@ class Track:
         upper = chunk.high_water_mark
         if self.stop_after is not None:
             upper = min(upper, self.stop_after)
-        last, whole = self._last_number(chunk, asked)
+        try:
+            last, whole = self._last_number(chunk, asked)
+        except errors.CorruptBundle as error:
+            if self.damaged is not DamagedPolicy.SKIP:
+                raise
+            # Nothing tells how many numbers it takes up: the next one, until another bundle comes.
+            logger.warning("skipped: %s", error)
+            self.fetch_from = max(asked, chunk.base) + 1
+            self._look_for_end()
+            return None
         if not whole:
             self._ask_for_more(chunk)
             return None
@@ -94,6 +126,7 @@ class Track:
             upper=upper,
             next_number=last + 1,
             high_water_mark=chunk.high_water_mark,
+            on_damage=self.meet_damage,
         )
         self.fetch_from = last + 1
         self.fetch_bytes = 0

@@ -10,7 +10,17 @@ numpy. Everything that is wrong with bytes from outside raises `InvalidBundle`; 
 encoded raises `OutOfRange`.
 """
 
-from tank_protos.bundle_decode import Columns, Message, decode, decode_columns, iter_columns
+from tank_protos.bundle_decode import (
+    Columns,
+    DamagedPart,
+    Message,
+    SoundPart,
+    decode,
+    decode_columns,
+    iter_columns,
+    join_columns,
+    split_damaged,
+)
 from tank_protos.bundle_encode import encode, encode_sparse, make_sparse
 from tank_protos.bundle_header import (
     MAX_KEY_BYTES,
@@ -33,7 +43,9 @@ __all__ = [
     "BundleHeader",
     "Codec",
     "Columns",
+    "DamagedPart",
     "Message",
+    "SoundPart",
     "as_batch",
     "bundles",
     "decode",
@@ -42,8 +54,10 @@ __all__ = [
     "encode_sparse",
     "first_timestamp_ms",
     "iter_columns",
+    "join_columns",
     "make_sparse",
     "max_timestamp_ms",
     "read_header",
+    "split_damaged",
     "validate",
 ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import cramjam
 
+from tank_protos import varint
 from tank_protos.bundle_header import (
     MAX_MESSAGE_SET_BYTES,
     MAX_SEQUENCE_NUMBER,
@@ -164,7 +165,11 @@ def decode_columns(
     max_bytes: int = MAX_MESSAGE_SET_BYTES,
 ) -> Columns:
     """`iter_columns` in one: all messages of the chunk between the bounds, both included."""
-    parts = list(iter_columns(chunk, base, lower, upper, max_bytes=max_bytes))
+    return join_columns(list(iter_columns(chunk, base, lower, upper, max_bytes=max_bytes)))
+
+
+def join_columns(parts: list[Columns]) -> Columns:
+    """Columns with rising numbers as one."""
     if len(parts) == 1:
         return parts[0]
     timestamps: list[int] = []
@@ -173,6 +178,73 @@ def decode_columns(
         timestamps += part.timestamps
         values += part.values
     return Columns(_joined_numbers(parts), timestamps, _joined_keys(parts), values)
+
+
+class SoundPart(NamedTuple):
+    """Bundles of a chunk that follow one another and can be read: a chunk of its own."""
+
+    # Number of the first message of the first bundle.
+    base: int
+    data: memoryview
+    # The wanted numbers in it, both included.
+    lower: int
+    upper: int
+
+
+class DamagedPart(NamedTuple):
+    """A bundle of a chunk that cannot be read, and the wanted numbers that it takes up, both included."""
+
+    lower: int
+    upper: int
+    reason: str
+
+
+def split_damaged(
+    chunk: Buffer, base: int, lower: int, upper: int, max_bytes: int = MAX_MESSAGE_SET_BYTES
+) -> list[SoundPart | DamagedPart]:
+    """A chunk in which a bundle is bad, cut up: what can be read and what cannot, by rising numbers.
+
+    For readers that have met InvalidBundle: it decodes everything once more. A bundle without a readable head
+    takes up all numbers to `upper`, for nothing tells where the next one begins.
+    """
+    view = memoryview(chunk)
+    parts: list[SoundPart | DamagedPart] = []
+    number, previous, start, end = base, -1, 0, 0
+    sound: tuple[int, int] | None = None  # base and place of the part that grows
+
+    def close(through: int) -> None:
+        if sound is not None and through >= lower:
+            parts.append(SoundPart(sound[0], view[sound[1] : start], max(lower, sound[0]), through))
+
+    try:
+        for bundle in bundles(view):
+            start, end = end, varint.read(view, end)[1] + len(bundle)
+            header = read_header(bundle)
+            first = header.first if header.sparse else number
+            last = first + header.span
+            if first <= previous or last > MAX_SEQUENCE_NUMBER:
+                raise InvalidBundle(f"numbers {first} to {last} follow {previous}")
+            if first > upper:
+                close(min(number - 1, upper))
+                return parts
+            try:
+                read_messages(bundle, header, first, max_bytes)
+            except InvalidBundle as error:
+                close(number - 1)
+                sound = None
+                if last >= lower:
+                    parts.append(DamagedPart(max(first, lower), min(last, upper), str(error)))
+            else:
+                sound = sound or (first, start)
+            previous, number = last, last + 1
+    except InvalidBundle as error:
+        close(min(number - 1, upper))
+        if number <= upper:
+            parts.append(DamagedPart(max(number, lower), upper, str(error)))
+        return parts
+    start = end
+    close(min(number - 1, upper))
+    return parts
 
 
 def timestamp_list(messages: MessageSet) -> list[int]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark_tank.leader_connection import LeaderConnection
     from tank_client.model import FetchedChunk
     from tank_client.sync import Client
-    from tank_protos.bundle_arrow import Columns
+    from tank_protos.bundle_arrow import Chunk, Columns
 
 logger = logging.getLogger("pyspark_tank")
 
@@ -131,7 +131,7 @@ class _Fetcher:
         self._bundle_bytes = 0
 
     def batches(self, fill: _Filler) -> Iterator[pa.RecordBatch]:
-        from tank_protos.bundle_arrow import Chunk, decode_buffers
+        from tank_protos.bundle_arrow import Chunk
 
         end = self._messages.end
         offset = self._messages.start
@@ -154,9 +154,35 @@ class _Fetcher:
             if not isinstance(fetched, int):
                 # One at a time: of what is decoded there is never more than a batch.
                 wanted = Chunk(fetched.base, fetched.chunk, begin, end - 1)
-                yield from map(fill.batch, decode_buffers([wanted]))
+                yield from map(fill.batch, self._decoded(wanted))
             if offset >= end:
                 return
+
+    def _decoded(self, wanted: Chunk) -> Iterator[Columns]:
+        """The messages of a chunk. At a bundle that cannot be read: DataLossError, or under
+        failOnDataLoss=false a warning and what is behind it."""
+        from tank_protos.bundle import DamagedPart, split_damaged
+        from tank_protos.bundle_arrow import Chunk, decode_buffers
+        from tank_protos.errors import InvalidBundle
+
+        reached = wanted.lower
+        try:
+            for columns in decode_buffers([wanted]):
+                stop = 8 * (columns.begin + columns.rows)
+                last = memoryview(columns.numbers).cast("B")[stop - 8 : stop]
+                reached = int.from_bytes(last, "little") + 1
+                yield columns
+        except InvalidBundle:
+            part = self._messages
+            for piece in split_damaged(wanted.data, wanted.base, reached, wanted.upper):
+                if isinstance(piece, DamagedPart):
+                    data_loss(
+                        self._options.fail_on_data_loss,
+                        f"{part.topic}/{part.partition}: the messages {piece.lower} to {piece.upper} cannot "
+                        f"be read ({piece.reason})",
+                    )
+                else:
+                    yield from decode_buffers([Chunk(*piece)])
 
     def close(self) -> None:
         """Ends the connection to the leader."""
