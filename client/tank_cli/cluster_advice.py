@@ -203,7 +203,14 @@ def _of_troubles(who: str, troubles: Sequence[PartitionTrouble]) -> Iterator[Adv
             f"The disk of {_low(who)} hangs: {plural(hanging, 'partition')} acknowledge nothing there.",
             (f"When it stays so, kill -9 {_low(who)}: others lead then. Look at its disk.",),
         )
-    if rest := len(troubles) - hanging:
+    believed = sum(each.trouble is Trouble.UNKNOWN_EPOCH for each in troubles)
+    if believed:
+        partitions = plural(believed, "partition")
+        yield Advice(
+            f"{who} heard of a leader epoch of {partitions} that the controllers haven't told of.",
+            ("It obeys no older leader there until it has asked them: look whether it is connected.",),
+        )
+    if rest := len(troubles) - hanging - believed:
         partitions = plural(rest, "partition")
         yield Advice(f"{who} can't use {partitions} as it should: look at its disk and log.")
 

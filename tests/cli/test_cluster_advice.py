@@ -236,6 +236,29 @@ def test_fenced_brokers_with_and_without_a_stream() -> None:
     ]
 
 
+def test_what_there_is_of_a_secret() -> None:
+    def of(
+        standing: pb.OverviewAnswer.SecretStanding,
+        brokers: tuple[int, ...] = (),
+        controllers: tuple[int, ...] = (),
+    ) -> list[str]:
+        found = pb.OverviewAnswer(
+            brokers=[load(1), load(2)], partitions=3, secret=standing,
+            brokers_unproven=brokers, controllers_unproven=controllers,
+        )  # fmt: skip
+        return said(found=found)
+
+    assert of(pb.OverviewAnswer.UNSAID) == of(pb.OverviewAnswer.DEMANDED) == []
+    assert of(pb.OverviewAnswer.NO_SECRET) == [
+        "The cluster has no secret: whoever reaches the controllers' port is believed.",
+        "Give all its processes, and this command, one file with --secret-file (TANK_SECRET_FILE).",
+    ]
+    assert of(pb.OverviewAnswer.OFFERED, (2,), (3,)) == [
+        "The cluster's secret isn't demanded yet: whoever reaches the controllers' port is believed.",
+        "Not proved by broker 2, controller 3: start with --secret-file.",
+    ]
+
+
 def test_what_brokers_say_of_their_disks() -> None:
     failed = PartitionTrouble("t", 1, Trouble.FAILED, "fsync failed")
     asked = [Asked(1, report(9 * GIB, failed)), Asked(2, report(10 * GIB)), Asked(3, None, "no way there")]
@@ -249,6 +272,11 @@ def test_what_brokers_say_of_their_disks() -> None:
         "The disk of broker 1 hangs: 2 partitions acknowledge nothing there.",
         "When it stays so, kill -9 broker 1: others lead then. Look at its disk.",
         "Broker 1 can't use 1 partition as it should: look at its disk and log.",
+    ]
+    believes = PartitionTrouble("t", 4, Trouble.UNKNOWN_EPOCH, "it believes leader epoch 9")
+    assert said(asked=[Asked(1, report(50 * GIB, believes))]) == [
+        "Broker 1 heard of a leader epoch of 1 partition that the controllers haven't told of.",
+        "It obeys no older leader there until it has asked them: look whether it is connected.",
     ]
     full = controller(2)
     assert full.said is not None
