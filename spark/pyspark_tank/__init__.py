@@ -15,6 +15,7 @@ from pyspark_tank.errors import (
     OptionError,
     RegistrationError,
     SchemaError,
+    ServersError,
     SinkError,
     TankSourceError,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "OptionError",
     "RegistrationError",
     "SchemaError",
+    "ServersError",
     "SinkError",
     "TankSource",
     "TankSourceError",

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark_tank.bundling import Bundler, KeyPartitioner, Rows, TopicPartition
+from pyspark_tank.connecting import options_named
 from pyspark_tank.errors import SinkError
 from pyspark_tank.leader_connection import LeaderConnection
 from pyspark_tank.options import Compression, SinkOptions
@@ -46,7 +47,11 @@ def deliver(batches: Iterator[pa.RecordBatch], options: SinkOptions, identity: W
     """
     from tank_client.sync import Client
 
-    with Client(options.servers) as client, closing(_Delivery(client, options, identity)) as delivery:
+    with (
+        options_named(),
+        Client(options.servers) as client,
+        closing(_Delivery(client, options, identity)) as delivery,
+    ):
         return delivery.run(batches)
 
 

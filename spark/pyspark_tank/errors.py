@@ -13,6 +13,10 @@ class DataLossError(TankSourceError):
     """Messages that the query has still to read are gone from the broker (see `failOnDataLoss`)."""
 
 
+class ServersError(TankSourceError):
+    """No broker answers at the servers that the options name."""
+
+
 class SchemaError(TankSourceError, ValueError):
     """The columns that were asked for, or that are to be written, are not ones that Tank knows."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_tank.columns import CREATE_TIME, Layout
+from pyspark_tank.connecting import connect, options_named
 from pyspark_tank.driver import check_order, data_loss, resolve, subscribed_partitions
 from pyspark_tank.errors import TankSourceError
 from pyspark_tank.offsets import OffsetRange, ranges_between, split
@@ -58,6 +59,7 @@ class RangeReader:
 
         fill = _Filler(self.schema, self.layout, self.options, messages)
         with (
+            options_named(),
             Client(self.options.servers) as client,
             closing(_Fetcher(client, self.options, messages)) as fetcher,
         ):
@@ -96,10 +98,8 @@ class TankReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> list[TankPartition]:
         """Asks the broker what there is, once, in the driver."""
-        from tank_client.sync import Client
-
         options = self._options
-        with Client(options.servers) as client:
+        with options_named(), connect(options.servers) as client:
             partitions, topic_ids = subscribed_partitions(client, options.subscription)
             start = resolve(client, options.starting, partitions, options, starting=True)
             end = resolve(client, options.ending, partitions, options, starting=False)

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pyspark_tank.columns import Layout
+from pyspark_tank.connecting import connect, options_named
 from pyspark_tank.driver import data_loss, earliest, ends_of, latest, resolve, subscribed_partitions
 from pyspark_tank.fair_limit import FairLimit
 from pyspark_tank.offsets import advance, ranges_between, split
@@ -66,6 +67,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_connection": None}
 
+    @options_named()
     def initialOffset(self) -> JsonOffset:
         """Where a query without a checkpoint begins."""
         client = self._client()
@@ -83,6 +85,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
             return ReadMinRows(self._options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
+    @options_named()
     def latestOffset(self, start: JsonOffset, limit: ReadLimit) -> JsonOffset:
         """How far the next batch goes. Without news it waits in the broker for `latestOffsetWaitMs`."""
         begin, self._read_ids = offsets_from_json(start), topic_ids_from_json(start)
@@ -104,6 +107,7 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         """The ends that latestOffset saw last, for the query's progress."""
         return None if self._reported is None else offsets_to_json(self._reported, self._topic_ids)
 
+    @options_named()
     def prepareForTriggerAvailableNow(self) -> None:
         """Notes the ends of now: the query goes no further."""
         client = self._client()
@@ -265,10 +269,8 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         return (time.monotonic() - begun) * 1000 < self._options.max_trigger_delay_ms
 
     def _client(self) -> Client:
-        from tank_client.sync import Client
-
         if self._connection is None or self._connected_in != os.getpid():
-            self._connection = Client(self._options.servers)
+            self._connection = connect(self._options.servers)
             self._connected_in = os.getpid()
         return self._connection
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pyspark_tank.delivery import deliver
 from pyspark_tank.errors import SinkError
-from pyspark_tank.options import SinkOptions
+from pyspark_tank.options import Compression, SinkOptions
 from pyspark_tank.writer import EPOCHS, WriteIdentity
 
 if TYPE_CHECKING:
@@ -136,3 +136,12 @@ def test_a_refusal_of_the_first_bundle_keeps_those_behind_it_from_being_stored(n
     write(topic, 10, bundle_rows=10)
     write(topic, 200, bundle_rows=14)
     assert [int(message.value) for message in topic.messages()] == list(range(200))
+
+
+def test_a_message_over_the_brokers_limit_is_told_the_limit(new_topic: NewTopic) -> None:
+    topic = new_topic()
+    rows = pa.record_batch({"value": pa.array([b"x" * (33 << 20)], pa.binary())})
+    options = SinkOptions(topic.servers, topic.name, compression=Compression.NONE)
+    with pytest.raises(SinkError, match="takes 33554432 at most: a message has to fit"):
+        deliver(iter([rows]), options, WriteIdentity(f"query-{topic.name}", 0, 0))
+    assert topic.messages() == []

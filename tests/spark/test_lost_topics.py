@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pyspark_tank import connecting
 from pyspark_tank.columns import layout_of
-from pyspark_tank.errors import DataLossError, OptionError
+from pyspark_tank.errors import DataLossError, OptionError, ServersError
 from pyspark_tank.options import parse_source_options
 from pyspark_tank.stream_reader import TankStreamReader
 from tank_client.errors import UnknownTopic
@@ -269,4 +270,16 @@ def test_positions_that_are_not_taken_stop_no_query(
     with caplog.at_level(logging.WARNING, "pyspark_tank"):
         reader.commit(end)
     assert "positions of group the-other-query were not committed" in caplog.text
+    reader.stop()
+
+
+def test_wrong_servers_are_told_by_the_options_name(
+    new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert connecting.FIRST_ANSWER_MS <= 10_000
+    monkeypatch.setattr(connecting, "FIRST_ANSWER_MS", 100)
+    reader = reader_of(new_topic(), subscribe="t", servers="127.0.0.1:1")
+    with pytest.raises(ServersError, match=r"no broker answers at 127\.0\.0\.1:1 .*option.*servers") as error:
+        reader.initialOffset()
+    assert "--servers" not in str(error.value)
     reader.stop()
