@@ -29,6 +29,8 @@ class Outcome:
     rejection: Rejected | None = None
     topic_id: int = 0
     producer_id: int = 0
+    producer_ids: int = 0
+    """How many ids, from that one on, are the asker's; 0: that one alone."""
     results: list[ErrorCode] = field(default_factory=list)
     """Of committed positions, one by one."""
 
@@ -43,6 +45,7 @@ class Outcome:
             request_id=request_id,
             topic_id=self.topic_id,
             producer_id=self.producer_id,
+            producer_ids=self.producer_ids,
             results=self.results,
             index=self.delta.index,
         )

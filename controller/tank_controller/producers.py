@@ -7,8 +7,14 @@ from tank_controller.cluster_state import ClusterState
 from tank_controller.outcome import Outcome, Rejected
 from tank_controller.state_parts import ProducerState
 from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import PRODUCER_BLOCKS
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.names import MAX_PRODUCER_NAME_BYTES
+
+BLOCK_IDS = 1000
+"""Ids of a block: a broker that ends takes what is left of its block with it, and there are 2^50 and more."""
+FIRST_OF_BLOCKS = 1 << 50
+"""Ids of blocks are from here on: below are log indices, which are ids, too, and never come so far."""
 
 
 def known_producer(state: ClusterState, name: str, generation: int) -> ProducerState | None:
@@ -41,10 +47,13 @@ def check_init_producer(state: ClusterState, command: pb.Command) -> None:
 
 
 def init_producer(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
-    """A fresh id; or, for a name, the one of its generation."""
+    """A fresh id, or a block of them; for a name, the one of its generation."""
     init = command.init_producer
     outcome.producer_id = state.index
     if not init.name:
+        if init.block and state.feature_level >= PRODUCER_BLOCKS:
+            outcome.producer_id = FIRST_OF_BLOCKS + state.index * BLOCK_IDS
+            outcome.producer_ids = BLOCK_IDS
         return
     producer = state.producers.pop(init.name, None)
     if producer is None:

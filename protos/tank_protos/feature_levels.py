@@ -60,6 +60,8 @@ FOLDERS_IN_TIME: Final = 3
 """From this level on a broker's registration is judged by the epoch that its data folder knows."""
 VALIDATED_BUNDLES: Final = 3
 """From this level on a topic may have the setting `validate.bundles`."""
+PRODUCER_BLOCKS: Final = 3
+"""From this level on brokers hold blocks of producer ids."""
 OWN: Final = Levels(min(_FORMATS), max(_FORMATS))
 """Those that this version knows."""
 PUSH_VERSIONS: Final = frozenset(each.push for each in _FORMATS.values())

@@ -5,8 +5,9 @@ import pytest
 from tank_controller import limits
 from tank_controller.cluster_state import ClusterState
 from tank_controller.commands import known_producer
+from tank_controller.producers import BLOCK_IDS
 from tank_protos.error_codes import ErrorCode
-from tank_protos.feature_levels import VALIDATED_BUNDLES
+from tank_protos.feature_levels import PRODUCER_BLOCKS, VALIDATED_BUNDLES
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import (
     DAY_MS,
@@ -169,6 +170,21 @@ def test_every_anonymous_producer_gets_a_fresh_id() -> None:
     state = applied(register())
     assert [apply(state, init_producer()).producer_id for _ in range(3)] == [2, 3, 4]
     assert not state.producers
+
+
+def test_a_block_is_of_ids_that_no_other_entry_gives() -> None:
+    state = applied(register())
+    block = pb.Command(init_producer=pb.InitProducer(block=True))
+    assert (apply(state, block).producer_id, apply(state, block).producer_ids) == (2, 0), "below its level"
+    state.feature_level = PRODUCER_BLOCKS
+    given: set[int] = set()
+    for _ in range(5):
+        outcome = apply(state, block)
+        ids = set(range(outcome.producer_id, outcome.producer_id + outcome.producer_ids))
+        assert len(ids) == BLOCK_IDS
+        assert not ids & given
+        given |= ids | {apply(state, init_producer()).producer_id}
+    assert len(given) == 5 * (BLOCK_IDS + 1)
 
 
 def test_name_and_generation_always_give_the_same_id() -> None:

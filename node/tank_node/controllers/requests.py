@@ -21,6 +21,7 @@ from tank_node.controller_link import (
     TopicAlteration,
     TopicOutcome,
 )
+from tank_node.controllers.producer_ids import ProducerIds
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
@@ -36,6 +37,7 @@ class RequestingLink(ABC):
         self.broker_epoch = 0
         self.peer_key = b""
         self._clock = clock
+        self._producer_ids = ProducerIds(self._ask_for_ids)
         self._on_change: list[Callable[[TopicChange], None]] = []
         self._on_brokers: list[Callable[[], None]] = []
         self._on_registered: list[Callable[[], None]] = []
@@ -185,7 +187,10 @@ class RequestingLink(ABC):
     # --- producers and groups ---
 
     def init_producer(self, name: str, generation: int, done: Callable[[ProducerOutcome], None]) -> None:
-        """As ControllerLink; epochs begin at 0."""
+        """As ControllerLink; epochs begin at 0. One without a name has its id from this broker's block."""
+        if not name and (producer_id := self._producer_ids.take()):
+            done(ProducerOutcome(ErrorCode.NONE, "", producer_id))
+            return
         if not _is_text(name):
             done(ProducerOutcome(ErrorCode.INVALID_NAME, "a producer's name is UTF-8 text"))
             return
@@ -195,6 +200,9 @@ class RequestingLink(ABC):
 
         init = pb.InitProducer(name=name, generation=generation)
         self._propose(self._dated(pb.Command(init_producer=init)), answer)
+
+    def _ask_for_ids(self, done: Proposed) -> None:
+        self._propose(self._dated(pb.Command(init_producer=pb.InitProducer(block=True))), done)
 
     def commit_positions(
         self, group: str, positions: Sequence[Position], done: Callable[[CommitOutcome], None]

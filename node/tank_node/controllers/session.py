@@ -231,6 +231,8 @@ class ControllerSession(RequestingLink):
         elif line is not None and now_ms - self._spoke_ms >= self._timeout_ms // HEARTBEATS:
             self._beat(line)
         self._pending.tick(now_ms)
+        if self._serves and self.connected:
+            self._producer_ids.fill(now_ms)
         if self._asks_to_stop_again:
             self._asks_to_stop_again = False
             self.shut_down()

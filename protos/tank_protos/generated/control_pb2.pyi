@@ -299,12 +299,14 @@ class DeleteTopic(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ...) -> None: ...
 
 class InitProducer(_message.Message):
-    __slots__ = ("name", "generation")
+    __slots__ = ("name", "generation", "block")
     NAME_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
     name: str
     generation: int
-    def __init__(self, name: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
+    block: bool
+    def __init__(self, name: _Optional[str] = ..., generation: _Optional[int] = ..., block: bool = ...) -> None: ...
 
 class CommitPositions(_message.Message):
     __slots__ = ("group", "positions")
@@ -895,7 +897,7 @@ class ViewUpdate(_message.Message):
     def __init__(self, delta: _Optional[_Union[Delta, _Mapping]] = ..., more: bool = ..., whole: bool = ...) -> None: ...
 
 class ProposalOutcome(_message.Message):
-    __slots__ = ("request_id", "error", "message", "topic_id", "producer_id", "results", "index")
+    __slots__ = ("request_id", "error", "message", "topic_id", "producer_id", "results", "index", "producer_ids")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -903,6 +905,7 @@ class ProposalOutcome(_message.Message):
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     error: int
     message: str
@@ -910,7 +913,8 @@ class ProposalOutcome(_message.Message):
     producer_id: int
     results: _containers.RepeatedScalarFieldContainer[int]
     index: int
-    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[int] = ..., message: _Optional[str] = ..., topic_id: _Optional[int] = ..., producer_id: _Optional[int] = ..., results: _Optional[_Iterable[int]] = ..., index: _Optional[int] = ...) -> None: ...
+    producer_ids: int
+    def __init__(self, request_id: _Optional[int] = ..., error: _Optional[int] = ..., message: _Optional[str] = ..., topic_id: _Optional[int] = ..., producer_id: _Optional[int] = ..., results: _Optional[_Iterable[int]] = ..., index: _Optional[int] = ..., producer_ids: _Optional[int] = ...) -> None: ...
 
 class QueryAnswer(_message.Message):
     __slots__ = ("request_id", "error", "message", "positions", "groups", "more", "index")
