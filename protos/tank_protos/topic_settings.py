@@ -274,6 +274,60 @@ def parse_flush(text: str) -> FlushPolicy:
         raise ValueError("write disk or replicated") from None
 
 
+_TANK_SIZE_UNITS = _SIZE_UNITS | {
+    word + ending: 1024**power
+    for power, word in enumerate(("byte", "kilobyte", "megabyte", "gigabyte", "terabyte"))
+    for ending in ("", "s")
+}
+_TANK_DURATION_UNITS_MS = _DURATION_UNITS_MS | {
+    word + ending: _DURATION_UNITS_MS[unit]
+    for word, unit in (
+        ("sec", "s"), ("second", "s"), ("minute", "min"), ("hour", "h"), ("day", "d"), ("week", "w"),
+        ("month", "mon"), ("year", "y"),
+    )
+    for ending in ("", "s")
+}  # fmt: skip
+_MAX_DIGITS = 16
+_TANK_TERM = re.compile(r"([0-9]+)\s*([a-z]*)[\s,+]*")
+
+
+def from_tank(pairs: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """What TANK's own messages mean: (pairs as `from_pairs` takes them, the keys that nobody knows).
+
+    Read as the C++ broker does: keys in any case, units as words, sums without anything between their terms
+    (`1h30min`, `2days`). Raises SettingError for a value that can't be.
+    """
+    meant: dict[str, str] = {}
+    unknown: list[str] = []
+    for given, value in pairs.items():
+        key = given.lower()
+        setting = _SETTINGS.get(key)
+        if setting is None:
+            unknown.append(given)
+        elif setting.takes == _SIZE:
+            meant[key] = str(_tank_sum(key, value, _TANK_SIZE_UNITS))
+        elif setting.takes == _DURATION:
+            meant[key] = _show_duration(_tank_sum(key, value, _TANK_DURATION_UNITS_MS))
+        else:
+            meant[key] = value
+    from_pairs(meant)
+    return meant, sorted(unknown)
+
+
+def _tank_sum(key: str, value: str, units: Mapping[str, int]) -> int:
+    text = value.strip().lower()
+    at = total = 0
+    while at < len(text) or not text:
+        match = _TANK_TERM.match(text, at)
+        if match is None or match[2] not in units or len(match[1]) > _MAX_DIGITS:
+            raise SettingError(key, value, "write numbers with units, such as 64mb, 7days or 1h30min")
+        total += int(match[1]) * units[match[2]]
+        at = match.end()
+    if total >= _MAX_NUMBER:
+        raise SettingError(key, value, f"is too large; at most {_MAX_NUMBER - 1}")
+    return total
+
+
 # --- the table ---------------------------------------------------------------------------------
 
 

@@ -173,3 +173,36 @@ def test_names_of_topics_and_groups() -> None:
     assert group_name_problem("nightly job") is None
     for bad in ("", "g" * 256, "g\x00", "\udc80"):
         assert group_name_problem(bad)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("Log.Retention.Secs=7d", {"log.retention.secs": "604800"}),
+        ("log.retention.secs=2days", {"log.retention.secs": "172800"}),
+        ("log.retention.secs=1h30min", {"log.retention.secs": "5400"}),
+        ("log.retention.secs=1 year, 2 mon + 3 seconds", {"log.retention.secs": "36720003"}),
+        ("LOG.RETENTION.BYTES=2gigabytes", {"log.retention.bytes": str(2 << 30)}),
+        ("log.retention.bytes=1t512mb7", {"log.retention.bytes": str((1 << 40) + (512 << 20) + 7)}),
+        ("log.cleanup.policy=cleanup", {"log.cleanup.policy": "cleanup"}),
+    ],
+)
+def test_tanks_own_messages_are_read_as_the_original_reads_them(given: str, meant: dict[str, str]) -> None:
+    found, unknown = ts.from_tank(parse_text(given))
+    assert (found, unknown) == (meant, [])
+    from_pairs(found)
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["log.retention.secs=2parsecs", "log.retention.secs=", "log.retention.bytes=-1", "log.segment.bytes=0",
+     "log.retention.bytes=9999999999t", "retention.segments.count=1"],
+)  # fmt: skip
+def test_impossible_values_of_tanks_own_messages_are_refused(given: str) -> None:
+    with pytest.raises(SettingError):
+        ts.from_tank(parse_text(given))
+
+
+def test_unknown_keys_of_tanks_own_messages_are_named() -> None:
+    found, unknown = ts.from_tank({"Colour": "red", "log.roll.secs": "1d"})
+    assert (found, unknown) == ({"log.roll.secs": "86400"}, ["Colour"])

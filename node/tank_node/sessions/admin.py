@@ -1,5 +1,6 @@
 """TANK's own questions about topics and brokers (6, 7, 8, 10, 11, 12)."""
 
+import logging
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
@@ -33,6 +34,10 @@ from tank_protos.topic_settings import SettingError
 if TYPE_CHECKING:
     from tank_node.sessions.tank import TankSession
 
+logger = logging.getLogger(__name__)
+
+_NAMED_KEYS = 10
+"""So many unknown settings of a request are named in the log."""
 VERSION = 1000
 """In the status answer: we know the messages from 0x40 on."""
 STANDALONE = 0xFFFF
@@ -92,7 +97,7 @@ _CREATE_ERRORS = {
 
 def create_topic(session: "TankSession", payload: memoryview) -> None:
     """Creates a topic from TANK's message: keys in its config text that nobody knows are counted and
-    skipped, as TANK does."""
+    skipped, as TANK does, and logged."""
     request = CreateTopicRequest.decode(payload)
     session.in_flight += 1
 
@@ -104,10 +109,11 @@ def create_topic(session: "TankSession", payload: memoryview) -> None:
 
     try:
         pairs = topic_settings.parse_text(bytes(request.config))
-        unknown = set(pairs) - set(topic_settings.setting_keys())
+        settings, unknown = topic_settings.from_tank(pairs)
         if unknown:
             session.metrics.refused["unknown_setting"] += len(unknown)
-        settings = {key: value for key, value in pairs.items() if key not in unknown}
+            keys = ", ".join(ascii(key[:60]) for key in unknown[:_NAMED_KEYS])
+            logger.warning("topic %r was asked for with settings that nobody knows: %s", request.topic, keys)
     except SettingError as error:
         done(TopicOutcome(ErrorCode.INVALID_SETTING, str(error)))
         return
@@ -140,17 +146,22 @@ def status(session: "TankSession", payload: memoryview) -> None:
         start_time_s=broker.started_ms // 1000,
         version=VERSION,
     )
+    if broker.roles.pushers.are_needed:
+        view = broker.link.view
+        answer.cluster_aware, answer.cluster_name = 1, view.cluster_id
+        answer.live_nodes = sum(not each.fenced for each in view.brokers.values())
     session.answer(answer)
 
 
 def discover_topics(session: "TankSession", payload: memoryview) -> None:
-    """All topics, by name."""
+    """All topics, by name; in a cluster with their replication factors."""
     request = DiscoverTopicsRequest.decode(payload)
     topics = [
-        DiscoveredTopic(name, 1, len(topic.view.partitions))
+        DiscoveredTopic(name, 1, len(topic.view.partitions), topic.view.replication_factor)
         for name, topic in sorted(session.broker.topics.items())
     ]
-    answer = DiscoverTopicsResponse(request_id=request.request_id, topic_count=len(topics), topics=topics)
+    clustered = int(session.broker.roles.pushers.are_needed)
+    answer = DiscoverTopicsResponse(request.request_id, len(topics), clustered, topics)
     session.answer(answer)
 
 
