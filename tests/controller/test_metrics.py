@@ -14,6 +14,7 @@ from prometheus_client.exposition import generate_latest
 from tank_controller.http import HttpServer
 from tank_controller.metadata import Metadata
 from tank_controller.metrics_collector import ControllerCollector
+from tank_controller.readiness import Readiness
 from tank_controller.rooms import Space, space_of
 from tank_controller.trust import NO_TRUST
 from tests.controller.cluster_for_tests import Cluster
@@ -39,6 +40,7 @@ def scrape(folder: Path) -> str:
     driven = Driven(folder).lead()
     rooms = SimpleNamespace(
         problem="",
+        readiness=Readiness(),
         member=SimpleNamespace(driver=driven.driver),
         metadata=driven.machine,
         desk=SimpleNamespace(streams={}),
