@@ -8,6 +8,8 @@ from tank_controller.raft.messages import (
     AppendAnswer,
     Body,
     Configuration,
+    EndAnswer,
+    EndRequest,
     Entry,
     EntryKind,
     Heartbeat,
@@ -67,16 +69,18 @@ def _put(wire: pb.RaftMessage, body: Body) -> None:
             for entry in entries:
                 append.entries.add(index=entry.index, term=entry.term, kind=entry.kind, data=entry.data)
             append.SetInParent()
-        case AppendAnswer(index, rejected, hint_index, hint_term):
+        case AppendAnswer(index, rejected, hint_index, hint_term, start):
             wire.append_answer.CopyFrom(
                 pb.RaftAppendAnswer(
-                    index=index, rejected=rejected, hint_index=hint_index, hint_term=hint_term
+                    index=index, rejected=rejected, hint_index=hint_index, hint_term=hint_term, start=start
                 )
             )
-        case Heartbeat(commit, number):
-            wire.heartbeat.CopyFrom(pb.RaftHeartbeat(commit=commit, round=number))
-        case HeartbeatAnswer(number, max_level):
-            wire.heartbeat_answer.CopyFrom(pb.RaftHeartbeatAnswer(round=number, max_level=max_level))
+        case Heartbeat(commit, number, start):
+            wire.heartbeat.CopyFrom(pb.RaftHeartbeat(commit=commit, round=number, start=start))
+        case HeartbeatAnswer(number, max_level, start):
+            wire.heartbeat_answer.CopyFrom(
+                pb.RaftHeartbeatAnswer(round=number, max_level=max_level, start=start)
+            )
         case SnapshotChunk(meta, offset, data):
             wire.snapshot_chunk.CopyFrom(
                 pb.RaftSnapshotChunk(
@@ -97,6 +101,12 @@ def _put(wire: pb.RaftMessage, body: Body) -> None:
             wire.read_request.CopyFrom(pb.RaftReadRequest(read_id=read_id))
         case ReadAnswer(read_id, read_index):
             wire.read_answer.CopyFrom(pb.RaftReadAnswer(read_id=read_id, index=read_index))
+        case EndRequest(nonce):
+            wire.end_request.CopyFrom(pb.RaftEndRequest(nonce=nonce))
+        case EndAnswer(nonce, last_index, last_term):
+            wire.end_answer.CopyFrom(
+                pb.RaftEndAnswer(nonce=nonce, last_index=last_index, last_term=last_term)
+            )
 
 
 def _body(wire: pb.RaftMessage) -> Body:
@@ -112,11 +122,14 @@ def _body(wire: pb.RaftMessage) -> Body:
             return Append(append.prev_index, append.prev_term, entries, append.commit)
         case "append_answer":
             answer = wire.append_answer
-            return AppendAnswer(answer.index, answer.rejected, answer.hint_index, answer.hint_term)
+            return AppendAnswer(
+                answer.index, answer.rejected, answer.hint_index, answer.hint_term, answer.start
+            )
         case "heartbeat":
-            return Heartbeat(wire.heartbeat.commit, wire.heartbeat.round)
+            return Heartbeat(wire.heartbeat.commit, wire.heartbeat.round, wire.heartbeat.start)
         case "heartbeat_answer":
-            return HeartbeatAnswer(wire.heartbeat_answer.round, wire.heartbeat_answer.max_level)
+            heard = wire.heartbeat_answer
+            return HeartbeatAnswer(heard.round, heard.max_level, heard.start)
         case "snapshot_chunk":
             chunk = wire.snapshot_chunk
             configuration = Configuration.decode(chunk.configuration)
@@ -132,5 +145,10 @@ def _body(wire: pb.RaftMessage) -> Body:
         case "read_answer":
             read = wire.read_answer
             return ReadAnswer(read.read_id, read.index if read.HasField("index") else None)
+        case "end_request":
+            return EndRequest(wire.end_request.nonce)
+        case "end_answer":
+            end = wire.end_answer
+            return EndAnswer(end.nonce, end.last_index, end.last_term)
         case _:
             raise ValueError("no body that this version knows")

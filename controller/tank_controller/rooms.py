@@ -103,6 +103,7 @@ class Rooms:
         raft = Raft(
             own, stored.cluster_id, stored.hard, stored.snapshot, stored.entries, random.randrange,
             Settings(election_ticks=ELECTION_TICKS, max_level=feature_levels.OWN.highest), stored.base,
+            recollects=True,
         )  # fmt: skip
         self.metadata = Metadata()
         driver: RaftDriver[Outcome] = RaftDriver(

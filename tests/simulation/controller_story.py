@@ -1,8 +1,12 @@
 """A story of controllers alone: people change and read the metadata while everything fails."""
 
+import copy
+from functools import partial
+
 from tank_controller.raft.messages import NodeId
 from tests.simulation import faults, operators
 from tests.simulation.controllers import Cluster, Controller
+from tests.simulation.disks import SimulatedDisk
 from tests.simulation.faults import Faults, Machine
 from tests.simulation.network import Network, Weather
 from tests.simulation.operators import Operator, Watcher
@@ -28,7 +32,8 @@ class ControllerStory:
         self.network = Network(world, weather)
         self.cluster = Cluster(world, self.network, chance.choice((1, 3, 3, 3, 5)))
         machines = list(self.cluster.nodes.values())
-        self.faults = Faults(world, self.network, machines, faults.plan(world), {"emptied disk": self._empty})
+        own = {"emptied disk": self._empty, "folder put back": self._put_back}
+        self.faults = Faults(world, self.network, machines, faults.plan(world), own)
         self.operators = [
             Operator(self.cluster, f"o{n}", operators.any_command, chance.choice((20, 100, 400)) * MS)
             for n in range(1, chance.choice((2, 4, 6)))
@@ -74,6 +79,34 @@ class ControllerStory:
             return False
         machine.empty()
         return True
+
+    def _put_back(self, machine: Machine) -> bool:
+        """It is killed, and soon afterwards has the disk that it had then."""
+        if not isinstance(machine, Controller) or not self._may_be_put_back(machine):
+            return False
+        machine.end(False)
+        earlier, own = copy.deepcopy(machine.disk), machine.own
+        machine.start()
+        delay = self.world.between(500 * MS, 5 * SECOND)
+        self.world.after(delay, None, partial(self._rewind, machine, own, earlier))
+        return True
+
+    def _may_be_put_back(self, node: Controller) -> bool:
+        """Only while all is quiet: each disk has all that was ever promised, in one term."""
+        if not self.cluster.may_be_emptied(node) or self.network.cuts:
+            return False
+        commit = node.raft.log.commit
+        nodes = [each for each in self.cluster.nodes.values() if each.driver is not None]
+        is_still = len(nodes) == len(self.cluster.nodes) and len({each.raft.term for each in nodes}) == 1
+        return is_still and all(each.raft.log.last_index == each.raft.log.commit == commit for each in nodes)
+
+    def _rewind(self, machine: Controller, own: NodeId, earlier: SimulatedDisk) -> None:
+        if machine.own != own or not self.faults.active or not self._may_be_put_back(machine):
+            return
+        self.world.fault("folder put back", "of %s", machine.name)
+        machine.end(self.world.chance(0.5))
+        machine.put_back(copy.deepcopy(earlier))
+        machine.start()
 
     def _heal(self) -> None:
         """Faults stop: within bounded time everybody who asked is answered, and all have the same state."""

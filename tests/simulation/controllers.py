@@ -86,10 +86,10 @@ class Cluster:
         self.settings = small_settings(world)
         self.raft_books = RaftBooks(world)
         self.metadata_books = MetadataBooks(world)
+        self.recollects = True  # else controllers trust their disks
         self.founded: set[str] = set()
         """Ids of clusters that anybody belonged to: there must never be a second one."""
-        self.removes_until = -1
-        """So long a removal may be under way: a disk that is lost then is a second loss at once."""
+        self.removes_until = -1  # so long a removal may be under way: a lost disk is a second loss then
         self.nodes = {ordinal: Controller(self, ordinal) for ordinal in range(1, count + 1)}
 
     def running(self) -> list["Controller"]:
@@ -203,6 +203,11 @@ class Controller:
         self.disk = SimulatedDisk()
         self.own = NodeId(self.ordinal, b"")  # until a process has made its new identity
 
+    def put_back(self, earlier: SimulatedDisk) -> None:
+        """An earlier state of its disk in its place."""
+        self.disk = earlier
+        self.cluster.raft_books.put_back(self.own)
+
     def _open(self) -> None:
         storage = BookedStorage(
             FOLDER, SimulatedFiles(self.disk), self.world.random_bytes, SEGMENT_BYTES, SNAPSHOT_AFTER_BYTES
@@ -228,11 +233,12 @@ class Controller:
             return
         self.cluster.raft_books.opened(self.own, stored)
         self.cluster.founded.add(stored.cluster_id)
+        asks = self.cluster.recollects
         must(len(self.cluster.founded) == 1, "clusters were founded twice")
         raft = Raft(
             self.own, stored.cluster_id, stored.hard, stored.snapshot, stored.entries,
             self.world.random.randrange,
-            replace(self.cluster.settings, max_level=self.levels.highest), stored.base,
+            replace(self.cluster.settings, max_level=self.levels.highest), stored.base, recollects=asks,
         )  # fmt: skip
         self.machine = BookedMetadata(self.name, self.cluster.metadata_books, self.levels.highest)
         thread = SimulatedThread(self.world, self.life, 4 * MS)

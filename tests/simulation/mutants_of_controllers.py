@@ -59,8 +59,8 @@ MUTANTS = (
     Mutant(
         "acknowledges before fsync: a controller that follows",
         RAFT + "messages.py",
-        "SAY_SOMETHING_DURABLE = (VoteRequest, VoteAnswer, AppendAnswer)",
-        "SAY_SOMETHING_DURABLE = (VoteRequest, VoteAnswer)",
+        "SAY_SOMETHING_DURABLE = (VoteRequest, VoteAnswer, AppendAnswer, EndAnswer)",
+        "SAY_SOMETHING_DURABLE = (VoteRequest, VoteAnswer, EndAnswer)",
         told="many_ask_at_once",
     ),
     Mutant(
@@ -189,5 +189,33 @@ MUTANTS = (
         "        file.sync()\n",
         "        pass\n",
         told="the_power_goes",
+    ),
+    Mutant(
+        "a controller's folder that was put back in time votes as if it had forgotten nothing",
+        RAFT + "recollection.py",
+        "return own is None or own.done or (own.floor is not None and end >= own.floor)",
+        "return True",
+        told="a_controllers_folder_is_put_back_in_time",
+    ),
+    Mutant(
+        "a controller votes again in a term in which it may have voted",
+        RAFT + "recollection.py",
+        "raft.vote = raft.vote or raft.own",
+        "raft.vote = raft.vote or None",
+        told="a_vote_is_forgotten_by_a_folder_put_back",
+    ),
+    Mutant(
+        "a leader goes on with what an earlier process of a follower had",
+        RAFT + "replication.py",
+        "if start and progress.start and start != progress.start:",
+        "if False:",
+        told="a_folder_put_back_ends_with_other_entries",
+    ),
+    Mutant(
+        "a follower takes what an earlier process of it had for its own",
+        RAFT + "replication.py",
+        "if heartbeat.start in (0, raft.start):",
+        "if True:",
+        told="a_folder_put_back_ends_with_other_entries",
     ),
 )

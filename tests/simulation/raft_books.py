@@ -33,6 +33,8 @@ class Kept:
     terms: dict[int, int] = field(default_factory=dict)
     """By index, behind the base."""
     hard: HardState = field(default_factory=HardState)
+    promised: set[tuple[int, int]] = field(default_factory=set)
+    """(index, term) of what an earlier copy of this disk lacks: it was promised, and lies on others."""
 
     def has(self, index: int, term: int) -> bool:
         """Whether this entry is here."""
@@ -69,6 +71,8 @@ class RaftBooks:
         """All that ever were, emptied ones too."""
         self.leaders: dict[int, NodeId] = {}
         """By term."""
+        self.rewound: set[DiskKey] = set()
+        """Disks that an earlier copy of themselves was put in the place of, until they are opened."""
         self.votes: dict[tuple[int, DiskKey], DiskKey] = {}
         """(term, voter): whom it voted for."""
         self.written: dict[tuple[int, int], tuple[bytes, int]] = {}
@@ -86,7 +90,11 @@ class RaftBooks:
         before = self.disks.get(disk_key(own))
         base, term, _ = stored.base
         kept = Kept(base, {entry.index: entry.term for entry in stored.entries}, stored.hard)
-        if before is not None:
+        if before is not None and disk_key(own) in self.rewound:
+            self.rewound.remove(disk_key(own))
+            kept.promised = before.promised | set(before.terms.items())
+        elif before is not None:
+            kept.promised = before.promised
             must(
                 stored.hard.term >= before.hard.term,
                 "the disk of %s forgot term %s",
@@ -102,6 +110,10 @@ class RaftBooks:
             )
         self.disks[disk_key(own)] = kept
         self._match(term, stored.entries)
+
+    def put_back(self, own: NodeId) -> None:
+        """Its disk is an earlier copy of itself: what it promised since is not there any more."""
+        self.rewound.add(disk_key(own))
 
     def persisted(
         self, own: NodeId, hard: HardState | None, snapshot: Snapshot | None, entries: Sequence[Entry]
@@ -214,7 +226,12 @@ class RaftBooks:
         if entry.index == 1 and entry.kind is EntryKind.CONFIGURATION:
             return  # a cluster's founding is committed from the start
         voters = node.raft.configuration.voters
-        holding = sum(self.holds(voter, entry.index, entry.term) for voter in voters)
+        holding = sum(
+            self.holds(voter, entry.index, entry.term)
+            or (entry.index, entry.term) in self.disks[disk_key(voter)].promised
+            for voter in voters
+            if disk_key(voter) in self.disks
+        )
         must(
             2 * holding > len(voters),
             "entry %s is committed, and on %s of %s disks",

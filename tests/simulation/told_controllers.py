@@ -74,8 +74,11 @@ class ToldControllers:
 
 
 @contextmanager
-def _telling(settings: Settings | None = None, *, begins: bool = True) -> Iterator[ToldControllers]:
+def telling_controllers(
+    settings: Settings | None = None, *, begins: bool = True, recollects: bool = True
+) -> Iterator[ToldControllers]:
     story = ToldControllers()
+    story.cluster.recollects = recollects
     story.cluster.settings = settings or story.cluster.settings
     with listening(story.world):
         if begins:
@@ -85,7 +88,7 @@ def _telling(settings: Settings | None = None, *, begins: bool = True) -> Iterat
 
 def a_leader_is_read_that_leads_no_more() -> None:
     """It stood still, and hears nobody, while another was elected and has changed things: it can't know."""
-    with _telling() as story:
+    with telling_controllers() as story:
         story.write()
         before = story.leader
         story.network.cut([before.name], [node.name for node in story.others], one_way=False)
@@ -105,7 +108,7 @@ def a_leader_is_read_that_leads_no_more() -> None:
 def a_new_leader_is_read_at_once() -> None:
     """A command is answered, and its leader dies before it has told anybody that it is committed. The next
     leader has it, but knows so only when an entry of its own term is committed."""
-    with _telling() as story:
+    with telling_controllers() as story:
         story.write()
         story.go_on(SECOND)
         before = story.leader
@@ -126,7 +129,7 @@ def a_new_leader_is_read_at_once() -> None:
 
 def a_voter_starts_again() -> None:
     """It has voted, and its process ends. Another candidate asks the next one, in the same term."""
-    with _telling() as story:
+    with telling_controllers(recollects=False) as story:
         story.write()
         before = story.leader
         candidate, voter = story.others
@@ -153,7 +156,7 @@ def a_voter_starts_again() -> None:
 
 def answers_come_twice() -> None:
     """Those to candidates, too: who was asked whether it would vote has not voted yet."""
-    with _telling() as story:
+    with telling_controllers() as story:
         story.write()
         story.network.weather = Weather(doubled=1.0)
         for _ in range(5):
@@ -166,7 +169,7 @@ def answers_come_twice() -> None:
 
 def a_vote_comes_a_term_late() -> None:
     """It elected a leader once, and comes again when that one is a candidate anew: it was given for then."""
-    with _telling() as story:
+    with telling_controllers() as story:
         story.write()
         before = story.leader
         before.end(False)
@@ -193,7 +196,7 @@ def a_vote_comes_a_term_late() -> None:
 
 def messages_come_twice_and_late() -> None:
     """While many ask for something: a late message takes nothing away that came after it."""
-    with _telling() as story:
+    with telling_controllers() as story:
         story.network.weather = Weather(doubled=1.0, slow=0.3, slow_us=200 * MS, usual_us=20 * MS)
         operators = [Operator(story.cluster, f"o{n}", any_command, 20 * MS) for n in range(4)]
         for operator in operators:
@@ -207,7 +210,7 @@ def messages_come_twice_and_late() -> None:
 
 def many_ask_at_once() -> None:
     """Nothing is answered before a majority of disks has it, however the disks' times fall."""
-    with _telling() as story:
+    with telling_controllers() as story:
         operators = [Operator(story.cluster, f"o{n}", any_command, 20 * MS) for n in range(4)]
         for operator in operators:
             operator.act()
@@ -219,7 +222,7 @@ def many_ask_at_once() -> None:
 
 def the_power_goes() -> None:
     """Of all, again and again: what was answered is there."""
-    with _telling() as story:
+    with telling_controllers() as story:
         for _ in range(4):
             story.write()
             for node in story.cluster.nodes.values():
@@ -232,7 +235,7 @@ def the_power_goes() -> None:
 
 def new_controllers_do_not_hear_each_other() -> None:
     """None of them founds a cluster alone."""
-    with _telling(begins=False) as story:
+    with telling_controllers(begins=False) as story:
         names = [node.name for node in story.cluster.nodes.values()]
         story.network.cut(names, names, one_way=False)
         for node in story.cluster.nodes.values():
@@ -247,7 +250,7 @@ def new_controllers_do_not_hear_each_other() -> None:
 def a_disk_is_emptied() -> None:
     """Of one of the two that have the last command, and the other is down. Who has nothing elects nobody:
     all that the third one lacks would be lost."""
-    with _telling() as story:
+    with telling_controllers() as story:
         story.write()
         leader = story.leader
         emptied, other = story.others
@@ -265,7 +268,7 @@ def a_disk_is_emptied() -> None:
 
 def the_shorter_log_asks_first() -> None:
     """One has heard nothing for long, and asks for votes as soon as the leader is gone."""
-    with _telling() as story:
+    with telling_controllers() as story:
         for _ in range(5):
             story.until(lambda: story.cluster.leader() is not None, "a leader")
             story.write()
@@ -283,7 +286,7 @@ def the_shorter_log_asks_first() -> None:
 
 def two_are_removed_at_once() -> None:
     """By a leader that nobody hears: it may not come to decide alone."""
-    with _telling() as story:
+    with telling_controllers() as story:
         story.write()
         leader = story.leader
         driver = leader.driver
@@ -309,7 +312,7 @@ def two_are_removed_at_once() -> None:
 def one_is_removed_while_the_disk_of_another_is_gone() -> None:
     """The leader has heard it a moment ago, and is asked to take the third away, again and again: two would
     be left, and one of them exists no more."""
-    with _telling() as story:
+    with telling_controllers() as story:
         story.write()
         story.go_on(SECOND)
         leader = story.leader
@@ -329,7 +332,7 @@ def one_is_removed_while_the_disk_of_another_is_gone() -> None:
 
 def the_disk_of_the_leader_is_full() -> None:
     """And stays so: another one leads, and things can be changed."""
-    with _telling() as story:
+    with telling_controllers() as story:
         story.write()
         disk = story.leader.disk
         disk.capacity_bytes = disk.used_bytes
@@ -342,7 +345,7 @@ def the_disk_of_the_leader_is_full() -> None:
 def an_old_term_left_entries() -> None:
     """A leader's last commands have come to one other, and nobody has answered for them. The next leader
     brings them to the third one by one: they are committed with its own."""
-    with _telling(SMALL_APPENDS) as story:
+    with telling_controllers(SMALL_APPENDS) as story:
         story.write()
         leader = story.leader
         has, lacks = story.others

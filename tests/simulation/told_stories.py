@@ -11,6 +11,7 @@ from tests.simulation import (
     told_members,
     told_peers,
     told_replication,
+    told_restores,
 )
 from tests.simulation.world import Violation, one_line
 
@@ -20,6 +21,7 @@ _ROOMS = (
     told_brokers,
     told_peers,
     told_controllers,
+    told_restores,
     told_levels,
     told_members,
 )

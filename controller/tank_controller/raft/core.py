@@ -10,7 +10,7 @@ Parts: `log`, `quorum`, `progress` (of one follower), `election`, `replication`,
 
 from collections.abc import Sequence
 
-from tank_controller.raft import election, membership, reads, replication, snapshots
+from tank_controller.raft import election, membership, reads, recollection, replication, snapshots
 from tank_controller.raft.errors import (
     DiskChangedError,
     MessageRefusedError,
@@ -31,6 +31,8 @@ from tank_controller.raft.messages import (
     Append,
     AppendAnswer,
     Configuration,
+    EndAnswer,
+    EndRequest,
     Entry,
     EntryKind,
     HardState,
@@ -65,9 +67,12 @@ class Raft(RaftState):
         random: Random,
         settings: Settings = Settings(),  # noqa: B008 - frozen
         base: tuple[int, int, Configuration] = (0, 0, Configuration()),
+        *,
+        recollects: bool = False,
     ) -> None:
         """`entries` are those stored behind `base` (index, term, configuration there); the base is at or
         before the snapshot. The state machine holds the snapshot; what is committed behind it comes again.
+        `recollects`: the disk may be an older copy of itself, so the others are asked before it votes.
         """
         super().__init__(own, cluster_id, RaftLog(*base), hard, settings, random)
         self.log.append(entries)
@@ -82,6 +87,9 @@ class Raft(RaftState):
         """What the disk has: messages of a later term or vote wait for it."""
         self._under_way: Ready | None = None
         self.reset_timers()
+        if recollects:
+            self.start = 1 + random((1 << 62) - 1)
+            recollection.begin(self)
 
     # --- In ---
 
@@ -145,6 +153,13 @@ class Raft(RaftState):
     def step(self, message: Message) -> None:
         """Takes a message. MessageRefusedError: it changed nothing, and is worth a line in the log."""
         self._check_identity(message)
+        recollection.on_message(self, message.sender)
+        if isinstance(message.body, EndRequest):
+            recollection.on_request(self, message, message.body)
+            return
+        if isinstance(message.body, EndAnswer):
+            self._take_end(message, message.body)
+            return
         if message.term > self.term:
             if not self._take_higher_term(message):
                 return
@@ -152,6 +167,11 @@ class Raft(RaftState):
             self._answer_lower_term(message)
             return
         self._dispatch(message)
+
+    def _take_end(self, message: Message, answer: EndAnswer) -> None:
+        if message.term > self.term:
+            self.become_follower(message.term, None)
+        recollection.on_answer(self, message, answer)
 
     def broken(self, sender: NodeId) -> None:
         """The stream of messages from that node broke, as far as the transport can tell."""

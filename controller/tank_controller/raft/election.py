@@ -1,6 +1,6 @@
 """How a leader comes to be, and how it finds out that it is none any more. Pure."""
 
-from tank_controller.raft import reads
+from tank_controller.raft import reads, recollection
 from tank_controller.raft.errors import MalformedMessageError
 from tank_controller.raft.messages import Entry, EntryKind, Message, NodeId, VoteAnswer, VoteRequest
 from tank_controller.raft.progress import Progress
@@ -9,8 +9,9 @@ from tank_controller.raft.state import RaftState, Role
 
 
 def may_campaign(raft: RaftState) -> bool:
-    """Voters alone do; so neither a learner nor a node without a log does."""
-    return raft.own in raft.configuration.voters and raft.installed is None
+    """Voters alone do; so neither a learner nor a node without a log does. Nor one that may lack entries."""
+    votes = raft.own in raft.configuration.voters and raft.installed is None
+    return votes and recollection.may_vote(raft, recollection.end_of(raft))
 
 
 def campaign(raft: RaftState, *, pre: bool, force: bool = False) -> None:
@@ -53,6 +54,7 @@ def on_vote_request(raft: RaftState, message: Message, request: VoteRequest) -> 
     up_to_date = (request.last_term, request.last_index) >= (log.last_term, log.last_index)
     free = raft.vote == message.sender or (raft.vote is None and raft.leader is None)
     free = free or (request.pre and message.term > raft.term)
+    free = free and recollection.may_vote(raft, (request.last_term, request.last_index))
     granted = free and up_to_date and log.last_index > 0
     if granted and not request.pre:
         raft.vote = message.sender
@@ -133,6 +135,7 @@ def tick(raft: RaftState) -> None:
     Who may not campaign goes on counting: its memory of a silent leader must not refuse others its vote.
     """
     raft.election_elapsed += 1
+    recollection.tick(raft)
     is_gone = raft.gone_ticks == 1
     raft.gone_ticks = max(0, raft.gone_ticks - 1)
     if (is_gone or raft.election_elapsed >= raft.election_timeout) and may_campaign(raft):

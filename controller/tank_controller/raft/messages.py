@@ -164,6 +164,8 @@ class AppendAnswer:
     hint_index: int = 0
     """The last place where the logs may agree, and the term there: one answer skips a whole term."""
     hint_term: int = 0
+    start: int = 0
+    """Of the answering process, as in HeartbeatAnswer."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -173,6 +175,9 @@ class Heartbeat:
     commit: int
     round: int
     """Rises with every round of reads to confirm."""
+    start: int = 0
+    """The process of the follower that matched it: to a later one, whose disk may be older, it says nothing.
+    0: not known."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -182,6 +187,9 @@ class HeartbeatAnswer:
     round: int
     max_level: int = 0
     """As the answerer's settings have it; 0: of before there were levels."""
+    start: int = 0
+    """Random at each start of the answerer: what an earlier process matched may not be there any more.
+    0: of a version that doesn't say."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -222,6 +230,22 @@ class ReadAnswer:
     index: int | None
 
 
+@dataclass(slots=True, frozen=True)
+class EndRequest:
+    """A node that has started asks where the log of another voter ends."""
+
+    nonce: int
+
+
+@dataclass(slots=True, frozen=True)
+class EndAnswer:
+    """Where it ends, durably; the envelope says the term."""
+
+    nonce: int
+    last_index: int
+    last_term: int
+
+
 Body = (
     VoteRequest
     | VoteAnswer
@@ -234,15 +258,17 @@ Body = (
     | TimeoutNow
     | ReadRequest
     | ReadAnswer
+    | EndRequest
+    | EndAnswer
 )
 
 FROM_A_LEADER = (Append, Heartbeat, SnapshotChunk)
 """Only the leader of the message's term sends these."""
 
-FROM_A_MEMBER = (VoteAnswer, AppendAnswer, HeartbeatAnswer, SnapshotAnswer)
+FROM_A_MEMBER = (VoteAnswer, AppendAnswer, HeartbeatAnswer, SnapshotAnswer, EndAnswer)
 """These count for something: they must come from the very member that the configuration names."""
 
-SAY_SOMETHING_DURABLE = (VoteRequest, VoteAnswer, AppendAnswer)
+SAY_SOMETHING_DURABLE = (VoteRequest, VoteAnswer, AppendAnswer, EndAnswer)
 """These promise what the disk must hold first."""
 
 

@@ -46,6 +46,8 @@ class Progress:
     """An append is due, even an empty one: what was in flight may be lost."""
     active: bool = False
     """Heard from since the last check of the quorum, or since it was asked for its vote."""
+    start: int = 0
+    """Of the process that matched it; 0: not known."""
     told_commit: int = 0
     acked_round: int = 0
     """The last round of reads that it confirmed."""

@@ -63,7 +63,7 @@ def begin_round(raft: RaftState) -> None:
 def send_heartbeats(raft: RaftState) -> None:
     """To every member."""
     for node, progress in raft.progress.items():
-        raft.send(node, Heartbeat(min(progress.matched, raft.log.commit), raft.read_round))
+        raft.send(node, Heartbeat(min(progress.matched, raft.log.commit), raft.read_round, progress.start))
 
 
 def confirm(raft: RaftState) -> None:

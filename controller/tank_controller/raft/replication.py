@@ -63,7 +63,7 @@ def _send_append(raft: RaftState, node: NodeId, progress: Progress, *, empty: bo
 
 def on_append_answer(raft: RaftState, message: Message, answer: AppendAnswer) -> None:
     """Accepted: counts. Rejected: goes back to where the logs may agree."""
-    progress = raft.progress[message.sender]
+    progress = _progress_of(raft, message.sender, answer.start)
     progress.active = True
     if answer.rejected:
         if progress.flow is Flow.SNAPSHOT:
@@ -88,7 +88,7 @@ def _brought_up(raft: RaftState, progress: Progress, transfer: Transfer) -> bool
 
 def on_heartbeat_answer(raft: RaftState, message: Message, answer: HeartbeatAnswer) -> None:
     """It is there: whatever it wasn't sent, or may not have got, is due."""
-    progress = raft.progress[message.sender]
+    progress = _progress_of(raft, message.sender, answer.start)
     progress.active = True
     progress.acked_round = max(progress.acked_round, answer.round)
     progress.max_level = answer.max_level
@@ -96,6 +96,15 @@ def on_heartbeat_answer(raft: RaftState, message: Message, answer: HeartbeatAnsw
     if progress.matched < raft.log.last_index:
         progress.ask_anyway = True
     reads.confirm(raft)
+
+
+def _progress_of(raft: RaftState, node: NodeId, start: int) -> Progress:
+    """Of the process that answers: what an earlier one matched is found out anew, its disk may be older."""
+    progress = raft.progress[node]
+    if start and progress.start and start != progress.start:
+        progress = raft.progress[node] = Progress(raft.log.last_index + 1, max_level=progress.max_level)
+    progress.start = start or progress.start
+    return progress
 
 
 def own_matched(raft: RaftState) -> int:
@@ -134,16 +143,16 @@ def on_append(raft: RaftState, message: Message, append: Append) -> None:
     _check(message.term, append)
     log = raft.log
     if append.prev_index < log.commit:
-        raft.send(message.sender, AppendAnswer(log.commit))  # late, or sent twice
+        raft.send(message.sender, AppendAnswer(log.commit, start=raft.start))  # late, or sent twice
         return
     if not log.accept(append.prev_index, append.prev_term, append.entries):
         hint = log.last_at_most(append.prev_index, append.prev_term)
-        answer = AppendAnswer(append.prev_index, True, hint, log.term(hint) or 0)
+        answer = AppendAnswer(append.prev_index, True, hint, log.term(hint) or 0, raft.start)
         raft.send(message.sender, answer)
         return
     agreed = append.prev_index + len(append.entries)
     log.commit_to(min(append.commit, agreed))
-    raft.send(message.sender, AppendAnswer(agreed))
+    raft.send(message.sender, AppendAnswer(agreed, start=raft.start))
 
 
 def _check(term: int, append: Append) -> None:
@@ -157,5 +166,7 @@ def _check(term: int, append: Append) -> None:
 
 def on_heartbeat(raft: RaftState, message: Message, heartbeat: Heartbeat) -> None:
     """The leader lives. It says as committed only what this node has acknowledged."""
-    raft.log.commit_to(min(heartbeat.commit, raft.log.last_index))
-    raft.send(message.sender, HeartbeatAnswer(heartbeat.round, raft.settings.max_level))
+    if heartbeat.start in (0, raft.start):
+        raft.log.commit_to(min(heartbeat.commit, raft.log.last_index))
+    answer = HeartbeatAnswer(heartbeat.round, raft.settings.max_level, raft.start)
+    raft.send(message.sender, answer)

@@ -79,7 +79,7 @@ def on_chunk(raft: RaftState, message: Message, chunk: SnapshotChunk) -> None:
         raise MalformedMessageError(f"a snapshot of {meta.size} bytes, or a chunk beyond its end")
     if meta.index <= log.commit:
         raft.incoming = None
-        raft.send(message.sender, AppendAnswer(log.commit))
+        raft.send(message.sender, AppendAnswer(log.commit, start=raft.start))
         return
     if raft.incoming is None or raft.incoming.meta != meta:
         raft.incoming = Incoming(meta, bytearray())
@@ -102,4 +102,4 @@ def _install(raft: RaftState, leader: NodeId, snapshot: Snapshot) -> None:
     else:
         raft.log.restore(snapshot)
         raft.installed = raft.snapshot = snapshot
-    raft.send(leader, AppendAnswer(meta.index))
+    raft.send(leader, AppendAnswer(meta.index, start=raft.start))

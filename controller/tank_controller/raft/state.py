@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from tank_controller.raft.log import RaftLog
 from tank_controller.raft.messages import (
@@ -19,6 +20,9 @@ from tank_controller.raft.messages import (
 )
 from tank_controller.raft.progress import Progress
 from tank_controller.raft.settings import Settings
+
+if TYPE_CHECKING:
+    from tank_controller.raft.recollection import Recollection
 
 Random = Callable[[int], int]
 """A number from 0 up to, not including, the argument. Injected, so that a seed replays everything."""
@@ -103,6 +107,10 @@ class RaftState:
         """Voters that the leader was asked to take away lately: the round that began then."""
         self.asked: dict[int, PendingRead] = {}
         """A follower's, forwarded to the leader."""
+        self.recollection: Recollection | None = None
+        """What the process before this one may have promised. None: this disk never goes back."""
+        self.start = 0
+        """Told to leaders, random: what they know of an earlier process doesn't hold for this one."""
         self.last_read_id = random(1 << 62)
         """Read ids begin at random: an answer to the process before this one fits no read of this one."""
 

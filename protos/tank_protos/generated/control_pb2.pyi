@@ -553,32 +553,38 @@ class RaftAppend(_message.Message):
     def __init__(self, prev_index: _Optional[int] = ..., prev_term: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[RaftEntry, _Mapping]]] = ..., commit: _Optional[int] = ...) -> None: ...
 
 class RaftAppendAnswer(_message.Message):
-    __slots__ = ("index", "rejected", "hint_index", "hint_term")
+    __slots__ = ("index", "rejected", "hint_index", "hint_term", "start")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     HINT_INDEX_FIELD_NUMBER: _ClassVar[int]
     HINT_TERM_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
     index: int
     rejected: bool
     hint_index: int
     hint_term: int
-    def __init__(self, index: _Optional[int] = ..., rejected: bool = ..., hint_index: _Optional[int] = ..., hint_term: _Optional[int] = ...) -> None: ...
+    start: int
+    def __init__(self, index: _Optional[int] = ..., rejected: bool = ..., hint_index: _Optional[int] = ..., hint_term: _Optional[int] = ..., start: _Optional[int] = ...) -> None: ...
 
 class RaftHeartbeat(_message.Message):
-    __slots__ = ("commit", "round")
+    __slots__ = ("commit", "round", "start")
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
     commit: int
     round: int
-    def __init__(self, commit: _Optional[int] = ..., round: _Optional[int] = ...) -> None: ...
+    start: int
+    def __init__(self, commit: _Optional[int] = ..., round: _Optional[int] = ..., start: _Optional[int] = ...) -> None: ...
 
 class RaftHeartbeatAnswer(_message.Message):
-    __slots__ = ("round", "max_level")
+    __slots__ = ("round", "max_level", "start")
     ROUND_FIELD_NUMBER: _ClassVar[int]
     MAX_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
     round: int
     max_level: int
-    def __init__(self, round: _Optional[int] = ..., max_level: _Optional[int] = ...) -> None: ...
+    start: int
+    def __init__(self, round: _Optional[int] = ..., max_level: _Optional[int] = ..., start: _Optional[int] = ...) -> None: ...
 
 class RaftSnapshotChunk(_message.Message):
     __slots__ = ("index", "term", "configuration", "size", "checksum", "offset", "data")
@@ -626,8 +632,24 @@ class RaftReadAnswer(_message.Message):
     index: int
     def __init__(self, read_id: _Optional[int] = ..., index: _Optional[int] = ...) -> None: ...
 
+class RaftEndRequest(_message.Message):
+    __slots__ = ("nonce",)
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    nonce: int
+    def __init__(self, nonce: _Optional[int] = ...) -> None: ...
+
+class RaftEndAnswer(_message.Message):
+    __slots__ = ("nonce", "last_index", "last_term")
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    LAST_TERM_FIELD_NUMBER: _ClassVar[int]
+    nonce: int
+    last_index: int
+    last_term: int
+    def __init__(self, nonce: _Optional[int] = ..., last_index: _Optional[int] = ..., last_term: _Optional[int] = ...) -> None: ...
+
 class RaftMessage(_message.Message):
-    __slots__ = ("cluster_id", "sender", "target", "term", "vote_request", "vote_answer", "append", "append_answer", "heartbeat", "heartbeat_answer", "snapshot_chunk", "snapshot_answer", "timeout_now", "read_request", "read_answer")
+    __slots__ = ("cluster_id", "sender", "target", "term", "vote_request", "vote_answer", "append", "append_answer", "heartbeat", "heartbeat_answer", "snapshot_chunk", "snapshot_answer", "timeout_now", "read_request", "read_answer", "end_request", "end_answer")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
@@ -643,6 +665,8 @@ class RaftMessage(_message.Message):
     TIMEOUT_NOW_FIELD_NUMBER: _ClassVar[int]
     READ_REQUEST_FIELD_NUMBER: _ClassVar[int]
     READ_ANSWER_FIELD_NUMBER: _ClassVar[int]
+    END_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    END_ANSWER_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     sender: RaftNode
     target: RaftNode
@@ -658,7 +682,9 @@ class RaftMessage(_message.Message):
     timeout_now: RaftTimeoutNow
     read_request: RaftReadRequest
     read_answer: RaftReadAnswer
-    def __init__(self, cluster_id: _Optional[str] = ..., sender: _Optional[_Union[RaftNode, _Mapping]] = ..., target: _Optional[_Union[RaftNode, _Mapping]] = ..., term: _Optional[int] = ..., vote_request: _Optional[_Union[RaftVoteRequest, _Mapping]] = ..., vote_answer: _Optional[_Union[RaftVoteAnswer, _Mapping]] = ..., append: _Optional[_Union[RaftAppend, _Mapping]] = ..., append_answer: _Optional[_Union[RaftAppendAnswer, _Mapping]] = ..., heartbeat: _Optional[_Union[RaftHeartbeat, _Mapping]] = ..., heartbeat_answer: _Optional[_Union[RaftHeartbeatAnswer, _Mapping]] = ..., snapshot_chunk: _Optional[_Union[RaftSnapshotChunk, _Mapping]] = ..., snapshot_answer: _Optional[_Union[RaftSnapshotAnswer, _Mapping]] = ..., timeout_now: _Optional[_Union[RaftTimeoutNow, _Mapping]] = ..., read_request: _Optional[_Union[RaftReadRequest, _Mapping]] = ..., read_answer: _Optional[_Union[RaftReadAnswer, _Mapping]] = ...) -> None: ...
+    end_request: RaftEndRequest
+    end_answer: RaftEndAnswer
+    def __init__(self, cluster_id: _Optional[str] = ..., sender: _Optional[_Union[RaftNode, _Mapping]] = ..., target: _Optional[_Union[RaftNode, _Mapping]] = ..., term: _Optional[int] = ..., vote_request: _Optional[_Union[RaftVoteRequest, _Mapping]] = ..., vote_answer: _Optional[_Union[RaftVoteAnswer, _Mapping]] = ..., append: _Optional[_Union[RaftAppend, _Mapping]] = ..., append_answer: _Optional[_Union[RaftAppendAnswer, _Mapping]] = ..., heartbeat: _Optional[_Union[RaftHeartbeat, _Mapping]] = ..., heartbeat_answer: _Optional[_Union[RaftHeartbeatAnswer, _Mapping]] = ..., snapshot_chunk: _Optional[_Union[RaftSnapshotChunk, _Mapping]] = ..., snapshot_answer: _Optional[_Union[RaftSnapshotAnswer, _Mapping]] = ..., timeout_now: _Optional[_Union[RaftTimeoutNow, _Mapping]] = ..., read_request: _Optional[_Union[RaftReadRequest, _Mapping]] = ..., read_answer: _Optional[_Union[RaftReadAnswer, _Mapping]] = ..., end_request: _Optional[_Union[RaftEndRequest, _Mapping]] = ..., end_answer: _Optional[_Union[RaftEndAnswer, _Mapping]] = ...) -> None: ...
 
 class MessagesEnd(_message.Message):
     __slots__ = ()

@@ -22,6 +22,8 @@ from tank_controller.raft.messages import (
     Append,
     AppendAnswer,
     Body,
+    EndAnswer,
+    EndRequest,
     Entry,
     EntryKind,
     Heartbeat,
@@ -296,3 +298,7 @@ def _body(body: Body) -> str:
             return "up to where must I read"
         case ReadAnswer():
             return "I don't know" if body.index is None else f"read up to {body.index}"
+        case EndRequest():
+            return "where does your log end"
+        case EndAnswer():
+            return f"my log ends with {body.last_index}@{body.last_term}"
