@@ -21,7 +21,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure slow test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure slow test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ crash: $(VENV)/.ready-dev ## kill -9 the broker under load, again and again (KIL
 sim: $(VENV)/.ready-dev ## a cluster in a simulated world full of faults (SEEDS=N, SEED=N for one again)
 	@TANK_KERNEL=pure $(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
+sim-compiled: $(VENV)/.ready-dev kernel ## the same stories on the compiled kernel, as most clusters run (SEEDS=N)
+	@TANK_KERNEL=compiled $(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
 sim-short: $(VENV)/.ready-dev
 	@TANK_KERNEL=pure $(BIN)/python -m tests.simulation --seeds $(CI_SEEDS)
 
@@ -145,8 +148,9 @@ chart: $(VENV)/.ready-dev ## the Helm chart: linted, rendered with many values, 
 e2e: $(VENV)/.ready-dev ## the chart on a real Kubernetes under load: KUBECONFIG's, or one that is started
 	@$(BIN)/python -m e2e
 
-nightly: ## what a night is for: 5,000 stories, all mutants, an hour of chaos, the long forms of all else
+nightly: ## what a night is for: 5,000 stories, 1,000 on the compiled kernel, all mutants, an hour of chaos, the long forms of all else
 	@$(MAKE) sim SEEDS=5000
+	@$(MAKE) sim-compiled SEEDS=1000
 	@$(MAKE) mutants long crash fuzz
 	@$(MAKE) chaos MINUTES=60
 
