@@ -53,6 +53,7 @@ def advice(seen: Seen, command: Callable[[str], str], listed_in: str = "--contro
         *_of_secret(seen.found),
         *_of_partitions(seen, command),
         *_of_brokers(seen, command),
+        *_of_clocks(seen),
         *_of_disks(seen),
     ]
 
@@ -194,6 +195,31 @@ def _of_brokers(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice]:
             )
         else:
             yield from _of_troubles(_broker(seen, each.broker_id), each.report.troubles)
+
+
+def _of_clocks(seen: Seen) -> Iterator[Advice]:
+    found = seen.found
+    if found.clocks_disagree:
+        yield Advice(
+            "The brokers' clocks disagree, and no majority agrees: messages are stamped with wrong times.",
+            ("Retention by time and searches by time go by them: set the clocks right.",),
+        )
+    elif found.clock_skew_max_ms and abs(found.controller_clock_ahead_ms) > found.clock_skew_max_ms:
+        off = _off_text(found.controller_clock_ahead_ms)
+        yield Advice(f"The leading controller's clock is {off}: set it right.")
+    for load in found.brokers:
+        if load.broker.clock_off:
+            off = _off_text(load.clock_ahead_ms) if load.HasField("clock_ahead_ms") else "off"
+            alone = f"it leads {plural(load.leads, 'partition')} that no other can"
+            who = _low(_broker(seen, load.broker.broker_id))
+            yield Advice(
+                f"The clock of {who} is {off}: {alone if load.leads else 'others lead'}; set it right."
+            )
+
+
+def _off_text(ahead_ms: int) -> str:
+    """40.0 s ahead."""
+    return f"{abs(ahead_ms) / 1000:.1f} s {'ahead' if ahead_ms > 0 else 'behind'}"
 
 
 def _of_troubles(who: str, troubles: Sequence[PartitionTrouble]) -> Iterator[Advice]:

@@ -23,6 +23,8 @@ def broker_state(load: pb.BrokerLoad) -> str:
         states.append("scaled down")
     if broker.shutting_down:
         states.append("stopping")
+    if broker.clock_off:
+        states.append("clock off")
     return ", ".join(states)
 
 

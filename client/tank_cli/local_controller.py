@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tank_controller.broker_clocks import BrokerClocks
 from tank_controller.broker_desk import BrokerDesk
 from tank_controller.broker_streams import Stream
 from tank_controller.duties import Duties
@@ -98,6 +99,7 @@ class LocalController:
             lambda: "",
             SESSION_TIMEOUT_MS,
             Raising(),
+            BrokerClocks(),
         )
         return opened
 

@@ -128,6 +128,14 @@ class OrdinalOption(click.ParamType):  # type: ignore[type-arg] # as above
     help="A broker that is silent for so long is fenced.",
 )
 @click.option(
+    "--clock-skew-max-ms",
+    type=click.IntRange(100, 86_400_000),
+    default=limits.CLOCK_SKEW_MAX_MS,
+    show_default=True,
+    help="A broker whose clock is further from those of most leads nothing that another can lead. The same "
+    "for all controllers.",
+)
+@click.option(
     "--kubernetes-brokers",
     metavar="NAME",
     help="The StatefulSet of the brokers, when this runs in a pod: who is one too many is drained.  "
@@ -160,6 +168,7 @@ def main(
     api_token_file: Path | None,
     secret_file: Path | None,
     session_timeout_ms: int,
+    clock_skew_max_ms: int,
     kubernetes_brokers: str | None,
     kubernetes_controllers: str | None,
     kubernetes_namespace: str | None,
@@ -196,8 +205,9 @@ def main(
     serves = listen or addresses[ordinal]
     at = _http(http, serves)
     config = ControllerConfig(
-        ordinal, addresses, data, serves, at, session_timeout_ms, token, secret_file, kubernetes
-    )
+        ordinal, addresses, data, serves, at, session_timeout_ms, clock_skew_max_ms, token, secret_file,
+        kubernetes,
+    )  # fmt: skip
     raise SystemExit(run(config))
 
 

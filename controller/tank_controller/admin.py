@@ -150,6 +150,7 @@ class AdminService(AdminServicer):
         answer.controllers_behind.extend(controllers)
         for broker_id, why in rooms.scaling.refusals(state).items():
             answer.scale_down_refused.add(broker_id=broker_id, why=why)
+        rooms.clocks.tell(answer)
         rooms.trust.tell(answer, state, rooms.desk.streams, rooms.member.ids())
         return answer
 

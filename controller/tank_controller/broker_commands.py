@@ -68,6 +68,7 @@ def register_broker(state: ClusterState, command: pb.Command, outcome: Outcome) 
         fenced_index=state.index if register.replicates else 0,
         draining=before is not None and before.draining,
         scaled_down=before is not None and before.scaled_down,
+        clock_off=before is not None and before.clock_off,
         replicates=register.replicates,
         flush_replicated=register.flush_replicated,
         served_epoch=_served_before(state, before),
@@ -220,10 +221,13 @@ def set_broker(state: ClusterState, command: pb.Command, outcome: Outcome) -> No
     stops = change.shutting_down if change.HasField("shutting_down") else broker.shutting_down
     scaled_down = change.scaled_down if change.HasField("scaled_down") else broker.scaled_down
     scaled_down = scaled_down and draining
-    if (draining, stops, scaled_down) == (broker.draining, broker.shutting_down, broker.scaled_down):
+    clock_off = change.clock_off if change.HasField("clock_off") else broker.clock_off
+    before = broker.draining, broker.shutting_down, broker.scaled_down, broker.clock_off
+    if (draining, stops, scaled_down, clock_off) == before:
         return
     begins_to_stop = stops and not broker.shutting_down
-    broker.draining, broker.shutting_down, broker.scaled_down = draining, stops, scaled_down
+    broker.draining, broker.shutting_down = draining, stops
+    broker.scaled_down, broker.clock_off = scaled_down, clock_off
     _tell(state, broker, outcome)
     if begins_to_stop and not broker.fenced:
         _hand_over(state, broker.broker_id, outcome)

@@ -7,11 +7,11 @@ whatever is unread in them: a broker sends again, to the next leader, what it ha
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
 
 from tank_controller import levels, limits, queries, registering
+from tank_controller.broker_clocks import BrokerClocks
 from tank_controller.broker_streams import MAX_WAITING_PROPOSALS, DeltaHistory, Line, Stream
-from tank_controller.leading import Ask, Care, Leading, Liveness
+from tank_controller.leading import Ask, Care, Clock, Leading, Liveness
 from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome, Rejected
 from tank_controller.proposals import Proposals, rejected
@@ -35,16 +35,6 @@ FROM_BROKERS = frozenset(
 _log = logging.getLogger("tank.controller")
 
 
-class Clock(Protocol):
-    """Two clocks, in milliseconds."""
-
-    def now_ms(self) -> int:
-        """Of the epoch."""
-
-    def monotonic_ms(self) -> int:
-        """Never goes back."""
-
-
 class BrokerDesk:
     """One controller's. All calls on the driver's thread."""
 
@@ -60,6 +50,7 @@ class BrokerDesk:
         leader_address: Callable[[], str],
         session_timeout_ms: int,
         raising: levels.Raising,
+        clocks: BrokerClocks,
     ) -> None:
         """`leader_address`: host:port of whoever leads, empty when nobody knows."""
         self.streams: dict[int, Stream] = {}
@@ -75,6 +66,7 @@ class BrokerDesk:
         self._leader_address = leader_address
         self._session_timeout_ms = session_timeout_ms
         self._raising = raising
+        self._clocks = clocks
         self._history = DeltaHistory(metadata.state.index)
         self._views = WholeViews(metadata, self._follow)
         self._leading: Leading | None = None
@@ -108,7 +100,10 @@ class BrokerDesk:
         self._found_cluster(leading)
         if (higher := self._raising.command(self._metadata.state, self.streams)) is not None:
             self._propose_own(leading, higher)
-        for command in leading.sessions.tick(self._metadata.state, now_ms):
+        state = self._metadata.state
+        for command in leading.sessions.tick(state, now_ms):
+            self._propose_own(leading, command)
+        for command in self._clocks.tick(state, now_ms, self._clock.now_ms()):
             self._propose_own(leading, command)
         if leading.is_busy():
             return
@@ -123,6 +118,7 @@ class BrokerDesk:
         term = self._driver.raft.term if self._driver.ready else None
         if self._leading is not None and self._leading.term != term:
             self._leading = None
+            self._clocks.begin_term()
             self._send_all_away()
         if self._leading is None and term is not None:
             self._leading = Leading(term, self._new_sessions(), self._new_duties())
@@ -180,6 +176,7 @@ class BrokerDesk:
             return  # before its registration is committed nothing that it says counts
         elif kind == "heartbeat":
             leading.sessions.heard(stream.broker_id, stream.epoch, up.heartbeat.seen_index, now_ms)
+            self._clocks.heard(stream.broker_id, up.heartbeat, now_ms)
             stream.send(pb.BrokerDown(view=self._alive(stream)))
             self._let_stop(stream)  # it may have been said by a stream that broke, or to a leader before
         elif kind == "proposal":
@@ -192,9 +189,10 @@ class BrokerDesk:
     def _alive(self, stream: Stream) -> pb.ViewUpdate:
         """This leader lives, and this is how far a view that has everything is; of one that is being brought
         everything, a part."""
+        now_ms = self._clock.monotonic_ms()
         if not stream.follows:
-            return pb.ViewUpdate(whole=True, more=True)
-        return pb.ViewUpdate(delta=pb.Delta(index=self._metadata.state.index))
+            return pb.ViewUpdate(whole=True, more=True, said_ms=now_ms)
+        return pb.ViewUpdate(delta=pb.Delta(index=self._metadata.state.index), said_ms=now_ms)
 
     def closed(self, stream: Stream) -> None:
         """The stream broke, or the broker ended it."""

@@ -135,12 +135,14 @@ class Duties:
         for key in self._some_displaced(state):
             _, partition = state.find(key)
             best = elections.best(partition.in_sync)
-            if best != partition.leader and (best in steady or state.brokers[partition.leader].leaves):
+            if best != partition.leader and (best in steady or state.brokers[partition.leader].steps_aside):
                 found.append(key)
         for key in self._some_that_leave(state):
             _, partition = state.find(key)
             leader = state.brokers.get(partition.leader)
-            if leader is not None and leader.leaves and elections.best(partition.in_sync) != partition.leader:
+            if leader is None or not leader.steps_aside:
+                continue
+            if elections.best(partition.in_sync) != partition.leader:
                 found.append(key)
         return _refs(dict.fromkeys(found))
 
@@ -155,9 +157,10 @@ class Duties:
         return [key for key in reversed(some) if key in displaced]
 
     def _some_that_leave(self, state: ClusterState) -> list[int]:
-        """A bounded number of the partitions on brokers that leave and yet lead, each in its turn: where a
-        broker has the only replicas there are many, and nothing to do about them."""
-        leaving = [b.broker_id for b in state.brokers.values() if b.leaves and state.derived.led[b.broker_id]]
+        """A bounded number of the partitions on brokers that step aside and yet lead, each in its turn: where
+        a broker has the only replicas there are many, and nothing to do about them."""
+        brokers = state.brokers.values()
+        leaving = [b.broker_id for b in brokers if b.steps_aside and state.derived.led[b.broker_id]]
         share = max(1, limits.MAX_PROBES_PER_TICK // max(1, len(leaving)))
         some: list[int] = []
         for broker_id in leaving:

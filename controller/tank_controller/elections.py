@@ -95,15 +95,18 @@ class Elections:
         partition.lossy_epoch = partition.leader_epoch
 
     def best(self, members: tuple[int, ...]) -> int:
-        """The one to lead of in-sync replicas: the preferred, but rather one whose broker doesn't leave."""
+        """The one to lead of in-sync replicas: the preferred, but rather one whose broker doesn't leave and
+        has its clock right. A wrong clock is worse than a broker that drains, better than one that stops."""
         brokers = self._state.brokers
         for broker_id in members:
-            if not brokers[broker_id].leaves:
+            if not brokers[broker_id].steps_aside:
                 return broker_id
-        for broker_id in members:
-            if not brokers[broker_id].shutting_down:
-                return broker_id
-        return members[0] if members else NOBODY
+
+        def worse(broker_id: int) -> tuple[bool, bool]:
+            broker = brokers[broker_id]
+            return broker.shutting_down, broker.clock_off
+
+        return min(members, key=worse, default=NOBODY)
 
     def _intact(self, partition: PartitionState) -> int:
         """The one to lead of the eligible replicas that have all they had."""

@@ -20,6 +20,16 @@ class Liveness(Protocol):
     def tick(self, state: ClusterState, now_ms: int) -> Sequence[pb.Command]: ...
 
 
+class Clock(Protocol):
+    """Two clocks, in milliseconds."""
+
+    def now_ms(self) -> int:
+        """Of the epoch."""
+
+    def monotonic_ms(self) -> int:
+        """Never goes back."""
+
+
 class Ask(Protocol):
     """A broker that is to say where replicas end."""
 

@@ -60,6 +60,12 @@ at once, and needs some 20 ms."""
 MAX_FENCES_PER_TICK = 16
 """Each may change many thousand partitions."""
 
+CLOCK_SKEW_MAX_MS = 10_000
+"""How far a broker's clock may be from those of most (clock.skew.max): thousands of times what time servers
+leave, and ten leap seconds, so that what is beyond it is a fault. Less than retention and searches by time go
+by."""
+CLOCKS_JUDGED_EVERY_MS = 1_000
+
 LEADERSHIP_SETTLES_MS = 3_000
 """How long a broker must have been unfenced before leadership goes back to it: one that crashes at once again
 would make its partitions change leaders twice for nothing."""

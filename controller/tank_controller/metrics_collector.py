@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tank_controller.broker_clocks import BrokerClocks
 from tank_controller.cluster_state import ClusterState
 from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome
@@ -22,9 +23,13 @@ from tank_protos.feature_levels import OWN
 class ControllerCollector(Collector):
     """For one controller. `collect` runs on its event loop's thread."""
 
-    def __init__(self, driver: RaftDriver[Outcome], metadata: Metadata) -> None:
+    def __init__(
+        self, driver: RaftDriver[Outcome], metadata: Metadata, clocks: BrokerClocks | None = None
+    ) -> None:
+        """`clocks`: what it knows of brokers' clocks while it leads; None: it compares none."""
         self._driver = driver
         self._metadata = metadata
+        self._clocks = clocks
 
     def collect(self) -> Iterator[Metric]:
         """As Prometheus' library asks."""
@@ -34,6 +39,8 @@ class ControllerCollector(Collector):
         yield from _brokers(state)
         yield from _partitions(state)
         yield from _tables(state)
+        if self._clocks is not None:
+            yield from _clocks(self._clocks)
 
     def _raft(self) -> Iterator[Metric]:
         driver = self._driver
@@ -88,7 +95,24 @@ def _brokers(state: ClusterState) -> Iterator[Metric]:
     yield _gauge("brokers_draining", "Brokers that are to hold nothing any more", draining)
     stopping = sum(broker.shutting_down for broker in brokers)
     yield _gauge("brokers_shutting_down", "Brokers that hand over what they lead", stopping)
+    off = sum(broker.clock_off for broker in brokers)
+    yield _gauge("brokers_clock_off", "Brokers that lead only what no other can: their clocks are off", off)
     yield _gauge("feature_level", "The feature level in force", state.feature_level)
+
+
+def _clocks(clocks: BrokerClocks) -> Iterator[Metric]:
+    """Of the controller that leads; the others know of none."""
+    yield _gauge("clocks_disagree", "1 while no majority of the brokers' clocks agrees", clocks.disagree)
+    own_ms = clocks.own_ahead_ms or 0
+    yield _gauge("clock_ahead_seconds", "How far its clock is ahead of most brokers'", own_ms / 1000)
+    ahead = GaugeMetricFamily(
+        "tank_controller_broker_clock_ahead_seconds",
+        "How far a broker's clock is ahead of most; none while no majority agrees",
+        labels=["broker"],
+    )
+    for broker_id, ahead_ms in sorted(clocks.ahead_ms.items()):
+        ahead.add_metric([str(broker_id)], ahead_ms / 1000)
+    yield ahead
 
 
 def _partitions(state: ClusterState) -> Iterator[Metric]:

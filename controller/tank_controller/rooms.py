@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tank_controller import limits
 from tank_controller.api_access import NO_TOKEN, Token
+from tank_controller.broker_clocks import BrokerClocks
 from tank_controller.broker_desk import BrokerDesk
 from tank_controller.duties import Duties
 from tank_controller.kubernetes import KubernetesConfig
@@ -46,6 +48,8 @@ class ControllerConfig:
     http: str
     """host:port of health, metrics and the API; empty: nowhere."""
     session_timeout_ms: int
+    clock_skew_max_ms: int = limits.CLOCK_SKEW_MAX_MS
+    """A broker whose clock is further from those of most leads nothing that another could."""
     api_token: Token = NO_TOKEN
     """What changes by the API take."""
     secret: Path | None = None
@@ -117,6 +121,7 @@ class Rooms:
         self.raising = Raising(
             self.member.behind, demands=lambda state, streams: trust.command(state, streams, members())
         )
+        self.clocks = BrokerClocks(config.clock_skew_max_ms, config.session_timeout_ms)
         self.desk = BrokerDesk(
             stored.cluster_id,
             self.proposals,
@@ -128,6 +133,7 @@ class Rooms:
             self.member.leader_address,
             config.session_timeout_ms,
             self.raising,
+            self.clocks,
         )
         self._data = config.data
         self.removed = ""

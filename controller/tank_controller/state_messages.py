@@ -152,6 +152,7 @@ def broker_message(broker: BrokerState) -> pb.Broker:
         replicates=broker.replicates,
         flush_replicated=broker.flush_replicated,
         served_epoch=broker.served_epoch,
+        clock_off=broker.clock_off,
     )
 
 
@@ -247,6 +248,7 @@ def _broker_state(broker: pb.Broker) -> BrokerState:
         replicates=broker.replicates,
         flush_replicated=broker.flush_replicated,
         served_epoch=broker.served_epoch,
+        clock_off=broker.clock_off,
     )
 
 

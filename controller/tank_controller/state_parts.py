@@ -34,6 +34,8 @@ class BrokerState:
     shutting_down: bool = False
     replicates: bool = False
     """It may be one of several; a process that is alone, or of before there was replication, may not."""
+    clock_off: bool = False
+    """The leading controller found its clock away from those of most. Below feature level 3 never."""
     flush_replicated: bool = False
     """How this process flushes topics that don't say. Others follow it: every broker's unsure tail is judged
     by it."""
@@ -52,6 +54,11 @@ class BrokerState:
     def leaves(self) -> bool:
         """Whether others had better lead."""
         return self.draining or self.shutting_down
+
+    @property
+    def steps_aside(self) -> bool:
+        """Whether what it leads goes to others that can lead as soon as there are any."""
+        return self.leaves or self.clock_off
 
 
 @dataclass(slots=True)

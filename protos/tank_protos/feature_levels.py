@@ -62,6 +62,8 @@ VALIDATED_BUNDLES: Final = 3
 """From this level on a topic may have the setting `validate.bundles`."""
 PRODUCER_BLOCKS: Final = 3
 """From this level on brokers hold blocks of producer ids."""
+CLOCKS_COMPARED: Final = 3
+"""From this level on a broker whose clock is off is kept from leading where others can."""
 OWN: Final = Levels(min(_FORMATS), max(_FORMATS))
 """Those that this version knows."""
 PUSH_VERSIONS: Final = frozenset(each.push for each in _FORMATS.values())

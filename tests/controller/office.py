@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from tank_controller.broker_clocks import BrokerClocks
 from tank_controller.broker_desk import BrokerDesk
 from tank_controller.broker_streams import Stream
 from tank_controller.cluster_state import ClusterState
@@ -51,6 +52,7 @@ class Office:
     def __init__(self, folder: Path, raising: Raising = ALONE) -> None:
         self.driven = Driven(folder)
         self.clock = ManualClock()
+        self.clocks = BrokerClocks()
         self.proposals = Proposals(self.driven.driver, self.driven.machine)
         self.desk = BrokerDesk(
             "cluster",
@@ -63,6 +65,7 @@ class Office:
             lambda: "leader:1",
             SESSION_TIMEOUT_MS,
             raising,
+            self.clocks,
         )
 
     @property

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tank_node.broker import Broker
+from tank_node.clock import SteadyClock
 from tank_node.controllers.session import ControllerSession, Registration
 from tank_node.forwarder import Forwarder
 from tank_node.forwarding import ForwardingPolicy
@@ -23,7 +24,7 @@ from tank_node.partition import Partition
 from tank_node.replicas.replicator import Replicator
 from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
-from tests.simulation.clocks import SimulatedClock
+from tests.simulation.clocks import ClockError, SimulatedClock
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.disks import SimulatedDisk
 from tests.simulation.flushing import SimulatedFlusher
@@ -74,7 +75,7 @@ class BrokerMachine:
         self.forwarding = ForwardingPolicy.NEVER
         self._boot = 0
         """Starts of the machine."""
-        self._wrong_by_ms = self.world.random.choice((0, 0, -3000, 5000))
+        self.clock_error = ClockError(self.world.random.choice((0, 0, -3000, 5000)))
         self.earlier: SimulatedDisk | None = None
         """A copy of its disk, made at an end of a process; None: there is none yet."""
         self._stopped: dict[Key, tuple[int, int]] = {}
@@ -168,7 +169,7 @@ class BrokerMachine:
         self._stopped = {}
 
     def _open(self) -> None:
-        clock = SimulatedClock(self.world, self._wrong_by_ms)
+        clock = SteadyClock(SimulatedClock(self.world, self.clock_error))  # as a node's process has it
         try:
             folder = DataFolder.open(
                 FOLDER,
@@ -210,7 +211,7 @@ class BrokerMachine:
         assert self.life is not None
         self.world.every(LINE_US, self.life, lambda: self._keep_line(folder, clock))
 
-    def _serve(self, folder: DataFolder, link: ControllerSession, clock: SimulatedClock) -> None:
+    def _serve(self, folder: DataFolder, link: ControllerSession, clock: SteadyClock) -> None:
         """The registration is in the view: the partitions are opened, and clients come in."""
         assert self.life is not None
         world = self.world
@@ -257,7 +258,7 @@ class BrokerMachine:
 
     # --- the line to the controllers ---
 
-    def _keep_line(self, folder: DataFolder, clock: SimulatedClock) -> None:
+    def _keep_line(self, folder: DataFolder, clock: SteadyClock) -> None:
         link = self.link
         assert link is not None
         if link.refused is not None:

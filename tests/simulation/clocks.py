@@ -1,19 +1,28 @@
 """A machine's clock: it goes as the world's does, and may be wrong."""
 
+from dataclasses import dataclass
+
 from tests.simulation.world import World
 
 
-class SimulatedClock:
-    """`tank_node.clock.Clock` of one machine."""
+@dataclass(slots=True)
+class ClockError:
+    """How wrong a machine's wall clock is; it outlives the machine's processes."""
 
-    def __init__(self, world: World, wrong_by_ms: int = 0) -> None:
+    wrong_by_ms: int = 0
+
+
+class SimulatedClock:
+    """`tank_node.clock.Clock` of one process."""
+
+    def __init__(self, world: World, error: ClockError) -> None:
         self._world = world
-        self._wrong_by_ms = wrong_by_ms
+        self._error = error
         self._offset_us = 1_000_000_000 + world.between(0, 1_000_000_000)
 
     def now_ms(self) -> int:
         """The wall clock, as far as this machine knows."""
-        return self._world.now_ms() + self._wrong_by_ms
+        return max(self._world.now_ms() + self._error.wrong_by_ms, 1)
 
     def monotonic_ms(self) -> int:
         """Begins anywhere."""

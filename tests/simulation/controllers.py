@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from tank_controller import raft_wire
+from tank_controller.broker_clocks import BrokerClocks
 from tank_controller.broker_desk import BrokerDesk
 from tank_controller.duties import Duties
 from tank_controller.levels import Raising
@@ -37,7 +38,7 @@ from tank_protos import feature_levels
 from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.booked import BookedMetadata, BookedStorage
-from tests.simulation.clocks import SimulatedClock
+from tests.simulation.clocks import ClockError, SimulatedClock
 from tests.simulation.controller_lines import ControllerLine
 from tests.simulation.disks import SimulatedDisk, SimulatedFiles, SimulatedThread
 from tests.simulation.metadata_books import MetadataBooks
@@ -139,6 +140,7 @@ class Controller:
         self.levels = feature_levels.OWN
         """The feature levels that the version which its next process runs knows."""
         self.life: Life | None = None
+        self.clock_error = ClockError()
         self.own = NodeId(ordinal, b"")
         self.driver: RaftDriver[Outcome] | None = None
         self.machine: BookedMetadata | None = None
@@ -252,13 +254,14 @@ class Controller:
             stored.cluster_id,
             self.proposals,
             self.machine,
-            SimulatedClock(self.world),
+            SimulatedClock(self.world, self.clock_error),
             self.world.random_bytes,
             lambda: BrokerSessions(SESSION_TIMEOUT_MS),
             Duties,
             self.member.leader_address,
             SESSION_TIMEOUT_MS,
             Raising(self.member.behind, self.levels.highest),
+            BrokerClocks(session_timeout_ms=SESSION_TIMEOUT_MS),
         )
         self.world.every(TICK_US, self.life, self._tick)
         self.world.every(4 * TICK_US, self.life, self._stay_in)

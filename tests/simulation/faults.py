@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from tests.simulation.clocks import ClockError
 from tests.simulation.disks import SimulatedDisk
 from tests.simulation.network import Network
 from tests.simulation.world import MS, SECOND, Life, World
@@ -20,6 +21,7 @@ class Machine(Protocol):
     name: str
     disk: SimulatedDisk
     life: Life | None
+    clock_error: ClockError
 
     def start(self) -> None: ...
 
@@ -37,6 +39,9 @@ class Plan:
     weights: dict[str, float] = field(default_factory=dict)
 
 
+CLOCK_STEPS_MS = (0, 0, 700, -4000, 90_000, -90_000, 9 * 86_400_000, -9 * 86_400_000, 365 * 86_400_000)
+"""How far a clock is ahead after a step: as time servers correct, beyond what brokers may differ by, beyond
+what producers are remembered for, and a year."""
 TWO_AT_ONCE = 0.2
 """How often two things go wrong in the same moment: what one leaves open, the other hits."""
 
@@ -58,6 +63,7 @@ KINDS = (
     "clean stop",
     "changed bytes",
     "lost index",
+    "clock step",
 )
 
 
@@ -101,6 +107,7 @@ class Faults:
             "failed fsync": self._fail_sync,
             "full disk": self._fill,
             "starts that end early": self._start_in_vain,
+            "clock step": self._step_clock,
         }
         for kind in own:
             self._makers[kind] = partial(self._make_own, kind)
@@ -243,6 +250,12 @@ class Faults:
         if self.lasting is not None:
             self.lasting.capacity_bytes = None
             self.lasting = None
+
+    def _step_clock(self, machine: Machine) -> None:
+        """Forward, back, or right again; for processes that run, and for those that start with it."""
+        step_ms = self.world.random.choice(CLOCK_STEPS_MS)
+        self.world.fault("clock step", "of %s: it is %s ms ahead now", machine.name, step_ms)
+        machine.clock_error.wrong_by_ms = step_ms
 
     def _start_in_vain(self, machine: Machine) -> None:
         """After a loss of power some processes end before anybody has heard of them."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from tests.simulation import (
     told_basics,
     told_brokers,
+    told_clocks,
     told_controllers,
     told_levels,
     told_members,
@@ -19,6 +20,7 @@ _ROOMS = (
     told_basics,
     told_replication,
     told_brokers,
+    told_clocks,
     told_peers,
     told_controllers,
     told_restores,

@@ -139,6 +139,8 @@ class ControllerSession(RequestingLink):
         self._serves = False
         self._timeout_ms = FIRST_TIMEOUT_MS
         self._heard_ms = 0
+        self._said = 0, 0
+        """The last `ViewUpdate.said_ms` of this stream, and when it came."""
         self._spoke_ms = 0
         self._led_ms = clock.monotonic_ms()
         """When a controller that leads was last heard, or this began."""
@@ -162,6 +164,7 @@ class ControllerSession(RequestingLink):
         assert self._line is None
         self._line = line
         self._parts = self._whole = None
+        self._said = 0, 0
         self._heard_ms = self._spoke_ms = self._clock.monotonic_ms()
         self._timeout_ms = FIRST_TIMEOUT_MS
         register = pb.BrokerRegister(
@@ -293,6 +296,8 @@ class ControllerSession(RequestingLink):
         self._take_epoch()
 
     def _on_view(self, line: Line, update: pb.ViewUpdate) -> None:
+        if update.said_ms:
+            self._said = update.said_ms, self._heard_ms
         if update.whole:
             whole = self._whole = self._whole or WholeState(self.view)
             whole.add(update.delta)
@@ -338,10 +343,16 @@ class ControllerSession(RequestingLink):
         line.send(pb.BrokerUp(log_ends=pb.LogEnds(ends=found, question=asked.question)))
 
     def _beat(self, line: Line) -> None:
-        self._spoke_ms = self._clock.monotonic_ms()
+        self._spoke_ms = now_ms = self._clock.monotonic_ms()
         if self._wanted_epoch:
-            seen = self.view.index if self._serves else 0
-            line.send(pb.BrokerUp(heartbeat=pb.BrokerHeartbeat(seen_index=seen)))
+            said_ms, came_ms = self._said
+            heartbeat = pb.BrokerHeartbeat(
+                seen_index=self.view.index if self._serves else 0,
+                wall_ms=self._clock.now_ms(),  # what messages are stamped with; read last, so never too early
+                answers_ms=said_ms,
+                held_ms=now_ms - came_ms if said_ms else 0,
+            )
+            line.send(pb.BrokerUp(heartbeat=heartbeat))
 
     # --- what the node asks ---
 

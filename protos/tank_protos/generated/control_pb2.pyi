@@ -115,18 +115,20 @@ class UnfenceBroker(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class SetBroker(_message.Message):
-    __slots__ = ("broker_id", "epoch", "draining", "shutting_down", "scaled_down")
+    __slots__ = ("broker_id", "epoch", "draining", "shutting_down", "scaled_down", "clock_off")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     SHUTTING_DOWN_FIELD_NUMBER: _ClassVar[int]
     SCALED_DOWN_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_OFF_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     epoch: int
     draining: bool
     shutting_down: bool
     scaled_down: bool
-    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., scaled_down: bool = ...) -> None: ...
+    clock_off: bool
+    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., scaled_down: bool = ..., clock_off: bool = ...) -> None: ...
 
 class RemoveBroker(_message.Message):
     __slots__ = ("broker_id",)
@@ -327,7 +329,7 @@ class Endpoint(_message.Message):
     def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("broker_id", "incarnation", "epoch", "endpoints", "rack", "disk_uuid", "fenced_index", "draining", "shutting_down", "replicates", "flush_replicated", "scaled_down", "served_epoch")
+    __slots__ = ("broker_id", "incarnation", "epoch", "endpoints", "rack", "disk_uuid", "fenced_index", "draining", "shutting_down", "replicates", "flush_replicated", "scaled_down", "served_epoch", "clock_off")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -341,6 +343,7 @@ class Broker(_message.Message):
     FLUSH_REPLICATED_FIELD_NUMBER: _ClassVar[int]
     SCALED_DOWN_FIELD_NUMBER: _ClassVar[int]
     SERVED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_OFF_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation: bytes
     epoch: int
@@ -354,7 +357,8 @@ class Broker(_message.Message):
     flush_replicated: bool
     scaled_down: bool
     served_epoch: int
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., disk_uuid: _Optional[bytes] = ..., fenced_index: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., replicates: bool = ..., flush_replicated: bool = ..., scaled_down: bool = ..., served_epoch: _Optional[int] = ...) -> None: ...
+    clock_off: bool
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., disk_uuid: _Optional[bytes] = ..., fenced_index: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., replicates: bool = ..., flush_replicated: bool = ..., scaled_down: bool = ..., served_epoch: _Optional[int] = ..., clock_off: bool = ...) -> None: ...
 
 class Setting(_message.Message):
     __slots__ = ("key", "value")
@@ -799,10 +803,16 @@ class BrokerRegister(_message.Message):
     def __init__(self, broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., cluster_id: _Optional[str] = ..., view_index: _Optional[int] = ...) -> None: ...
 
 class BrokerHeartbeat(_message.Message):
-    __slots__ = ("seen_index",)
+    __slots__ = ("seen_index", "wall_ms", "answers_ms", "held_ms")
     SEEN_INDEX_FIELD_NUMBER: _ClassVar[int]
+    WALL_MS_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_MS_FIELD_NUMBER: _ClassVar[int]
+    HELD_MS_FIELD_NUMBER: _ClassVar[int]
     seen_index: int
-    def __init__(self, seen_index: _Optional[int] = ...) -> None: ...
+    wall_ms: int
+    answers_ms: int
+    held_ms: int
+    def __init__(self, seen_index: _Optional[int] = ..., wall_ms: _Optional[int] = ..., answers_ms: _Optional[int] = ..., held_ms: _Optional[int] = ...) -> None: ...
 
 class BrokerProposal(_message.Message):
     __slots__ = ("request_id", "command", "validate_only", "seen_index")
@@ -913,14 +923,16 @@ class RegisterRefused(_message.Message):
     def __init__(self, error: _Optional[int] = ..., message: _Optional[str] = ..., passing: bool = ...) -> None: ...
 
 class ViewUpdate(_message.Message):
-    __slots__ = ("delta", "more", "whole")
+    __slots__ = ("delta", "more", "whole", "said_ms")
     DELTA_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     WHOLE_FIELD_NUMBER: _ClassVar[int]
+    SAID_MS_FIELD_NUMBER: _ClassVar[int]
     delta: Delta
     more: bool
     whole: bool
-    def __init__(self, delta: _Optional[_Union[Delta, _Mapping]] = ..., more: bool = ..., whole: bool = ...) -> None: ...
+    said_ms: int
+    def __init__(self, delta: _Optional[_Union[Delta, _Mapping]] = ..., more: bool = ..., whole: bool = ..., said_ms: _Optional[int] = ...) -> None: ...
 
 class ProposalOutcome(_message.Message):
     __slots__ = ("request_id", "error", "message", "topic_id", "producer_id", "results", "index", "producer_ids")
@@ -1097,18 +1109,20 @@ class OverviewRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class BrokerLoad(_message.Message):
-    __slots__ = ("broker", "connected", "replicas", "leads", "arriving")
+    __slots__ = ("broker", "connected", "replicas", "leads", "arriving", "clock_ahead_ms")
     BROKER_FIELD_NUMBER: _ClassVar[int]
     CONNECTED_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     LEADS_FIELD_NUMBER: _ClassVar[int]
     ARRIVING_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_AHEAD_MS_FIELD_NUMBER: _ClassVar[int]
     broker: Broker
     connected: bool
     replicas: int
     leads: int
     arriving: int
-    def __init__(self, broker: _Optional[_Union[Broker, _Mapping]] = ..., connected: bool = ..., replicas: _Optional[int] = ..., leads: _Optional[int] = ..., arriving: _Optional[int] = ...) -> None: ...
+    clock_ahead_ms: int
+    def __init__(self, broker: _Optional[_Union[Broker, _Mapping]] = ..., connected: bool = ..., replicas: _Optional[int] = ..., leads: _Optional[int] = ..., arriving: _Optional[int] = ..., clock_ahead_ms: _Optional[int] = ...) -> None: ...
 
 class ScaleDownRefused(_message.Message):
     __slots__ = ("broker_id", "why")
@@ -1119,7 +1133,7 @@ class ScaleDownRefused(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
 
 class OverviewAnswer(_message.Message):
-    __slots__ = ("not_leader", "index", "topics", "partitions", "under_replicated", "below_min_insync", "leaderless", "moving", "displaced", "lossy_elections", "brokers", "widest", "balanced", "feature_level", "brokers_behind", "controllers_behind", "secret", "brokers_unproven", "controllers_unproven", "scale_down_refused")
+    __slots__ = ("not_leader", "index", "topics", "partitions", "under_replicated", "below_min_insync", "leaderless", "moving", "displaced", "lossy_elections", "brokers", "widest", "balanced", "feature_level", "brokers_behind", "controllers_behind", "secret", "brokers_unproven", "controllers_unproven", "scale_down_refused", "clocks_disagree", "controller_clock_ahead_ms", "clock_skew_max_ms")
     class SecretStanding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNSAID: _ClassVar[OverviewAnswer.SecretStanding]
@@ -1150,6 +1164,9 @@ class OverviewAnswer(_message.Message):
     BROKERS_UNPROVEN_FIELD_NUMBER: _ClassVar[int]
     CONTROLLERS_UNPROVEN_FIELD_NUMBER: _ClassVar[int]
     SCALE_DOWN_REFUSED_FIELD_NUMBER: _ClassVar[int]
+    CLOCKS_DISAGREE_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_CLOCK_AHEAD_MS_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_SKEW_MAX_MS_FIELD_NUMBER: _ClassVar[int]
     not_leader: NotLeader
     index: int
     topics: int
@@ -1170,7 +1187,10 @@ class OverviewAnswer(_message.Message):
     brokers_unproven: _containers.RepeatedScalarFieldContainer[int]
     controllers_unproven: _containers.RepeatedScalarFieldContainer[int]
     scale_down_refused: _containers.RepeatedCompositeFieldContainer[ScaleDownRefused]
-    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., index: _Optional[int] = ..., topics: _Optional[int] = ..., partitions: _Optional[int] = ..., under_replicated: _Optional[int] = ..., below_min_insync: _Optional[int] = ..., leaderless: _Optional[int] = ..., moving: _Optional[int] = ..., displaced: _Optional[int] = ..., lossy_elections: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerLoad, _Mapping]]] = ..., widest: _Optional[int] = ..., balanced: bool = ..., feature_level: _Optional[int] = ..., brokers_behind: _Optional[_Iterable[int]] = ..., controllers_behind: _Optional[_Iterable[int]] = ..., secret: _Optional[_Union[OverviewAnswer.SecretStanding, str]] = ..., brokers_unproven: _Optional[_Iterable[int]] = ..., controllers_unproven: _Optional[_Iterable[int]] = ..., scale_down_refused: _Optional[_Iterable[_Union[ScaleDownRefused, _Mapping]]] = ...) -> None: ...
+    clocks_disagree: bool
+    controller_clock_ahead_ms: int
+    clock_skew_max_ms: int
+    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., index: _Optional[int] = ..., topics: _Optional[int] = ..., partitions: _Optional[int] = ..., under_replicated: _Optional[int] = ..., below_min_insync: _Optional[int] = ..., leaderless: _Optional[int] = ..., moving: _Optional[int] = ..., displaced: _Optional[int] = ..., lossy_elections: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerLoad, _Mapping]]] = ..., widest: _Optional[int] = ..., balanced: bool = ..., feature_level: _Optional[int] = ..., brokers_behind: _Optional[_Iterable[int]] = ..., controllers_behind: _Optional[_Iterable[int]] = ..., secret: _Optional[_Union[OverviewAnswer.SecretStanding, str]] = ..., brokers_unproven: _Optional[_Iterable[int]] = ..., controllers_unproven: _Optional[_Iterable[int]] = ..., scale_down_refused: _Optional[_Iterable[_Union[ScaleDownRefused, _Mapping]]] = ..., clocks_disagree: bool = ..., controller_clock_ahead_ms: _Optional[int] = ..., clock_skew_max_ms: _Optional[int] = ...) -> None: ...
 
 class PartitionsRequest(_message.Message):
     __slots__ = ("topics", "only", "limit", "after_topic", "after_partition")
