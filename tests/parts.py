@@ -109,6 +109,8 @@ def main() -> int:
     if missing:
         print(f"  not begun: {', '.join(missing)}")
     print(f"  all          {time.monotonic() - began:6.0f} s")
+    failed = sum(part.code != 0 for part in run.done)
+    print(f"{len(run.done) - failed} passed, {failed} failed")
     return 1 if run.failed or missing else 0
 
 
