@@ -11,6 +11,7 @@ from aiohttp.test_utils import make_mocked_request
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
+from tank_controller.broker_clocks import BrokerClocks
 from tank_controller.http import HttpServer
 from tank_controller.metadata import Metadata
 from tank_controller.metrics_collector import ControllerCollector
@@ -45,6 +46,7 @@ def scrape(folder: Path) -> str:
         metadata=driven.machine,
         desk=SimpleNamespace(streams={}),
         space=lambda: Space(3, 7),
+        clocks=BrokerClocks(),
     )
     http = HttpServer(SimpleNamespace(rooms=rooms, trust=NO_TRUST))  # all that is asked of it
     answer = asyncio.run(http._metrics(make_mocked_request("GET", "/metrics")))
