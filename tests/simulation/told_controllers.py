@@ -108,7 +108,7 @@ def a_leader_is_read_that_leads_no_more() -> None:
 def a_new_leader_is_read_at_once() -> None:
     """A command is answered, and its leader dies before it has told anybody that it is committed. The next
     leader has it, but knows so only when an entry of its own term is committed."""
-    with telling_controllers() as story:
+    with telling_controllers(recollects=False) as story:
         story.write()
         story.go_on(SECOND)
         before = story.leader
@@ -268,7 +268,7 @@ def a_disk_is_emptied() -> None:
 
 def the_shorter_log_asks_first() -> None:
     """One has heard nothing for long, and asks for votes as soon as the leader is gone."""
-    with telling_controllers() as story:
+    with telling_controllers(recollects=False) as story:
         for _ in range(5):
             story.until(lambda: story.cluster.leader() is not None, "a leader")
             story.write()
