@@ -234,9 +234,19 @@ class Members:
     brokers: list[Member] = field(default_factory=list)
     mounts: list[Path] = field(default_factory=list)
 
-    def plan(self, controllers: int, brokers: int, *, fillable: bool = True, minutes: float = 0) -> None:
-        """Folders and command lines; nothing runs yet. With `fillable` the disks of the last controller and
-        the last broker can be filled, where file systems can be mounted. minutes: how long a run takes."""
+    def plan(
+        self,
+        controllers: int,
+        brokers: int,
+        *,
+        fillable: bool = True,
+        secret: bool = True,
+        minutes: float = 0,
+    ) -> None:
+        """Folders and command lines; nothing runs yet.
+
+        `secret`: the processes have one. `fillable`: the disks of the last controller and the last broker can
+        be filled, where file systems can be mounted. `minutes`: how long a run takes."""
         network = self.network
         (self.folder / "logs").mkdir(parents=True)
         at = {n: f"{network.address(n)}:{free_port()}" for n in range(1, controllers + 1)}
@@ -255,11 +265,12 @@ class Members:
         if fillable:
             for member in (self.controllers[-1], self.brokers[-1]):
                 self._give_small_disk(member, DISK_BYTES + int(minutes * MINUTE_BYTES))
-        secret = self.folder / "secret"
-        secret.write_text("chaos-" * 8)
+        file = self.folder / "secret"
+        file.write_text("chaos-" * 8)
         for member in self.all:
             member.command += ["--data", str(member.data), "--http", member.http]
-            member.command += ["--secret-file", str(secret)]
+            if secret:
+                member.command += ["--secret-file", str(file)]
 
     def _member(self, role: str, number: int, host: int, address: str) -> Member:
         name = f"{role}-{number}"

@@ -137,7 +137,7 @@ class Rolling:
 def planned(folder: Path) -> Iterator[Members]:
     """A cluster that doesn't run yet, and of which nothing is left behind."""
     members = Members(folder, Loopback())
-    members.plan(CONTROLLERS, BROKERS, fillable=False)
+    members.plan(CONTROLLERS, BROKERS, fillable=False, secret=False)
     try:
         yield members
     finally:

@@ -30,6 +30,11 @@ def test_that_takes_time():
 """
 
 
+def _alone() -> dict[str, str]:
+    """The environment of a run that is no worker of another one."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
+
+
 def pytest_runs(folder: Path, source: str, *arguments: str, **environment: str) -> tuple[int, str]:
     """A run of its own: exit code and output."""
     (folder / "test_it.py").write_text(source)
@@ -37,7 +42,7 @@ def pytest_runs(folder: Path, source: str, *arguments: str, **environment: str) 
     ended = subprocess.run(
         [*command, "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder), *arguments, "test_it.py"],
         cwd=folder, capture_output=True, text=True, check=False, timeout=patient(120),
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**_alone(), "PYTHONPATH": str(ROOT), **environment},
     )  # fmt: skip
     return ended.returncode, ended.stdout + ended.stderr
 

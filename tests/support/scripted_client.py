@@ -21,6 +21,7 @@ from tank_client.model import (
     Stored,
     TopicDescription,
 )
+from tank_client.settings import ConsumerSettings
 
 
 class Kept(NamedTuple):
@@ -314,6 +315,7 @@ class ScriptedClient:
         *,
         start: Mapping[tuple[str, int], int],
         stop_at_end: bool = False,
+        settings: ConsumerSettings | None = None,
     ) -> FakeConsumer:
         self._broker.calls.append(("consumer", {"start": dict(start), "stop_at_end": stop_at_end}))
         return FakeConsumer(self._broker, start)
