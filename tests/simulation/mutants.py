@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tests.simulation import (
     mutants_of_brokers,
+    mutants_of_clocks,
     mutants_of_controllers,
     mutants_of_replication,
     told_stories,
@@ -27,7 +28,12 @@ from tests.simulation import (
 from tests.simulation.mutant import Mutant
 from tests.simulation.story import Kind, seeds
 
-MUTANTS = (*mutants_of_controllers.MUTANTS, *mutants_of_brokers.MUTANTS, *mutants_of_replication.MUTANTS)
+MUTANTS = (
+    *mutants_of_controllers.MUTANTS,
+    *mutants_of_brokers.MUTANTS,
+    *mutants_of_replication.MUTANTS,
+    *mutants_of_clocks.MUTANTS,
+)
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("node", "controller", "protos", "client")
 

@@ -37,9 +37,12 @@ def a_broker_whose_clock_is_off_starts_again() -> None:
         a, b, c = story.cast
         a.clock_error.wrong_by_ms += 365 * DAY_MS
         story.until(lambda: story.state.brokers[a.broker_id].clock_off, "its being noticed", NOTICED_US)
+        epoch = story.state.brokers[a.broker_id].epoch
         a.end(False)
         story.go_on(SECOND)
         a.start()
+        story.until(lambda: story.state.brokers[a.broker_id].epoch != epoch, "its registration")
+        must(story.state.brokers[a.broker_id].clock_off, "its new process counts as right")
         story.until(lambda: story.are_in_sync(a, b, c), "A's being in sync")
         b.end(False)
         story.until(lambda: story.placed.leader == c.broker_id, "C's leading")
