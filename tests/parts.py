@@ -20,10 +20,11 @@ FOLDER: Final = ROOT / "out" / "ci"
 BEFORE: Final = ("kernel-auto", "check")
 """What all else stands on: it comes first, alone."""
 LANES: Final = (
-    ("unit", "unit-pure", "fuzz-short", "sim-short", "mutants", "wheel"),
-    ("chart", "slow", "chaos", "run"),
+    ("unit", "unit-pure", "fuzz-short", "sim-short", "mutants"),
+    ("chart", "wheel", "chaos", "run"),
 )
-AFTER: Final = ("e2e",)
+AFTER: Final = ("slow", "e2e")
+"""Alone: what they wait for is to come in a time that a user would bear."""
 PORTS: Final = ("12000-21999", "22000-31999")
 """What tests of each lane may listen on: no lane takes what the other is about to listen on."""
 SHOWN_LINES: Final = 3
