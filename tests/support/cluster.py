@@ -144,8 +144,18 @@ def swept(cluster: LocalCluster) -> Iterator[None]:
         yield
     finally:
         for process in cluster.processes("broker") + cluster.processes("controller"):
-            if process.pid and _runs(process.pid):
+            if process.pid and _is_of(cluster, process.pid):
                 os.kill(process.pid, signal.SIGKILL)
+
+
+def _is_of(cluster: LocalCluster, pid: int) -> bool:
+    """Whether this process is one of the cluster's: numbers are given again, and another test's process may
+    have that of one that was killed."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return os.fsencode(cluster.data) in command
 
 
 def _runs(pid: int) -> bool:
