@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tank_cli.cluster_options import prover_of
 from tank_cli.controllers import Controllers
 from tank_cli.exit_codes import CliError
 from tank_client import TankError
@@ -61,7 +62,10 @@ def main() -> int:
     try:
         members.plan(CONTROLLERS, BROKERS, minutes=chosen.minutes)
         addresses = [member.address for member in members.controllers]
-        with Client(members.servers) as client, Controllers(addresses, "") as controllers:
+        with (
+            Client(members.servers) as client,
+            Controllers(addresses, "", prover_of(members.secret)) as controllers,
+        ):
             old_clients = not chosen.no_old_clients
             run = Run(members, controllers, seed, chosen.minutes, chosen.rate, old_clients, chosen.only)
             found = run.live(client)

@@ -234,6 +234,11 @@ class Members:
     brokers: list[Member] = field(default_factory=list)
     mounts: list[Path] = field(default_factory=list)
 
+    @property
+    def secret(self) -> Path:
+        """The file with what the processes, and who asks their controllers, prove to know."""
+        return self.folder / "secret"
+
     def plan(
         self,
         controllers: int,
@@ -265,12 +270,11 @@ class Members:
         if fillable:
             for member in (self.controllers[-1], self.brokers[-1]):
                 self._give_small_disk(member, DISK_BYTES + int(minutes * MINUTE_BYTES))
-        file = self.folder / "secret"
-        file.write_text("chaos-" * 8)
+        self.secret.write_text("chaos-" * 8)
         for member in self.all:
             member.command += ["--data", str(member.data), "--http", member.http]
             if secret:
-                member.command += ["--secret-file", str(file)]
+                member.command += ["--secret-file", str(self.secret)]
 
     def _member(self, role: str, number: int, host: int, address: str) -> Member:
         name = f"{role}-{number}"
