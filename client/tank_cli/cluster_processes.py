@@ -25,6 +25,8 @@ STOP_PATIENCE_S = 30.0
 LOG_LINES = 15
 """Of a process' own words, shown when it fails."""
 _POLL_S = 0.05
+_BEGINNING_TRIES = 20
+"""A second for a process that was started just now to say what it runs."""
 
 
 def command_of(folder: ClusterFolder, member: Member) -> list[str]:
@@ -89,12 +91,18 @@ def is_alive(folder: ClusterFolder, member: Member) -> bool:
     """Whether its process runs; a number that another process has by now doesn't count."""
     if member.pid is None:
         return False
-    try:
-        arguments = Path(f"/proc/{member.pid}/cmdline").read_bytes().split(b"\0")
-        state = Path(f"/proc/{member.pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
-    except OSError:
-        return False
-    return state != b"Z" and os.fsencode(folder.data_of(member)) in arguments
+    for _ in range(_BEGINNING_TRIES):
+        try:
+            command = Path(f"/proc/{member.pid}/cmdline").read_bytes()
+            state = Path(f"/proc/{member.pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+        except OSError:
+            return False
+        if state == b"Z":
+            return False
+        if command:
+            return os.fsencode(folder.data_of(member)) in command.split(b"\0")
+        time.sleep(_POLL_S)
+    return False
 
 
 def readiness(member: Member) -> tuple[bool, str]:

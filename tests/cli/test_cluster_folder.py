@@ -144,3 +144,22 @@ def test_processes_are_started_with_each_others_addresses(tmp_path: Path) -> Non
     assert "1=127.0.0.1:20100,2=127.0.0.1:20102,3=127.0.0.1:20104" in controller
     broker = cluster_processes.command_of(folder, folder.brokers[0])
     assert "127.0.0.1:20100,127.0.0.1:20102,127.0.0.1:20104" in broker
+
+
+def test_a_process_that_was_started_just_now_counts_as_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its start and its first instruction the system says of it that it runs nothing."""
+    folder = planned(tmp_path, 1, 1, 12_000)
+    member = replace(folder.brokers[0], pid=os.getpid())
+    said = [b"", b"", b"\0".join((b"python", b"--data", os.fsencode(folder.data_of(member)), b""))]
+    original = Path.read_bytes
+
+    def read_bytes(path: Path) -> bytes:
+        return said.pop(0) if path.name == "cmdline" else original(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    assert cluster_processes.is_alive(folder, member)
+    assert said == []
+    said[:] = [b"another\0"]
+    assert not cluster_processes.is_alive(folder, member), "its number was given again"

@@ -132,12 +132,16 @@ def on_broken(raft: RaftState, sender: NodeId) -> None:
 def tick(raft: RaftState) -> None:
     """Time passes for one that doesn't lead.
 
-    Who may not campaign goes on counting: its memory of a silent leader must not refuse others its vote.
+    A node that may not campaign goes on counting, and forgets a leader that is silent for as long as others
+    wait before they campaign: it must neither refuse others its vote nor count as led.
     """
     raft.election_elapsed += 1
     recollection.tick(raft)
     is_gone = raft.gone_ticks == 1
     raft.gone_ticks = max(0, raft.gone_ticks - 1)
-    if (is_gone or raft.election_elapsed >= raft.election_timeout) and may_campaign(raft):
+    is_silent = raft.election_elapsed >= raft.election_timeout
+    if (is_gone or is_silent) and may_campaign(raft):
         campaign(raft, pre=True)
+    elif is_silent:
+        raft.leader = None
     reads.tick_asked(raft)
