@@ -6,6 +6,7 @@ whatever is unread in them: a broker sends again, to the next leader, what it ha
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 
 from tank_controller import levels, limits, queries, registering
@@ -15,6 +16,7 @@ from tank_controller.leading import Ask, Care, Clock, Leading, Liveness
 from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome, Rejected
 from tank_controller.proposals import Proposals, rejected
+from tank_controller.sessions import Loss
 from tank_controller.waiting_streams import WaitingStreams
 from tank_controller.whole_views import WholeViews
 from tank_protos.error_codes import ErrorCode
@@ -55,6 +57,8 @@ class BrokerDesk:
         """`leader_address`: host:port of whoever leads, empty when nobody knows."""
         self.streams: dict[int, Stream] = {}
         """By broker id, the newest of each that leads somewhere: registered, or about to be."""
+        self.fences: Counter[Loss] = Counter()
+        """How often a broker was fenced here since this process began, by why."""
         self._cluster_id = cluster_id
         self._proposals = proposals
         self._driver = proposals.driver
@@ -102,6 +106,7 @@ class BrokerDesk:
             self._propose_own(leading, higher)
         state = self._metadata.state
         for command in leading.sessions.tick(state, now_ms):
+            self._count(leading, command)
             self._propose_own(leading, command)
         for command in self._clocks.tick(state, now_ms, self._clock.now_ms()):
             self._propose_own(leading, command)
@@ -112,6 +117,22 @@ class BrokerDesk:
             self._propose_own(leading, command)
         for ask in work.asks:
             self._ask(ask)
+
+    def _count(self, leading: Leading, command: pb.Command) -> None:
+        """Says that a broker is fenced, or is back."""
+        if command.WhichOneof("command") == "unfence_broker":
+            _log.info("broker %d is heard again, and no longer fenced", command.unfence_broker.broker_id)
+            return
+        broker_id = command.fence_broker.broker_id
+        loss = leading.sessions.loss(broker_id)
+        self.fences[loss] += 1
+        if loss is Loss.SILENT:
+            _log.warning(
+                "broker %d is fenced: it was silent for %d ms; it is frozen, cut off, or gets no processor",
+                broker_id, self._session_timeout_ms,
+            )  # fmt: skip
+        else:
+            _log.warning("broker %d is fenced: its stream broke, and it did not connect again", broker_id)
 
     def _look(self, now_ms: int) -> Leading | None:
         """Who leads may have changed since the last call."""

@@ -87,7 +87,9 @@ class HttpServer:
                 "1 when it leads, or has heard from the controller that does",
                 float(rooms.readiness.knows_leader),
             )
-            yield from ControllerCollector(rooms.member.driver, rooms.metadata, rooms.clocks).collect()
+            yield from ControllerCollector(
+                rooms.member.driver, rooms.metadata, rooms.clocks, rooms.desk.fences
+            ).collect()
             yield GaugeMetricFamily(
                 "tank_controller_brokers_connected",
                 "Brokers whose streams are open here: at the leader alone",

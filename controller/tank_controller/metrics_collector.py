@@ -5,7 +5,7 @@ Partitions are counted as they change: a scrape looks at none.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -17,6 +17,7 @@ from tank_controller.outcome import Outcome
 from tank_controller.raft.state import Role
 from tank_controller.raft_driver import RaftDriver
 from tank_controller.raft_figures import LATENCY_BOUNDS_S, RaftFigures
+from tank_controller.sessions import Loss
 from tank_protos.feature_levels import OWN
 
 
@@ -24,12 +25,18 @@ class ControllerCollector(Collector):
     """For one controller. `collect` runs on its event loop's thread."""
 
     def __init__(
-        self, driver: RaftDriver[Outcome], metadata: Metadata, clocks: BrokerClocks | None = None
+        self,
+        driver: RaftDriver[Outcome],
+        metadata: Metadata,
+        clocks: BrokerClocks | None = None,
+        fences: Mapping[Loss, int] | None = None,
     ) -> None:
-        """`clocks`: what it knows of brokers' clocks while it leads; None: it compares none."""
+        """`clocks`: what it knows of brokers' clocks while it leads; None: it compares none. `fences`: how
+        often it fenced a broker; None: it watches none."""
         self._driver = driver
         self._metadata = metadata
         self._clocks = clocks
+        self._fences = fences
 
     def collect(self) -> Iterator[Metric]:
         """As Prometheus' library asks."""
@@ -41,6 +48,8 @@ class ControllerCollector(Collector):
         yield from _tables(state)
         if self._clocks is not None:
             yield from _clocks(self._clocks)
+        if self._fences is not None:
+            yield _fences(self._fences)
 
     def _raft(self) -> Iterator[Metric]:
         driver = self._driver
@@ -98,6 +107,15 @@ def _brokers(state: ClusterState) -> Iterator[Metric]:
     off = sum(broker.clock_off for broker in brokers)
     yield _gauge("brokers_clock_off", "Brokers that lead only what no other can: their clocks are off", off)
     yield _gauge("feature_level", "The feature level in force", state.feature_level)
+
+
+def _fences(fences: Mapping[Loss, int]) -> Metric:
+    family = CounterMetricFamily(
+        "tank_controller_fences", "Brokers that it fenced while it led, by why", labels=["reason"]
+    )
+    for loss in Loss:
+        family.add_metric([loss.value], fences.get(loss, 0))
+    return family
 
 
 def _clocks(clocks: BrokerClocks) -> Iterator[Metric]:

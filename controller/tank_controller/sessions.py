@@ -5,11 +5,21 @@ by `tick`; call it after what waits in the sockets was read.
 """
 
 from dataclasses import dataclass
+from enum import Enum
 
 from tank_controller import limits
 from tank_controller.cluster_state import ClusterState
 from tank_controller.state_parts import BrokerState
 from tank_protos.generated import control_pb2 as pb
+
+
+class Loss(Enum):
+    """Why a broker is taken for gone."""
+
+    SILENT = "silent"
+    """It said nothing for the session timeout, though no stream of it broke: frozen, cut off, or starved."""
+    STREAM_BROKE = "stream_broke"
+    """Its stream broke, and it did not come back within the grace: most often its process has ended."""
 
 
 @dataclass(slots=True)
@@ -20,6 +30,8 @@ class _Session:
     """Until then it need not say anything."""
     seen_index: int = 0
     """How far its view has come."""
+    broke: bool = False
+    """Its stream broke, and nothing was heard of it since."""
 
 
 class BrokerSessions:
@@ -53,6 +65,7 @@ class BrokerSessions:
         elif session.epoch > epoch:
             return  # of a process before
         session.deadline_ms = now_ms + self._timeout_ms
+        session.broke = False
         session.seen_index = max(session.seen_index, seen_index)
 
     def lives(self, broker_id: int, epoch: int, now_ms: int) -> bool:
@@ -65,6 +78,12 @@ class BrokerSessions:
         session = self._sessions.get(broker_id)
         if session is not None and session.epoch == epoch:
             session.deadline_ms = min(session.deadline_ms, now_ms + self._grace_ms)
+            session.broke = True
+
+    def loss(self, broker_id: int) -> Loss:
+        """Why a broker that `tick` fences is taken for gone."""
+        session = self._sessions.get(broker_id)
+        return Loss.STREAM_BROKE if session is not None and session.broke else Loss.SILENT
 
     def known(self) -> list[int]:
         """The brokers that were heard of."""

@@ -24,6 +24,7 @@ from tank_client import TankError
 from tank_client.sync import Client
 from tests.chaos import network
 from tests.chaos.faults import FAULTS
+from tests.chaos.hogs import hogs
 from tests.chaos.members import Members, StuckError
 from tests.chaos.run import BROKERS, CONTROLLERS, Run
 
@@ -43,6 +44,13 @@ def main() -> int:
     parser.add_argument("--no-old-clients", action="store_true", help="without clients of the old document")
     parser.add_argument("--only", default="", help="only faults that have this in their names")
     parser.add_argument("--keep", type=Path, help="a new folder for data, logs and records, which stays")
+    parser.add_argument(
+        "--calm", action="store_true", help="no faults: the load alone, and who is fenced by it"
+    )
+    parser.add_argument(
+        "--hogs", type=int, default=0, help="processes beside it that take all they get; default 0"
+    )
+    parser.add_argument("--session-timeout-ms", type=int, help="of the controllers; default: theirs")
     chosen = parser.parse_args()
     if not any(chosen.only in fault.name for fault in FAULTS):
         parser.error(f"--only: no fault has this in its name: {', '.join(fault.name for fault in FAULTS)}")
@@ -60,14 +68,26 @@ def main() -> int:
     members = Members(folder, links)
     found: list[str] = []
     try:
-        members.plan(CONTROLLERS, BROKERS, minutes=chosen.minutes)
+        members.plan(
+            CONTROLLERS, BROKERS, minutes=chosen.minutes, session_timeout_ms=chosen.session_timeout_ms
+        )
         addresses = [member.address for member in members.controllers]
         with (
             Client(members.servers) as client,
             Controllers(addresses, "", prover_of(members.secret)) as controllers,
+            hogs(chosen.hogs),
         ):
             old_clients = not chosen.no_old_clients
-            run = Run(members, controllers, seed, chosen.minutes, chosen.rate, old_clients, chosen.only)
+            run = Run(
+                members,
+                controllers,
+                seed,
+                chosen.minutes,
+                chosen.rate,
+                old_clients,
+                chosen.only,
+                calm=chosen.calm,
+            )
             found = run.live(client)
     except (StuckError, TankError, CliError) as error:
         found = [str(error)]

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -198,6 +199,16 @@ class Member:
         except OSError:
             return 0.0
 
+    def fences(self) -> Counter[str]:
+        """How often a controller's process fenced a broker, by reason. Empty when it says nothing."""
+        name = "tank_controller_fences_total"
+        try:
+            found = samples_of(self.http)
+        except OSError:
+            return Counter()
+        reasons = {"silent", "stream_broke"}
+        return Counter({each: int(found.get(f'{name}{{reason="{each}"}}', 0)) for each in reasons})
+
     def fill_disk(self) -> None:
         """Takes what is left of its small disk."""
         assert self.small_disk is not None
@@ -247,11 +258,13 @@ class Members:
         fillable: bool = True,
         secret: bool = True,
         minutes: float = 0,
+        session_timeout_ms: int | None = None,
     ) -> None:
         """Folders and command lines; nothing runs yet.
 
         `secret`: the processes have one. `fillable`: the disks of the last controller and the last broker can
-        be filled, where file systems can be mounted. `minutes`: how long a run takes."""
+        be filled, where file systems can be mounted. `minutes`: how long a run takes. `session_timeout_ms`:
+        None for the controllers' own."""
         network = self.network
         (self.folder / "logs").mkdir(parents=True)
         at = {n: f"{network.address(n)}:{free_port()}" for n in range(1, controllers + 1)}
@@ -260,6 +273,8 @@ class Members:
         for number, address in at.items():
             member = self._member(CONTROLLER, number, number, address)
             member.command += [*python, "tank_controller", "--id", str(number), "--cluster", cluster]
+            if session_timeout_ms is not None:
+                member.command += ["--session-timeout-ms", str(session_timeout_ms)]
             self.controllers.append(member)
         for number in range(1, brokers + 1):
             host = controllers + number

@@ -49,6 +49,8 @@ class Run:
     old_clients: bool
     only: str
     """What the names of the faults have in them that are made."""
+    calm: bool = False
+    """No fault is made: what is fenced all the same was only slow."""
     counts: Counter[str] = field(default_factory=Counter)
     heal_s: list[float] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
@@ -69,7 +71,10 @@ class Run:
         load = LoadProcess(python, folder, members.servers, self.rate, self.seed, self.old_clients)
         try:
             load.await_all_get_on(HEAL_S)
-            self._strike(client, load)
+            if self.calm:
+                self._wait(load)
+            else:
+                self._strike(client, load)
             self.tell("no more faults: the producers wait for their answers")
             load.end()
         except StuckError as error:
@@ -78,6 +83,18 @@ class Run:
             load.close()
         self._await_in_sync()
         return self._verdict(client, load)
+
+    def _wait(self, load: LoadProcess) -> None:
+        before = self._fences()
+        until_s = time.monotonic() + self.minutes * 60
+        while time.monotonic() < until_s and not load.progress.broken:
+            time.sleep(CALM_S)
+        fences = self._fences() - before
+        said = ", ".join(f"{reason} {count}" for reason, count in sorted(fences.items())) or "none"
+        self.tell(f"  {load.progress.total():,} values stored; brokers fenced: {said}")
+
+    def _fences(self) -> Counter[str]:
+        return sum((member.fences() for member in self.members.controllers), Counter())
 
     def _strike(self, client: Client, load: LoadProcess) -> None:
         chance = random.Random(self.seed)

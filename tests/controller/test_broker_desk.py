@@ -9,6 +9,7 @@ from tank_controller.broker_desk import STALLED_MS
 from tank_controller.limits import SESSION_TIMEOUT_MS
 from tank_controller.outcome import Rejected
 from tank_controller.raft.messages import NodeId
+from tank_controller.sessions import Loss
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import create
@@ -134,6 +135,7 @@ def test_a_broken_stream_is_fenced_soon_and_a_silent_one_after_its_timeout(offic
     assert not office.state.brokers[2].fenced
     office.until(lambda: office.state.brokers[2].fenced)
     assert office.clock.monotonic_ms() - began >= SESSION_TIMEOUT_MS - 1000
+    assert office.desk.fences == {Loss.STREAM_BROKE: 1, Loss.SILENT: 1}
     second.beat()
     office.until(lambda: not office.state.brokers[2].fenced)
 

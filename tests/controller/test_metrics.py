@@ -17,6 +17,7 @@ from tank_controller.metadata import Metadata
 from tank_controller.metrics_collector import ControllerCollector
 from tank_controller.readiness import Readiness
 from tank_controller.rooms import Space, space_of
+from tank_controller.sessions import Loss
 from tank_controller.trust import NO_TRUST
 from tests.controller.cluster_for_tests import Cluster
 from tests.controller.commands_for_tests import commit, create, delete, init_producer, register
@@ -44,7 +45,7 @@ def scrape(folder: Path) -> str:
         readiness=Readiness(),
         member=SimpleNamespace(driver=driven.driver),
         metadata=driven.machine,
-        desk=SimpleNamespace(streams={}),
+        desk=SimpleNamespace(streams={}, fences={Loss.SILENT: 2}),
         space=lambda: Space(3, 7),
         clocks=BrokerClocks(),
     )
@@ -62,6 +63,12 @@ def exported(folder: Path) -> dict[str, str]:
 
 def test_the_page_has_every_metric_and_no_other(tmp_path: Path) -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", SECTION, re.MULTILINE)) == set(exported(tmp_path))
+
+
+def test_how_often_a_broker_was_fenced_and_why(tmp_path: Path) -> None:
+    shown = scrape(tmp_path)
+    assert '\ntank_controller_fences_total{reason="silent"} 2.0\n' in shown
+    assert '\ntank_controller_fences_total{reason="stream_broke"} 0.0\n' in shown
 
 
 def test_how_full_the_disk_is(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Which brokers live: silence, broken streams, new leaders."""
 
 from tank_controller import limits
-from tank_controller.sessions import BrokerSessions
+from tank_controller.sessions import BrokerSessions, Loss
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 
@@ -54,6 +54,17 @@ def test_a_broken_stream_is_a_hint_the_broker_is_fenced_after_a_short_grace() ->
     watched.lose(1, 1000)
     assert watched.tick(1000 + GRACE_MS - 1) == []
     assert watched.tick(1000 + GRACE_MS) == ["fence 1"]
+
+
+def test_why_a_broker_is_fenced() -> None:
+    watched = Watched(1, 2)
+    watched.connect(1)
+    watched.connect(2)
+    watched.lose(1, 1000)
+    assert watched.sessions.loss(1) is Loss.STREAM_BROKE
+    assert watched.sessions.loss(2) is Loss.SILENT
+    watched.connect(1, 1100)
+    assert watched.sessions.loss(1) is Loss.SILENT, "it came back, and is silent now"
 
 
 def test_a_broker_that_connects_again_within_the_grace_is_not_fenced() -> None:
