@@ -23,6 +23,7 @@ from tank_node.log.usage import FolderUsage, measure_strays, usage_of
 from tank_node.metrics import Metrics
 from tank_node.moved_away import MovedAway
 from tank_node.partition import Partition
+from tank_node.refusal_log import RefusalLog
 from tank_node.replicas.beliefs import Beliefs
 from tank_node.replicas.following import Followers
 from tank_node.replicas.roles import Roles
@@ -72,6 +73,8 @@ class Broker(WaitList):
         default_flush: FlushPolicy = FlushPolicy.DISK,
     ) -> None:
         super().__init__(metrics)
+        self.refusals = RefusalLog(metrics)
+        """Of all that clients and peers send it."""
         self.data_folder = data_folder
         self.link = link
         self.flusher = flusher
@@ -375,6 +378,7 @@ class Broker(WaitList):
             tick=self.tick,
             limits=self.limits,
             metrics=self.metrics,
+            refusals=self.refusals,
             on_failure=self._on_failure,
         )
         topic.partitions[number] = partition

@@ -1,5 +1,4 @@
-"""What a server does from time to time: deadlines of connections, heartbeats, maintenance of the logs,
-and a calm log of refusals."""
+"""What a server does from time to time: deadlines of connections, heartbeats, maintenance of the logs."""
 
 import asyncio
 import logging
@@ -11,9 +10,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_QUIET_S = 10.0
-"""A reason for refusing input is logged at most this often; the counters have them all."""
-
 
 class Housekeeping:
     """The timers of one server."""
@@ -21,8 +17,6 @@ class Housekeeping:
     def __init__(self, server: "TankServer") -> None:
         self._server = server
         self._timers: list[asyncio.TimerHandle] = []
-        self._logged: dict[str, tuple[float, int]] = {}
-        """By reason: when it was logged, and how often it came since."""
 
     def start(self) -> None:
         self._timers = [
@@ -86,17 +80,10 @@ class Housekeeping:
         return "slow_frame" if now_ms - connection.frame_since_ms >= allowed_ms else ""
 
     def refused(self, reason: str, detail: str = "") -> None:
-        """Counts input that was not taken, and logs it unless the same reason was logged just now."""
+        """Counts and logs that a connection's input was not taken."""
         server = self._server
-        server.metrics.refused[reason] += 1
-        now = server.loop.time()
-        logged, since = self._logged.get(reason, (-_QUIET_S, 0))
-        if now - logged < _QUIET_S:
-            self._logged[reason] = (logged, since + 1)
-            return
-        more = f" ({since} more since the last line)" if since else ""
-        logger.warning("refused a connection or its input: %s %s%s", reason, detail, more)
-        self._logged[reason] = (now, 0)
+        now_ms = int(server.loop.time() * 1000)
+        server.broker.refusals.note(reason, detail or "a connection is closed", now_ms)
 
     # --- logs ------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome
 from tank_node.metrics import Metrics
 from tank_node.numbering import numbered
+from tank_node.refusal_log import RefusalLog
 from tank_node.replicas.acks import PendingAcks, RunAcks
 from tank_node.replicas.readable import HALF, Reach, ReadablePartition
 from tank_node.replication.role import LeaderRole, Role
@@ -33,8 +34,9 @@ class Partition(ReadablePartition):
 
     __slots__ = (
         "acks", "active_segment", "flush_disk", "flush_messages", "flush_ms", "found", "found_acks",
-        "found_timeout_ms", "in_sync", "limits", "metrics", "on_failure", "refusal", "staged_batches",
-        "staged_bytes", "staged_messages", "sync_asked_ms", "tick", "touched", "uncommitted", "waiters",
+        "found_timeout_ms", "in_sync", "limits", "metrics", "on_failure", "refusal", "refusals",
+        "staged_batches", "staged_bytes", "staged_messages", "sync_asked_ms", "tick",
+        "touched", "uncommitted", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +48,7 @@ class Partition(ReadablePartition):
         tick: Tick,
         limits: Limits,
         metrics: Metrics,
+        refusals: RefusalLog,
         on_failure: "Callable[[Partition, StorageError], None]",
     ) -> None:
         super().__init__(topic_name, number, log)
@@ -59,6 +62,7 @@ class Partition(ReadablePartition):
         self.tick = tick
         self.limits = limits
         self.metrics = metrics
+        self.refusals = refusals
         self.on_failure = on_failure
         self.refusal: ErrorCode = ErrorCode.NONE
         """Why appends are refused now; NONE: they are taken."""
@@ -221,7 +225,8 @@ class Partition(ReadablePartition):
         return False
 
     def _refuse(self, settler: Settler, token: int, error: ErrorCode, reason: str) -> None:
-        self.metrics.refused[reason] += 1
+        name = f"a bundle for {self.topic_name}/{self.number}"
+        self.refusals.note(reason, name, self.tick.monotonic_ms)
         settler.settle(token, error, 0, 0)
 
     def end(self) -> int:

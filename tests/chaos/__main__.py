@@ -34,31 +34,10 @@ END_S = 900
 
 def main() -> int:
     """See the module."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5.0, help="how long faults are made; default 5")
-    parser.add_argument("--seed", type=int, default=None, help="the order of faults; default: by chance")
-    parser.add_argument(
-        "--rate", type=float, default=100.0, help="messages a second of each idempotent producer"
-    )
-    parser.add_argument("--loopback", action="store_true", help="no network namespaces")
-    parser.add_argument("--no-old-clients", action="store_true", help="without clients of the old document")
-    parser.add_argument("--only", default="", help="only faults that have this in their names")
-    parser.add_argument("--keep", type=Path, help="a new folder for data, logs and records, which stays")
-    parser.add_argument(
-        "--calm", action="store_true", help="no faults: the load alone, and who is fenced by it"
-    )
-    parser.add_argument(
-        "--hogs", type=int, default=0, help="processes beside it that take all they get; default 0"
-    )
-    parser.add_argument("--session-timeout-ms", type=int, help="of the controllers; default: theirs")
-    chosen = parser.parse_args()
-    if not any(chosen.only in fault.name for fault in FAULTS):
-        parser.error(f"--only: no fault has this in its name: {', '.join(fault.name for fault in FAULTS)}")
+    chosen = _chosen()
     seed = random.SystemRandom().randrange(1_000_000) if chosen.seed is None else chosen.seed
     folder = chosen.keep or Path(tempfile.mkdtemp(prefix="tank-chaos-"))
     if chosen.keep is not None:
-        if folder.exists():
-            parser.error(f"--keep: {folder} is there already")
         folder.mkdir(parents=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was made is removed
     signal.signal(signal.SIGALRM, _takes_too_long)
@@ -107,6 +86,33 @@ def main() -> int:
         shutil.rmtree(folder)
     print("nothing acknowledged was lost, repeated or out of order")
     return 0
+
+
+def _chosen() -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0, help="how long faults are made; default 5")
+    parser.add_argument("--seed", type=int, default=None, help="the order of faults; default: by chance")
+    parser.add_argument(
+        "--rate", type=float, default=100.0, help="messages a second of each idempotent producer"
+    )
+    parser.add_argument("--loopback", action="store_true", help="no network namespaces")
+    parser.add_argument("--no-old-clients", action="store_true", help="without clients of the old document")
+    parser.add_argument("--only", default="", help="only faults that have this in their names")
+    parser.add_argument("--keep", type=Path, help="a new folder for data, logs and records, which stays")
+    parser.add_argument(
+        "--calm", action="store_true", help="no faults: the load alone, and who is fenced by it"
+    )
+    parser.add_argument(
+        "--hogs", type=int, default=0, help="processes beside it that take all they get; default 0"
+    )
+    parser.add_argument("--session-timeout-ms", type=int, help="of the controllers; default: theirs")
+    chosen = parser.parse_args()
+    if not any(chosen.only in fault.name for fault in FAULTS):
+        parser.error(f"--only: no fault has this in its name: {', '.join(fault.name for fault in FAULTS)}")
+    if chosen.keep is not None and chosen.keep.exists():
+        parser.error(f"--keep: {chosen.keep} is there already")
+    return chosen
 
 
 def _takes_too_long(*_: object) -> None:

@@ -160,7 +160,7 @@ class Run:
         for name, count in sorted(self.counts.items()):
             self.tell(f"  {count:4d} x {name}")
         can, _ = possible(self.members, self.only)
-        if missing := not_reached(can, self.counts):
+        if not self.calm and (missing := not_reached(can, self.counts)):
             self.tell(f"  NOT REACHED: {', '.join(missing)}")
         if self.heal_s:
             worst, middle = max(self.heal_s), sorted(self.heal_s)[len(self.heal_s) // 2]

@@ -3,6 +3,7 @@
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition
+from tank_node.refusal_log import RefusalLog
 from tank_node.waiting import Tick
 from tests.support.logs import Folder, append
 
@@ -14,7 +15,14 @@ def test_a_mark_that_moved_since_the_last_checkpoint_survives_an_orderly_stop() 
         append(log, value)
     log.flush()
     partition = Partition(
-        "t", 0, log, tick=Tick(), limits=Limits(), metrics=Metrics(), on_failure=lambda partition, error: None
+        "t",
+        0,
+        log,
+        tick=Tick(),
+        limits=Limits(),
+        metrics=Metrics(),
+        refusals=RefusalLog(Metrics()),
+        on_failure=lambda partition, error: None,
     )
     partition.advance(1)
     folder.data.write_checkpoint()

@@ -8,6 +8,7 @@ from tank_node.log.record import REWRITTEN, SPARSE
 from tank_node.log.settings import LogSettings
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition
+from tank_node.refusal_log import RefusalLog
 from tank_node.waiting import Tick
 from tank_protos import bundle
 from tests.simulation.committed import Committed
@@ -25,7 +26,14 @@ COUNT = 12
 def replica(log: PartitionLog) -> Partition:
     """At rest, with its mark at its end."""
     made = Partition(
-        "t", 0, log, tick=Tick(), limits=Limits(), metrics=Metrics(), on_failure=lambda partition, error: None
+        "t",
+        0,
+        log,
+        tick=Tick(),
+        limits=Limits(),
+        metrics=Metrics(),
+        refusals=RefusalLog(Metrics()),
+        on_failure=lambda partition, error: None,
     )
     made.high_water_mark = log.high_water_mark = log.written
     return made

@@ -20,6 +20,7 @@ from tank_node.log.record import Record
 from tank_node.log.settings import LogSettings
 from tank_node.metrics import Metrics
 from tank_node.partition import Partition
+from tank_node.refusal_log import RefusalLog
 from tank_node.replicas.beliefs import Beliefs
 from tank_node.replicas.following import LIVE, Following, PeerLine
 from tank_node.replication.role import Role
@@ -53,6 +54,7 @@ class Replica:
             tick=Tick(),
             limits=Limits(),
             metrics=Metrics(),
+            refusals=RefusalLog(Metrics()),
             on_failure=lambda partition, error: None,
         )
         self.partition.high_water_mark = log.high_water_mark

@@ -151,13 +151,16 @@ def test_a_malformed_bundle_is_refused_and_the_next_one_is_taken(node: BenchNode
     assert produce(client, batch_of(b"good")) == b"\0"
 
 
-def test_a_bundle_over_the_limit_is_refused_and_the_connection_stays(tmp_path: Path) -> None:
+def test_a_bundle_over_the_limit_is_refused_and_the_connection_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with BenchNode(tmp_path / "data", Limits(bundle_bytes=1000)) as node:
         node.controller.add("a", 1, flush="replicated")
         client = node.client()
         assert produce(client, batch_of(b"x" * 990)) == b"\x02"
         assert produce(client, batch_of(b"x" * 900)) == b"\0"
         assert node.metrics.refused["bundle_too_large"] == 1
+    assert "refused input: bundle_too_large: a bundle for a/0" in caplog.messages
 
 
 def test_a_repeat_of_a_client_without_a_producer_id_is_stored_again(node: BenchNode) -> None:
