@@ -43,7 +43,7 @@ from tank_client.model import Address
 from tank_client.transport import Transport, connect
 from tank_protos.bundle import encode
 
-SESSION_S = 6.0
+SESSION_S = 2.0
 """A broker that is silent for so long is fenced."""
 FROZEN_S = 9.0
 THAWED = 20
@@ -315,7 +315,7 @@ def main() -> None:
     show(f"Pauses of writes. {HOW}. {machine()}. {summary(rows)}", rows, markdown=given.markdown)
 
 
-HOW = "200 values a second to one partition of three replicas, flush=disk, a session of 6 s"
+HOW = "200 values a second to one partition of three replicas, flush=disk, a session of 2 s"
 
 if __name__ == "__main__":
     main()

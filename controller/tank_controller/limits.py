@@ -52,8 +52,9 @@ MAX_WAITING_PROPOSALS = 16_384
 MAX_COMMAND_BYTES = 1024 * 1024
 """A log entry stays well below what a gRPC message may hold."""
 
-SESSION_TIMEOUT_MS = 6_000
-"""How long a broker may be silent before it is fenced: longer than a busy machine's worst pause."""
+SESSION_TIMEOUT_MS = 2_000
+"""How long a broker may be silent before it is fenced: longer than a busy machine's worst pause. Where one is
+fenced that was only slow, writes pause for an election, and nothing is lost."""
 BROKEN_STREAM_GRACE_MS = 200
 """How long a broker whose stream broke may take to connect again: a crashed one can't. One that lives tries
 at once, and needs some 20 ms."""

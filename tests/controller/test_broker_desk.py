@@ -67,7 +67,7 @@ def test_a_new_stream_ends_the_old_one_and_what_is_unread_in_it(office: Office) 
     new.outcome()
     assert office.state.topic("late") is None
     office.desk.closed(old.stream)
-    office.pass_ms(2000)
+    office.pass_ms(SESSION_TIMEOUT_MS // 2)
     new.beat()
     assert not office.state.brokers[1].fenced, "the old stream's end is nobody's end"
 
@@ -253,6 +253,7 @@ def test_before_a_lossy_election_brokers_are_asked_and_answers_carry_the_questio
     asked = broker.line.all("ask_ends")[0].ask_ends
     assert [(ref.topic_id, ref.partition) for ref in asked.partitions] == [(topic_id, 0)]
     end = pb.LogEnd(topic_id=topic_id, epoch_at_end=1, end=10)
+    broker.beat()
     broker.say(pb.BrokerUp(log_ends=pb.LogEnds(ends=[end], question=asked.question + 1)))
     office.pass_ms(1000)
     assert office.state.topics[topic_id].partitions[0].leader == 0
