@@ -159,6 +159,7 @@ def planned(path: Path, controllers: int | None, brokers: int | None, base_port:
     it has. CliError."""
     folder = load(path)
     if folder is None:
+        _refuse_lone_broker(path)
         members = [
             Member(CONTROLLER, number, base_port + CONTROLLERS_FROM + 2 * number - 2)
             for number in range(1, (controllers or DEFAULT_MEMBERS) + 1)
@@ -182,6 +183,30 @@ def planned(path: Path, controllers: int | None, brokers: int | None, base_port:
     for number in range(len(folder.brokers) + 1, brokers + 1):
         folder.members.append(Member(BROKER, number, first + 2 * number - 2))
     return folder
+
+
+def _refuse_lone_broker(path: Path) -> None:
+    """CliError when the folder holds the data of `tank serve`, which no broker of a cluster would read."""
+    if (path / "meta.json").exists():
+        raise CliError(
+            f"{path} holds the data of a broker of its own (`tank serve`), which a cluster does not take "
+            "over: run that broker, or choose another --data.",
+            hint=f"tank serve --data {path}",
+        )
+
+
+def refuse_in_cluster(path: Path) -> None:
+    """For `tank serve`: CliError when the folder is that of a cluster of `tank cluster up`, or of one of its
+    processes."""
+    cluster = next((each for each in (path, path.parent) if load(each) is not None), None)
+    if cluster is None:
+        return
+    inside = any(path == cluster / member.name for member in load_existing(cluster).members)
+    if cluster == path or inside:
+        raise CliError(
+            f"{path} belongs to the cluster in {cluster}: start that cluster, or choose another --data.",
+            hint=f"tank cluster up --data {cluster}",
+        )
 
 
 def stopped(member: Member) -> Member:

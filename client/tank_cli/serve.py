@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tank_cli import cluster_folder
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.figures import bytes_text, count_text
 from tank_cli.session import Session, offline_options
@@ -46,6 +47,7 @@ def serve(session: Session, **flags: str | None) -> None:
         config = node_config.load(flags, os.environ)
     except ConfigError as error:
         raise CliError(f"{error}.", ExitCode.USAGE, "tank serve --help") from None
+    cluster_folder.refuse_in_cluster(config.data.absolute())
     from tank_node.monitoring.logs import set_up_logs
 
     as_json = session.as_json or config.log_format is LogFormat.JSON

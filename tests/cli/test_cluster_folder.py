@@ -51,6 +51,36 @@ def test_a_cluster_keeps_its_ports_and_grows_by_brokers_alone(tmp_path: Path) ->
         planned(tmp_path, 5, 2, 20000)
 
 
+def test_a_cluster_leaves_the_folder_of_a_broker_of_its_own_alone(tmp_path: Path, tank: Tank) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "meta.json").write_text("{}")
+    refused = tank("cluster", "up", "--data", str(data), "--base-port", "20000")
+    assert refused.exit_code == 1
+    assert "`tank serve`" in refused.stderr
+    assert f"tank serve --data {data}" in refused.stderr, "the way out is a command"
+    assert [each.name for each in data.iterdir()] == ["meta.json"], "nothing was written"
+
+
+@pytest.mark.parametrize("below", ["", "broker-1", "controller-2"])
+def test_a_broker_of_its_own_leaves_the_folders_of_a_cluster_alone(
+    below: str, tmp_path: Path, tank: Tank
+) -> None:
+    cluster = tmp_path / "cluster"
+    cluster.mkdir()
+    planned(cluster, 3, 1, 20000).store()
+    refused = tank("serve", "--data", str(cluster / below), "--listen", "127.0.0.1:0")
+    assert refused.exit_code == 1
+    assert f"belongs to the cluster in {cluster}" in refused.stderr
+    assert f"tank cluster up --data {cluster}" in refused.stderr
+    assert [each.name for each in cluster.iterdir()] == ["cluster.json"], "nothing was written"
+
+
+def test_a_folder_beside_those_of_a_cluster_is_free(tmp_path: Path) -> None:
+    planned(tmp_path, 3, 1, 20000).store()
+    cluster_folder.refuse_in_cluster(tmp_path / "mine")
+
+
 def test_nobody_has_to_say_again_how_many_there_are(tmp_path: Path) -> None:
     assert len(planned(tmp_path, None, None, 20000).members) == 3 + 3
     planned(tmp_path, 1, 4, 20000).store()
