@@ -64,6 +64,8 @@ class ClusterFolder:
     path: Path
     cluster_id: str
     members: list[Member]
+    forwarding: str = ""
+    """The brokers' --forwarding from their next start on; empty: what they take by themselves."""
 
     @property
     def controllers(self) -> list[Member]:
@@ -98,7 +100,13 @@ class ClusterFolder:
 
     def as_json(self) -> dict[str, Json]:
         """What cluster.json holds."""
-        return {"cluster_id": self.cluster_id, "processes": [member.as_json() for member in self.members]}
+        content: dict[str, Json] = {
+            "cluster_id": self.cluster_id,
+            "processes": [member.as_json() for member in self.members],
+        }
+        if self.forwarding:
+            content["forwarding"] = self.forwarding
+        return content
 
     def store(self) -> None:
         """Replaces the file."""
@@ -123,7 +131,8 @@ def load(path: Path) -> ClusterFolder | None:
     file = path / "cluster.json"
     try:
         content = json.loads(file.read_text())
-        return ClusterFolder(path, str(content["cluster_id"]), list(_members(content["processes"])))
+        members = list(_members(content["processes"]))
+        return ClusterFolder(path, str(content["cluster_id"]), members, str(content.get("forwarding", "")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +24,19 @@ READY_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 30.0
 LOG_LINES = 15
 """Of a process' own words, shown when it fails."""
+PASSED_ON = frozenset(
+    {
+        "TANK_CLOCK_SKEW_MAX_MS", "TANK_FLUSH", "TANK_FORWARDING", "TANK_KERNEL", "TANK_LOG_FORMAT",
+        "TANK_LOG_LEVEL", "TANK_MAX_CONNECTIONS", "TANK_READY_WAIT_MS", "TANK_SESSION_TIMEOUT_MS",
+        "TANK_STOP_GRACE_MS",
+    }
+)  # fmt: skip
+"""Variables that may be the same for all processes of a cluster."""
+_OF_ONE_PROCESS = (
+    "ADVERTISE", "API_TOKEN_FILE", "BROKER_ID", "CLUSTER", "CLUSTER_ID", "CONFIG", "HTTP", "ID", "LISTEN",
+    "OUTSIDE_ADVERTISE", "OUTSIDE_LISTEN", "RACK",
+)  # fmt: skip
+"""What variables say of one process. A shell that has them for one broker must not make all of them alike."""
 _POLL_S = 0.05
 _BEGINNING_TRIES = 20
 """A second for a process that was started just now to say what it runs."""
@@ -42,10 +55,17 @@ def command_of(folder: ClusterFolder, member: Member) -> list[str]:
             *[*data, *secret, *token],
         ]
     controllers = ",".join(one.address for one in folder.controllers)
+    forwarding = ["--forwarding", folder.forwarding] if folder.forwarding else []
     return [
         *[*python, "tank_node", "--controllers", controllers, "--broker-id", str(member.number)],
-        *["--listen", member.address, *data, *secret],
+        *["--listen", member.address, *data, *secret, *forwarding],
     ]
+
+
+def kept_back(environment: Mapping[str, str]) -> list[str]:
+    """The variables of this shell that its processes would read and do not get, sorted: see `PASSED_ON`."""
+    known = {f"TANK_{each}" for each in _OF_ONE_PROCESS}
+    return sorted(known & environment.keys())
 
 
 def taken_address(member: Member) -> str:
@@ -67,9 +87,8 @@ def start(folder: ClusterFolder, member: Member) -> Member:
     """Starts a process that outlives this one; none of its streams is ours. Notes its number."""
     log = folder.log_of(member)
     log.parent.mkdir(parents=True, exist_ok=True)
-    # What a shell says for one broker must not set all of them to the same address.
     environment = {
-        key: value for key, value in os.environ.items() if not key.startswith("TANK_") or key == "TANK_KERNEL"
+        key: value for key, value in os.environ.items() if not key.startswith("TANK_") or key in PASSED_ON
     }
     environment["PYTHONFAULTHANDLER"] = "1"  # a fault in a library in C leaves its trace in the log
     with open(log, "ab") as output:

@@ -1,5 +1,6 @@
 """`tank cluster up|down|logs`: controllers and brokers as processes on this machine."""
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,12 +45,28 @@ FOLLOW_EVERY_S = 0.2
     metavar="N",
     help="The first broker's TANK port; each process has two. Kept from the first start on.",
 )
+@click.option(
+    "--forwarding",
+    type=click.Choice(["auto", "always", "never"]),
+    help="Which clients reach other leaders through the broker that they have, as of tank-node. It is kept; "
+    "brokers that run heed it from their next start on.  [default: as it was, at first auto]",
+)
 @offline_options
-def up(session: Session, controllers: int | None, brokers: int | None, data: Path, base_port: int) -> None:
+def up(
+    session: Session,
+    controllers: int | None,
+    brokers: int | None,
+    data: Path,
+    base_port: int,
+    forwarding: str | None,
+) -> None:
     """Start the processes that don't run, and wait until all are ready.
 
     They go on when this command has ended, and log to DIR/logs. Run it again to start those that died. A
     controller that was removed begins anew with an empty folder, and is added again.
+
+    TANK_LOG_LEVEL, TANK_FLUSH and other variables that may be the same for all processes reach those that it
+    starts.
     """
     from tank_cli import cluster_folder, cluster_processes, cluster_repair
 
@@ -60,6 +77,9 @@ def up(session: Session, controllers: int | None, brokers: int | None, data: Pat
         )
     began = time.monotonic()
     folder = cluster_folder.planned(data, controllers, brokers, base_port)
+    folder.forwarding = forwarding or folder.forwarding
+    for name in cluster_processes.kept_back(os.environ):
+        note(f"{name} speaks of one process, and reaches none of those that are started.")
     for member in cluster_repair.begin_anew(folder):
         note(f"{member.name} was removed from the cluster: it begins anew, and what it had is set aside.")
     dead = [member for member in folder.members if not cluster_processes.is_alive(folder, member)]

@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -174,6 +175,35 @@ def test_processes_are_started_with_each_others_addresses(tmp_path: Path) -> Non
     assert "1=127.0.0.1:20100,2=127.0.0.1:20102,3=127.0.0.1:20104" in controller
     broker = cluster_processes.command_of(folder, folder.brokers[0])
     assert "127.0.0.1:20100,127.0.0.1:20102,127.0.0.1:20104" in broker
+
+
+def test_brokers_keep_the_forwarding_that_was_chosen(tmp_path: Path) -> None:
+    folder = cluster_folder.planned(tmp_path, 1, 1, 20000)
+    assert "--forwarding" not in cluster_processes.command_of(folder, folder.brokers[0])
+    folder.forwarding = "always"
+    folder.store()
+    kept = cluster_folder.load_existing(tmp_path)
+    broker = cluster_processes.command_of(kept, kept.brokers[0])
+    assert broker[broker.index("--forwarding") + 1] == "always"
+    assert "--forwarding" not in cluster_processes.command_of(kept, kept.controllers[0])
+
+
+def test_variables_reach_the_processes_that_may_be_the_same_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = planned(tmp_path, 1, 1, 12_000)
+    told = ["import os, sys", "sys.stdout.write(repr({k: v for k, v in os.environ.items() if 'TANK_' in k}))"]
+    monkeypatch.setattr(cluster_processes, "command_of", lambda *_: [sys.executable, "-c", ";".join(told)])
+    for name in {*cluster_processes.PASSED_ON, *cluster_processes.kept_back(os.environ)}:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TANK_LOG_LEVEL", "debug")
+    monkeypatch.setenv("TANK_LISTEN", "127.0.0.1:9")
+    monkeypatch.setenv("TANK_SERVERS", "127.0.0.1:9")
+    assert cluster_processes.kept_back(os.environ) == ["TANK_LISTEN"]
+    started = cluster_processes.start(folder, folder.brokers[0])
+    assert started.pid is not None
+    os.waitpid(started.pid, 0)
+    assert folder.log_of(started).read_text() == "{'TANK_LOG_LEVEL': 'debug'}"
 
 
 def test_a_process_that_was_started_just_now_counts_as_alive(
