@@ -1,6 +1,8 @@
 """The connections of one client: at most one per broker, made when needed, negotiated once."""
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable
 
 from tank_client.connection import Lost, Negotiation
@@ -9,14 +11,19 @@ from tank_client.model import NO_BROKER, Address, BrokerDescription, Features
 from tank_client.routes import Route, Routes
 from tank_client.settings import ClientSettings
 from tank_client.transport import Transport, connect
+from tank_protos.resolver import Resolver, look_up
+
+_log = logging.getLogger("tank_client")
 
 
 class Pool:
     """Connections by address. Who asks while a connection is being made waits for the same one."""
 
-    def __init__(self, routes: Routes, settings: ClientSettings) -> None:
+    def __init__(self, routes: Routes, settings: ClientSettings, resolver: Resolver | None = None) -> None:
+        """resolver: where names are looked up; without one, this machine's name service."""
         self.routes = routes
         self.settings = settings
+        self._resolver = resolver or Resolver(look_up, time.monotonic, _log)
         # Each entry is open, or was a moment ago; `_ended` takes it out.
         self._open: dict[Address, Transport] = {}
         self._connecting: dict[Address, asyncio.Task[Transport]] = {}
@@ -87,6 +94,7 @@ class Pool:
                 transport = await connect(
                     address,
                     self.settings,
+                    self._resolver,
                     ask=negotiation.asks,
                     on_end=self._ended,
                     on_silence=self._silent,

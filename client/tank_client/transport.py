@@ -1,8 +1,10 @@
 """The asyncio shell around `connection.Connection`: a socket, one timer, and who waits for which answer."""
 
 import asyncio
+import contextlib
+import logging
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from tank_client.connection import (
@@ -19,9 +21,11 @@ from tank_client.errors import ConnectionLost, TankError
 from tank_client.model import Address, Features
 from tank_client.routes import Route
 from tank_client.settings import ClientSettings
+from tank_protos.resolver import HostAddress, Resolver, look_up
 
 Done = Callable[[Any, TankError | None], None]
 """Called once with (answer, None) or (None, error)."""
+_log = logging.getLogger("tank_client")
 _RESUME_BELOW = 256 << 10
 _PAUSE_ABOVE = 1 << 20
 
@@ -237,18 +241,20 @@ _TICK_S = 0.25
 async def connect(
     address: Address,
     settings: ClientSettings,
+    resolver: Resolver | None = None,
     *,
     ask: bool,
     on_end: Callable[[Transport, Lost], None],
     on_silence: Callable[[Transport], None],
 ) -> Transport:
     """A connection that is ready for requests. ConnectionLost when there is none within
-    `connect_timeout_ms`."""
+    `connect_timeout_ms`. Without a resolver the host is an address, or looked up this once."""
     loop = asyncio.get_running_loop()
+    resolver = resolver or Resolver(look_up, loop.time, _log)
     transport = Transport(address, loop, settings, ask=ask, on_end=on_end, on_silence=on_silence)
     try:
         async with asyncio.timeout(settings.connect_timeout_ms / 1000):
-            await loop.create_connection(lambda: transport, address.host, address.port)
+            await _reach(transport, address, await resolver.resolve(address.host))
             await asyncio.shield(transport.ready)
     except TimeoutError:
         transport.close()
@@ -259,3 +265,14 @@ async def connect(
         transport.close()
         raise
     return transport
+
+
+async def _reach(transport: Transport, address: Address, found: Sequence[HostAddress]) -> None:
+    """Connects to the first of the host's addresses that takes a connection. OSError: none does."""
+    loop = asyncio.get_running_loop()
+    for family, numeric in found[:-1]:
+        with contextlib.suppress(OSError):
+            await loop.create_connection(lambda: transport, numeric, address.port, family=family)
+            return
+    family, numeric = found[-1]
+    await loop.create_connection(lambda: transport, numeric, address.port, family=family)

@@ -113,8 +113,9 @@ class ClusterNodeProcess(NodeProcess):
         return session
 
     def _replicate(self, broker: Broker, server: TankServer) -> None:
-        broker.roles.pushers = Replicator(broker, ServerDialer(server))
-        broker.forwarding = Forwarder(broker, ServerDialer(server), self.config.forwarding)
+        dialer = ServerDialer(server)
+        broker.roles.pushers = Replicator(broker, dialer)
+        broker.forwarding = Forwarder(broker, dialer, self.config.forwarding)
 
     async def _ready(self, listen: Address) -> None:
         session = self._session

@@ -5,9 +5,11 @@ import errno
 import logging
 import select
 import socket
+import time
 from typing import TYPE_CHECKING
 
 from tank_node.sessions.session import Session
+from tank_protos.resolver import Resolver, look_up, numeric
 
 if TYPE_CHECKING:
     from tank_node.server import TankServer
@@ -36,18 +38,17 @@ class Dialer:
 class ServerDialer(Dialer):
     """Dials on the epoll of a server: its ticks send and receive, its limits hold."""
 
-    def __init__(self, server: "TankServer") -> None:
+    def __init__(self, server: "TankServer", resolver: Resolver | None = None) -> None:
+        """resolver: shared with what else dials; without one, one of its own."""
         self._server = server
+        self._resolver = resolver or Resolver(look_up, time.monotonic, logger)
         self._tasks: set[asyncio.Task[None]] = set()
         """Names that are being looked up; the loop itself holds them weakly."""
 
     def dial(self, host: str, port: int, session: Session) -> None:
-        for family in (socket.AF_INET, socket.AF_INET6):
-            try:
-                socket.inet_pton(family, host)
-            except OSError:
-                continue
-            self._connect(family, (host, port), session)
+        address = numeric(host)
+        if address is not None:
+            self._connect(address[0], (host, port), session)
             return
         task = self._server.loop.create_task(self._look_up(host, port, session))
         self._tasks.add(task)
@@ -55,17 +56,16 @@ class ServerDialer(Dialer):
 
     async def _look_up(self, host: str, port: int, session: Session) -> None:
         try:
-            found = await self._server.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = await self._resolver.resolve(host)
         except OSError as error:
             logger.info("the broker at %s cannot be found: %s", host, error)
-            found = []
+            if not session.closed:
+                session.close()
+            return
         if session.closed:
             return
-        if not found:
-            session.close()
-            return
-        family, _, _, _, address = found[0]
-        self._connect(family, (str(address[0]), int(address[1])), session)
+        family, address = found[0]
+        self._connect(family, (address, port), session)
 
     def _connect(self, family: int, address: tuple[str, int], session: Session) -> None:
         try:

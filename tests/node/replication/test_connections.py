@@ -2,6 +2,7 @@
 silence, and real sockets."""
 
 import asyncio
+import logging
 import random
 import socket
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from tank_protos.generated.tank import (
     ProduceTopic,
     ReplicaIdRequest,
 )
+from tank_protos.resolver import Resolver
 from tests.node.replication.test_leading import append, errors, members
 from tests.node.sessions.test_produce import batch_of
 from tests.support.broker_cell import TOPIC, BrokerCell, PipeEnd, Told
@@ -378,4 +380,40 @@ async def _dial_late(folder: Path) -> None:
         ServerDialer(server).dial("127.0.0.1", other.getsockname()[1], session)
     assert session.closed
     assert not server.connections
+    cell.close()
+
+
+def test_a_broker_is_dialed_at_its_last_address_while_the_name_service_is_away(tmp_path: Path) -> None:
+    with asyncio.Runner(loop_factory=TickLoop) as runner:
+        runner.run(_dial_by_name(tmp_path))
+
+
+async def _dial_by_name(folder: Path) -> None:
+    answers: list[int | None] = [None, socket.EAI_AGAIN, socket.EAI_NONAME]
+
+    async def look_up(host: str) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        failing = answers.pop(0)
+        if failing is not None:
+            raise socket.gaierror(failing, "as the test wants it")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
+
+    cell = BrokerCell(folder, 1)
+    node = cell.nodes[1]
+    server = TankServer(node.broker, asyncio.get_running_loop(), ("127.0.0.1", 0), cell.limits, node.metrics)
+    await server.start()
+    resolver = Resolver(look_up, lambda: 0.0, logging.getLogger(__name__))
+    dialer = ServerDialer(server, resolver)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.setblocking(False)
+        port = other.getsockname()[1]
+        for _ in range(2):  # the name service answers, then it is away
+            dialer.dial("broker-2.test", port, Session())
+            accepted, _ = await asyncio.get_running_loop().sock_accept(other)
+            accepted.close()
+        gone = Session()
+        dialer.dial("broker-2.test", port, gone)  # and then it says that there is no such name
+        await asyncio.gather(*dialer._tasks)
+        assert gone.closed
+    assert not answers
+    await server.stop(0.1)
     cell.close()

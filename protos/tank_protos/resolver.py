@@ -1,0 +1,135 @@
+"""Names of hosts to addresses, for the time that the name service is away, too.
+
+Nodes, controllers and clients keep names, not addresses: a pod that comes back has its name and another
+address. A name service that is away for a minute must not cost a write, though: the last addresses that it
+told are used then. The only module of the protocols that knows a loop and sockets: what all three rooms use
+lies here, below them.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+HostAddress = tuple[int, str]
+"""Family (AF_INET, AF_INET6) and numeric address of a host."""
+Lookup = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
+"""Looks a name up: rows as `socket.getaddrinfo` gives them. OSError: no address; its errno says why."""
+
+LOOKUP_S: Final = 1.0
+"""An answer that takes longer is not waited for where the name's last addresses are known. A name service
+that is well answers in milliseconds; glibc waits 5 s for each server of one that is away."""
+AWAY_LOOKUP_S: Final = 0.05
+"""The same, where the name had no answer last time: enough for a name service that is well again."""
+MAX_NAMES: Final = 1024
+"""Names whose addresses are kept: many times the brokers and controllers of a cluster. The one that was
+answered the longest ago is forgotten first."""
+_AWAY: Final = frozenset((socket.EAI_AGAIN, socket.EAI_FAIL))
+"""What says that the name service doesn't answer. All else is an answer: the name is not there."""
+
+
+async def look_up(host: str) -> Sequence[tuple[Any, ...]]:
+    """The name service of this machine, in a thread of the running loop's executor."""
+    return await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+
+
+def numeric(host: str) -> HostAddress | None:
+    """The address that the host is already; None: a name."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue
+        return family, host
+    return None
+
+
+class Resolver:
+    """Looks names up, and keeps what the last answer for each name was. For one loop.
+
+    An address that is kept may belong to another host by now: who connects asks the other side who it is.
+    """
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        now_s: Callable[[], float],
+        log: logging.Logger,
+        *,
+        lookup_s: float = LOOKUP_S,
+        max_names: int = MAX_NAMES,
+    ) -> None:
+        """now_s: monotonic. log: where it is said that last addresses are used, and when no longer."""
+        self._lookup = lookup
+        self._now_s = now_s
+        self._log = log
+        self._lookup_s = lookup_s
+        self._max_names = max_names
+        self._kept: dict[str, tuple[HostAddress, ...]] = {}
+        """The last answer for each name, not empty; the name answered last stands last."""
+        self._asked: dict[str, asyncio.Task[tuple[HostAddress, ...]]] = {}
+        """Lookups under way, one for each name: a name service that hangs holds one thread for each."""
+        self._without_s: dict[str, float] = {}
+        """Since when a kept name gets no answer. Only of names in `_kept`."""
+
+    async def resolve(self, host: str) -> tuple[HostAddress, ...]:
+        """The host's addresses, at least one. OSError: the name is not there, or there is no answer and none
+        was there before."""
+        if (already := numeric(host)) is not None:
+            return (already,)
+        task = self._asked.get(host)
+        if task is None:
+            task = self._asked[host] = asyncio.create_task(self._ask(host))
+            task.add_done_callback(lambda done: self._answered(host, done))
+        kept = self._kept.get(host)
+        if kept is None:
+            return await asyncio.shield(task)
+        is_away = host in self._without_s
+        await asyncio.wait({task}, timeout=AWAY_LOOKUP_S if is_away else self._lookup_s)
+        if not task.done():
+            return self._fall_back(host, kept, f"no answer within {self._lookup_s:g} s")
+        try:
+            return task.result()
+        except OSError as error:
+            if error.errno not in _AWAY:
+                raise
+            return self._fall_back(host, kept, error.strerror or str(error))
+
+    async def _ask(self, host: str) -> tuple[HostAddress, ...]:
+        rows = await self._lookup(host)
+        found = dict.fromkeys((int(row[0]), str(row[4][0])) for row in rows)
+        if not found:
+            raise socket.gaierror(socket.EAI_NONAME, f"{host} has no address")
+        return tuple(found)
+
+    def _answered(self, host: str, task: asyncio.Task[tuple[HostAddress, ...]]) -> None:
+        del self._asked[host]
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, OSError) and error.errno in _AWAY:
+            return
+        self._kept.pop(host, None)
+        since_s = self._without_s.pop(host, None)
+        if since_s is not None:
+            away_s = self._now_s() - since_s
+            self._log.info("the name service answers for %s again, after %.0f s", host, away_s)
+        if error is None:
+            if len(self._kept) >= self._max_names:
+                oldest = next(iter(self._kept))
+                del self._kept[oldest]
+                self._without_s.pop(oldest, None)
+            self._kept[host] = task.result()
+
+    def _fall_back(self, host: str, kept: tuple[HostAddress, ...], why: str) -> tuple[HostAddress, ...]:
+        if host not in self._without_s and host in self._kept:
+            self._without_s[host] = self._now_s()
+            addresses = ", ".join(address for _, address in kept)
+            self._log.warning(
+                "the name service does not answer for %s (%s): its last addresses are used, %s",
+                host,
+                why,
+                addresses,
+            )
+        return kept

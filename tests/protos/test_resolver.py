@@ -1,0 +1,167 @@
+"""Names are looked up while the name service is well, away, slow, and sure that there is no such name."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
+from typing import Any
+
+import pytest
+
+from tank_protos.resolver import HostAddress, Resolver
+from tests.support.waiting import run
+
+V4 = int(socket.AF_INET)
+
+
+def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @wraps(test)
+    def run_it(*args: Any, **kwargs: Any) -> None:
+        run(test(*args, **kwargs))
+
+    return run_it
+
+
+class NameService:
+    """What a test lets the name service say."""
+
+    def __init__(self, **addresses: str) -> None:
+        self.addresses = addresses
+        self.failing: int | None = None
+        """The code of each answer instead of an address."""
+        self.hanging: asyncio.Event | None = None
+        """Set: no answer comes before it."""
+        self.asked = 0
+
+    async def look_up(self, host: str) -> Sequence[tuple[Any, ...]]:
+        self.asked += 1
+        if self.hanging is not None:
+            await self.hanging.wait()
+        if self.failing is not None:
+            raise socket.gaierror(self.failing, "as the test wants it")
+        return [(V4, socket.SOCK_STREAM, 6, "", (self.addresses[host], 0))]
+
+
+class Watch:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def resolver_of(names: NameService, watch: Watch | None = None, **options: Any) -> Resolver:
+    log = logging.getLogger("tests.resolver")
+    return Resolver(names.look_up, watch or Watch(), log, **({"lookup_s": 0.05} | options))
+
+
+def at(*addresses: str) -> tuple[HostAddress, ...]:
+    return tuple((V4, address) for address in addresses)
+
+
+@pytest.mark.parametrize("code", [socket.EAI_AGAIN, socket.EAI_FAIL])
+@in_a_loop
+async def test_the_last_address_is_used_while_the_name_service_is_away(code: int) -> None:
+    names = NameService(b1="10.0.0.1")
+    resolver = resolver_of(names)
+    assert await resolver.resolve("b1") == at("10.0.0.1")
+    names.failing = code
+    assert await resolver.resolve("b1") == at("10.0.0.1")
+    names.failing, names.addresses["b1"] = None, "10.0.0.2"
+    assert await resolver.resolve("b1") == at("10.0.0.2")
+
+
+@pytest.mark.parametrize("code", [socket.EAI_NONAME, socket.EAI_NODATA])
+@in_a_loop
+async def test_a_name_that_is_not_there_any_more_has_no_last_address(code: int) -> None:
+    names = NameService(b1="10.0.0.1")
+    resolver = resolver_of(names)
+    await resolver.resolve("b1")
+    names.failing = code
+    with pytest.raises(socket.gaierror) as raised:
+        await resolver.resolve("b1")
+    assert raised.value.errno == code
+    names.failing = socket.EAI_AGAIN  # and what it was is forgotten
+    with pytest.raises(socket.gaierror):
+        await resolver.resolve("b1")
+
+
+@in_a_loop
+async def test_a_name_without_a_last_address_fails_as_the_lookup_does() -> None:
+    names = NameService()
+    names.failing = socket.EAI_AGAIN
+    with pytest.raises(socket.gaierror) as raised:
+        await resolver_of(names).resolve("b1")
+    assert raised.value.errno == socket.EAI_AGAIN
+
+
+@in_a_loop
+async def test_a_name_service_that_hangs_is_not_waited_for_and_is_asked_once() -> None:
+    names = NameService(b1="10.0.0.1")
+    resolver = resolver_of(names)
+    await resolver.resolve("b1")
+    names.hanging = asyncio.Event()
+    for _ in range(5):
+        assert await resolver.resolve("b1") == at("10.0.0.1")
+    assert names.asked == 2
+    names.addresses["b1"] = "10.0.0.2"
+    names.hanging.set()
+    assert await resolver.resolve("b1") == at("10.0.0.2")
+
+
+@in_a_loop
+async def test_that_last_addresses_are_used_is_said_once_and_so_is_their_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "tests.resolver")
+    names, watch = NameService(b1="10.0.0.1"), Watch()
+    resolver = resolver_of(names, watch)
+    await resolver.resolve("b1")
+    assert not caplog.messages
+    names.failing = socket.EAI_AGAIN
+    for _ in range(3):
+        await resolver.resolve("b1")
+    watch.now_s += 43
+    names.failing = None
+    for _ in range(3):
+        await resolver.resolve("b1")
+    away, back = caplog.messages
+    assert "does not answer for b1" in away
+    assert "10.0.0.1" in away
+    assert back == "the name service answers for b1 again, after 43 s"
+
+
+@in_a_loop
+async def test_names_that_are_kept_are_bounded() -> None:
+    names = NameService(b1="10.0.0.1", b2="10.0.0.2", b3="10.0.0.3")
+    resolver = resolver_of(names, max_names=2)
+    for host in ("b1", "b2", "b1", "b3"):
+        await resolver.resolve(host)
+    names.failing = socket.EAI_AGAIN
+    assert await resolver.resolve("b1") == at("10.0.0.1")
+    assert await resolver.resolve("b3") == at("10.0.0.3")
+    with pytest.raises(socket.gaierror):
+        await resolver.resolve("b2")
+
+
+@in_a_loop
+async def test_an_address_is_not_looked_up() -> None:
+    names = NameService()
+    resolver = resolver_of(names)
+    assert await resolver.resolve("127.0.0.1") == at("127.0.0.1")
+    assert await resolver.resolve("::1") == ((int(socket.AF_INET6), "::1"),)
+    assert names.asked == 0
+
+
+@in_a_loop
+async def test_one_who_gives_up_waiting_leaves_the_lookup_to_the_others() -> None:
+    names = NameService(b1="10.0.0.1")
+    names.hanging = asyncio.Event()
+    resolver = resolver_of(names)
+    impatient = asyncio.create_task(resolver.resolve("b1"))
+    patient = asyncio.create_task(resolver.resolve("b1"))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    names.hanging.set()
+    assert await patient == at("10.0.0.1")
+    assert names.asked == 1
