@@ -17,6 +17,7 @@ from tank_client.model import (
     PartitionDescription,
     ProducerIdentity,
     ServerStatus,
+    SettingValue,
     TopicDescription,
     Topology,
 )
@@ -83,7 +84,7 @@ class Admin:
         name: str,
         partitions: int = 1,
         replication_factor: int = 0,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, SettingValue] | None = None,
         *,
         validate_only: bool = False,
     ) -> int:
@@ -115,7 +116,7 @@ class Admin:
         name: str,
         *,
         partitions: int = 0,
-        settings: Mapping[str, str | None] | None = None,
+        settings: Mapping[str, SettingValue | None] | None = None,
         validate_only: bool = False,
     ) -> None:
         """More partitions (the new number; 0: as it is), other settings (None: back to the default)."""

@@ -140,7 +140,8 @@ class MessageBatch:
 
     def __repr__(self) -> str:
         return (
-            f"<MessageBatch {self.topic}/{self.partition} {self.lower}-{self.upper}, {self.size_bytes} bytes>"
+            f"<MessageBatch {self.topic}/{self.partition} "
+            f"{self.lower}-{self.next_number - 1}, {self.size_bytes} bytes>"
         )
 
     def messages(self) -> Iterator[Message]:

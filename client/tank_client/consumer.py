@@ -287,7 +287,7 @@ class Consumer:
                 return StartAt(start)
             except ValueError:
                 raise errors.InvalidArgument(
-                    f"start={start!r}: use 'first', 'end', 'committed', a number or AtTime(milliseconds)"
+                    f"start={start!r}: use 'first', 'end', 'committed', a number or AtTime(time)"
                 ) from None
         if isinstance(start, StartAt | AtTime | int):
             return start

@@ -12,6 +12,8 @@ FIRST = 0
 END = 2**64 - 1
 """As a number to fetch from: what comes next."""
 NO_BROKER = 0xFFFF
+SettingValue = str | int | float | bool
+"""What a topic's setting may be given as: `3600` and `True` mean what `"3600"` and `"true"` mean."""
 
 
 class Address(NamedTuple):

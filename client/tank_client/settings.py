@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 
 from tank_client.errors import InvalidArgument
@@ -117,6 +118,9 @@ class DamagedPolicy(Enum):
     """A warning in the log, and on behind it."""
 
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 class StartAt(Enum):
     """Where a consumer begins, when neither a number nor a time is given."""
 
@@ -125,11 +129,25 @@ class StartAt(Enum):
     COMMITTED = "committed"
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, init=False)
 class AtTime:
-    """Begin with the first message at or after this time, in milliseconds of the epoch."""
+    """Begin with the first message at or after this time."""
 
     timestamp_ms: int
+    """Milliseconds of the epoch."""
+
+    def __init__(self, time: int | datetime) -> None:
+        """`time`: milliseconds of the epoch, or a datetime with a time zone; what it has below a millisecond
+        counts, too: a message of the millisecond before is not read. InvalidArgument when it has no zone."""
+        object.__setattr__(self, "timestamp_ms", _ms_of(time) if isinstance(time, datetime) else time)
+
+
+def _ms_of(time: datetime) -> int:
+    if time.tzinfo is None:
+        raise InvalidArgument(
+            f"{time!r} has no time zone: use datetime.now(timezone.utc), or astimezone() for this machine's"
+        )
+    return -((EPOCH - time) // timedelta(milliseconds=1))
 
 
 Start = StartAt | AtTime | int | str | Mapping[tuple[str, int], "StartAt | AtTime | int | str"]

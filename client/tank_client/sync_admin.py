@@ -13,6 +13,7 @@ from tank_client.model import (
     FoundTime,
     ProducerIdentity,
     ServerStatus,
+    SettingValue,
     TopicDescription,
     Topology,
 )
@@ -43,7 +44,7 @@ class Admin:
         name: str,
         partitions: int = 1,
         replication_factor: int = 0,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, SettingValue] | None = None,
         *,
         validate_only: bool = False,
     ) -> int:
@@ -59,7 +60,7 @@ class Admin:
         name: str,
         *,
         partitions: int = 0,
-        settings: Mapping[str, str | None] | None = None,
+        settings: Mapping[str, SettingValue | None] | None = None,
         validate_only: bool = False,
     ) -> None:
         """More partitions, other settings."""

@@ -14,6 +14,7 @@ from tank_client.model import (
     FoundTime,
     PartitionDescription,
     Setting,
+    SettingValue,
     TopicDescription,
 )
 from tank_client.operations import (
@@ -117,7 +118,12 @@ def discover_topics() -> Operation[dict[str, tuple[int, int]]]:
 
 
 def create_topic(
-    name: str, partitions: int, replication_factor: int, settings: Mapping[str, str], *, validate_only: bool
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    settings: Mapping[str, SettingValue],
+    *,
+    validate_only: bool,
 ) -> Operation[int]:
     """The new topic's id."""
 
@@ -126,7 +132,7 @@ def create_topic(
             name=name,
             partitions=partitions,
             replication_factor=replication_factor,
-            settings=[TopicSetting(key=key, value=value) for key, value in settings.items()],
+            settings=[TopicSetting(key=key, value=_text_of(value)) for key, value in settings.items()],
             validate_only=int(validate_only),
         )
 
@@ -139,14 +145,14 @@ def create_topic(
     )
 
 
-def create_topic_plainly(name: str, partitions: int, settings: Mapping[str, str]) -> Operation[int]:
+def create_topic_plainly(name: str, partitions: int, settings: Mapping[str, SettingValue]) -> Operation[int]:
     """TANK's own CreateTopic (id 7), for brokers without our messages; the id is 0: they have none."""
 
     def build(server: Features) -> CreateTopicRequest:
         need_newer_than_old_document(
             server, "creating topics", "make the topic's folder on the broker's disk"
         )
-        text = "".join(f"{key}={value}\n" for key, value in settings.items())
+        text = "".join(f"{key}={_text_of(value)}\n" for key, value in settings.items())
         return CreateTopicRequest(topic=name, partitions=partitions, config=memoryview(text.encode()))
 
     def read(answer: CreateTopicResponse, server: Features) -> int:
@@ -171,8 +177,13 @@ def create_topic_plainly(name: str, partitions: int, settings: Mapping[str, str]
     )
 
 
+def _text_of(value: SettingValue) -> str:
+    """As it travels."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def alter_topic(
-    name: str, partitions: int, settings: Mapping[str, str | None], *, validate_only: bool
+    name: str, partitions: int, settings: Mapping[str, SettingValue | None], *, validate_only: bool
 ) -> Operation[None]:
     """Changes settings or adds partitions."""
 
@@ -181,7 +192,10 @@ def alter_topic(
         return AlterTopicRequest(
             name=name,
             partitions=partitions,
-            settings=[AlteredSetting(key=key, value=value) for key, value in settings.items()],
+            settings=[
+                AlteredSetting(key=key, value=None if value is None else _text_of(value))
+                for key, value in settings.items()
+            ],
             validate_only=int(validate_only),
         )
 

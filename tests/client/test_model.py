@@ -1,14 +1,23 @@
 """Servers by name, backoff, routes."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
 from tank_client.backoff import wait_ms
 from tank_client.errors import InvalidArgument
-from tank_client.model import Address, parse_servers
+from tank_client.model import Address, Features, parse_servers
 from tank_client.routes import Routes
-from tank_client.settings import ClientSettings, ConsumerSettings, OutOfBoundsPolicy, ProducerSettings
+from tank_client.settings import (
+    AtTime,
+    ClientSettings,
+    ConsumerSettings,
+    OutOfBoundsPolicy,
+    ProducerSettings,
+)
+from tank_client.topic_operations import create_topic_plainly
+from tank_protos.generated.tank import CreateTopicRequest
 
 
 def test_servers_are_a_list_with_ports() -> None:
@@ -126,3 +135,19 @@ def test_settings_that_would_stop_everything_are_refused(make: Callable[[], obje
 @pytest.mark.parametrize("policy", list(OutOfBoundsPolicy))
 def test_a_policy_may_be_given_by_its_name_as_errors_say(policy: OutOfBoundsPolicy) -> None:
     assert ConsumerSettings(out_of_bounds=policy.value).out_of_bounds is policy  # type: ignore[arg-type]
+
+
+def test_a_time_is_milliseconds_or_a_datetime_with_a_zone() -> None:
+    there = datetime(1970, 1, 1, 2, 0, 3, 4000, timezone(timedelta(hours=2)))
+    assert AtTime(there) == AtTime(3004)
+    assert AtTime(there + timedelta(microseconds=1)) == AtTime(3005), "no message of before it is read"
+    assert AtTime(datetime(1969, 12, 31, 23, 59, 59, 999_500, UTC)) == AtTime(0)
+    with pytest.raises(InvalidArgument, match="no time zone"):
+        AtTime(datetime(1970, 1, 1))
+
+
+def test_settings_travel_as_text() -> None:
+    operation = create_topic_plainly("t", 1, {"a": 3600, "b": True, "c": 0.5, "d": "7d"})
+    request = operation.build(Features(version=400))
+    assert isinstance(request, CreateTopicRequest)
+    assert bytes(request.config) == b"a=3600\nb=true\nc=0.5\nd=7d\n"

@@ -1,8 +1,10 @@
 """The client against a real broker process, which is stopped and killed under it."""
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,10 @@ def test_topics_live_and_change(broker: BrokerProcess) -> None:
                 await admin.alter_topic("life", partitions=1)
             await admin.create_topic("checked", validate_only=True)
             assert [t.name for t in await admin.describe_topics()] == ["life"]
+            await admin.alter_topic("life", settings={"log.retention.secs": 7200})
+            (topic,) = await admin.describe_topics(["life"])
+            told = {s.key: s.value for s in topic.settings}
+            assert told["log.retention.secs"] in ("7200", "2h")
             assert await admin.partition_counts(["life"]) == {"life": 3}
             await admin.delete_topic("life")
             with pytest.raises(errors.UnknownTopic, match="tank topic create life"):
@@ -92,11 +98,13 @@ def test_what_is_produced_is_consumed_by_number_time_and_position(broker: Broker
             assert ends[1].high_water_mark + ends[0].high_water_mark == 35
             found = await client.admin.find_by_time("t", {1: 2000})
             assert found[1].number == 11
-            for start, first in ((17, b"2006"), (AtTime(3000), b"3000")):
+            third = datetime.fromtimestamp(3, UTC)
+            for start, first in ((17, b"2006"), (AtTime(3000), b"3000"), (AtTime(third), b"3000")):
                 async with client.consumer({"t": [1]}, start=start) as consumer:
                     batch = await consumer.poll(30_000)
                     assert batch is not None
                     assert batch.values[0] == first
+                    assert re.fullmatch(r"<MessageBatch t/1 \d+-\d+, \d+ bytes>", repr(batch))
             async with client.consumer({"t": [1]}, group="g") as consumer:
                 async for message in consumer.messages():
                     if message.sequence_number == 12:
