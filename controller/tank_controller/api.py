@@ -45,7 +45,10 @@ class Api:
         """Serves it below PREFIX; all that is there gets its errors as JSON."""
         api = web.Application(middlewares=[_typed])
         for operation in OPERATIONS.values():
-            api.router.add_route(operation.method, operation.path, self._served(operation))
+            served = self._served(operation)
+            api.router.add_route(operation.method, operation.path, served)
+            if not operation.changes:
+                api.router.add_route("HEAD", operation.path, served)
         app.add_subapp(PREFIX, api)
 
     def _served(self, operation: Operation) -> Callable[[web.Request], Awaitable[web.Response]]:

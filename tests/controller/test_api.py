@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tank_controller import limits
-from tank_controller.api_operations import Name
-from tests.controller.api_world import DOCUMENT, Ask, World
+from tank_controller.api_operations import PREFIX, Name
+from tests.controller.api_world import DOCUMENT, SECRET, Ask, World
 from tests.controller.api_world import api_world as api_world
 
 
@@ -137,5 +137,30 @@ def test_what_is_not_there_or_makes_no_sense_is_told_apart(
     async def story(ask: Ask) -> None:
         answer = await ask(name, **said)
         assert (answer.status, answer.code) == (status, code)
+
+    world.run(story)
+
+
+@pytest.mark.parametrize("path", ["/status", "/brokers", "/brokers/99", "/no-such-page"])
+def test_head_is_answered_as_get_is_without_a_body(path: str, world: World) -> None:
+    async def story(ask: Ask) -> None:
+        found = []
+        for method in ("GET", "HEAD"):
+            headers = {"Authorization": f"Bearer {SECRET}"}
+            async with world.client.request(method, PREFIX + path, headers=headers) as answer:
+                found.append((answer.status, answer.content_type, await answer.read()))
+        (status, content_type, body), (head_status, head_type, head_body) = found
+        assert (head_status, head_type) == (status, content_type)
+        assert body
+        assert head_body == b""
+
+    world.run(story)
+
+
+def test_a_change_has_no_head(world: World) -> None:
+    async def story(ask: Ask) -> None:
+        headers = {"Authorization": f"Bearer {SECRET}"}
+        async with world.client.head(f"{PREFIX}/balance", headers=headers) as answer:
+            assert answer.status == 405
 
     world.run(story)
