@@ -25,8 +25,9 @@ AWAY_LOOKUP_S: Final = 0.05
 MAX_NAMES: Final = 1024
 """Names whose addresses are kept: many times the brokers and controllers of a cluster. The one that was
 answered the longest ago is forgotten first."""
-_AWAY: Final = frozenset((socket.EAI_AGAIN, socket.EAI_FAIL))
-"""What says that the name service doesn't answer. All else is an answer: the name is not there."""
+_NO_SUCH_NAME: Final = frozenset((socket.EAI_NONAME, socket.EAI_NODATA))
+"""What says that there is no such name, or no address of it. All else says that the name service does not
+answer, or that this process could not ask it: it has no descriptor left, say."""
 
 
 async def look_up(host: str) -> Sequence[tuple[Any, ...]]:
@@ -92,7 +93,7 @@ class Resolver:
         try:
             return task.result()
         except OSError as error:
-            if error.errno not in _AWAY:
+            if error.errno in _NO_SUCH_NAME:
                 raise
             return self._fall_back(host, kept, error.strerror or str(error))
 
@@ -108,7 +109,7 @@ class Resolver:
         if task.cancelled():
             return
         error = task.exception()
-        if isinstance(error, OSError) and error.errno in _AWAY:
+        if isinstance(error, OSError) and error.errno not in _NO_SUCH_NAME:
             return
         self._kept.pop(host, None)
         since_s = self._without_s.pop(host, None)

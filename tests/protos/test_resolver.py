@@ -1,6 +1,7 @@
 """Names are looked up while the name service is well, away, slow, and sure that there is no such name."""
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Callable, Coroutine, Sequence
@@ -59,7 +60,7 @@ def at(*addresses: str) -> tuple[HostAddress, ...]:
     return tuple((V4, address) for address in addresses)
 
 
-@pytest.mark.parametrize("code", [socket.EAI_AGAIN, socket.EAI_FAIL])
+@pytest.mark.parametrize("code", [socket.EAI_AGAIN, socket.EAI_FAIL, socket.EAI_MEMORY, errno.EMFILE])
 @in_a_loop
 async def test_the_last_address_is_used_while_the_name_service_is_away(code: int) -> None:
     names = NameService(b1="10.0.0.1")

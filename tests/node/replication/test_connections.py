@@ -408,7 +408,8 @@ async def _dial_by_name(folder: Path) -> None:
         port = other.getsockname()[1]
         for _ in range(2):  # the name service answers, then it is away
             dialer.dial("broker-2.test", port, Session())
-            accepted, _ = await asyncio.get_running_loop().sock_accept(other)
+            async with asyncio.timeout(patient(10)):
+                accepted, _ = await asyncio.get_running_loop().sock_accept(other)
             accepted.close()
         gone = Session()
         dialer.dial("broker-2.test", port, gone)  # and then it says that there is no such name
