@@ -1,13 +1,14 @@
 """A batch of messages of one partition, as columns."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from tank_client.errors import CorruptBundle
+from tank_client.model import ConsumedMessage
 from tank_protos.bundle import (
     Columns,
     DamagedPart,
-    Message,
     SoundPart,
     decode_columns,
     join_columns,
@@ -144,9 +145,19 @@ class MessageBatch:
             f"{self.lower}-{self.next_number - 1}, {self.size_bytes} bytes>"
         )
 
-    def messages(self) -> Iterator[Message]:
-        """The messages as tuples (sequence_number, timestamp_ms, key, value)."""
-        return iter(self.columns.messages())
+    def messages(self) -> Iterator[ConsumedMessage]:
+        """One by one, as tuples (sequence_number, timestamp_ms, key, value, topic, partition)."""
+        numbers, stamps, keys, values = self.columns
+        rows = zip(
+            numbers,
+            stamps,
+            repeat(None) if keys is None else keys,
+            values,
+            repeat(self.topic),
+            repeat(self.partition),
+            strict=False,  # what is repeated has no end
+        )
+        return map(tuple.__new__, repeat(ConsumedMessage), rows)
 
     def to_arrow(self) -> "list[pa.RecordBatch]":
         """Record batches with the columns key, value, offset (the number), timestamp (ms). Needs pyarrow."""

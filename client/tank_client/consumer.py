@@ -10,11 +10,10 @@ from tank_client.admin import Admin
 from tank_client.batch import MessageBatch
 from tank_client.caller import Caller
 from tank_client.fetcher import Fetcher
-from tank_client.model import END, Ends
+from tank_client.model import END, ConsumedMessage, Ends
 from tank_client.routes import Route, check_topic
 from tank_client.settings import AtTime, ConsumerSettings, OutOfBoundsPolicy, Start, StartAt
 from tank_client.tracks import Track
-from tank_protos.bundle import Message
 
 
 class Consumer:
@@ -116,8 +115,8 @@ class Consumer:
         """With `stop_at_end`: whether everything was handed out."""
         return self._started and not self._partial and self._fetcher.finished
 
-    async def messages(self) -> AsyncIterator[Message]:
-        """Message by message, as tuples (sequence_number, timestamp_ms, key, value)."""
+    async def messages(self) -> AsyncIterator[ConsumedMessage]:
+        """Message by message, as tuples (sequence_number, timestamp_ms, key, value, topic, partition)."""
         while True:
             found = await self.next_part(None)
             if found is None:
@@ -125,7 +124,7 @@ class Consumer:
             for message in self.hand_out(found):
                 yield message
 
-    def hand_out(self, part: tuple[Track, MessageBatch]) -> Iterator[Message]:
+    def hand_out(self, part: tuple[Track, MessageBatch]) -> Iterator[ConsumedMessage]:
         """For the faces: the messages of a part, each counted as read when it is handed out."""
         track, batch = part
         generation = track.generation

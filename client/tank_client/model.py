@@ -54,6 +54,18 @@ def _parse_server(name: str) -> Address:
     return Address(host, int(port) if port else DEFAULT_PORT)
 
 
+class ConsumedMessage(NamedTuple):
+    """A message with its place. `key` is None when it has none (an empty key is none), `value` may be empty;
+    `timestamp_ms`: milliseconds, by custom since 1970, as its producer set them."""
+
+    sequence_number: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes
+    topic: str
+    partition: int
+
+
 @dataclass(slots=True, frozen=True)
 class Stored:
     """A bundle is stored: the numbers of its first and last message. Both 0: the broker does not say (the

@@ -19,13 +19,12 @@ from tank_client import errors
 from tank_client.batch import MessageBatch
 from tank_client.consumer import Consumer as AsyncConsumer
 from tank_client.loop_thread import LoopThread
-from tank_client.model import Address, Features, FetchedChunk, Stored
+from tank_client.model import Address, ConsumedMessage, Features, FetchedChunk, Stored
 from tank_client.routes import Route
 from tank_client.settings import ClientSettings, ConsumerSettings, ProducerSettings, Start, StartAt
 from tank_client.sync_admin import Admin
 from tank_client.sync_producer import Producer
 from tank_client.unstored import log
-from tank_protos.bundle import Message
 from tank_protos.wire import Buffer
 
 __all__ = ["Admin", "Client", "Consumer", "Producer"]
@@ -215,7 +214,7 @@ class Consumer:
         self._consumer.handed_out(part)
         return part[1]
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> Iterator[ConsumedMessage]:
         """Message by message; see `tank_client.Consumer.messages`."""
         while True:
             found = self._thread.run(self._consumer.next_part(None))

@@ -158,6 +158,29 @@ def test_uncommitted_messages_are_not_seen_until_they_are() -> None:
     run(scenario())
 
 
+def test_a_message_says_where_it_comes_from() -> None:
+    async def scenario() -> None:
+        topics = {"t": 2, "u": 1}
+        async with ScriptedBroker(topics=topics) as broker, client(broker) as c, c.producer() as producer:
+            for topic, partition, key in (("t", 0, None), ("t", 1, b"k"), ("u", 0, None)):
+                value = f"{topic}/{partition}".encode()
+                await producer.send(topic, value, key=key, partition=partition, timestamp_ms=7)
+            await producer.flush()
+            async with c.consumer(["t", "u"], stop_at_end=True) as consumer:
+                found = sorted([message async for message in consumer.messages()], key=lambda m: m.value)
+            assert found == [
+                (1, 7, None, b"t/0", "t", 0),
+                (1, 7, b"k", b"t/1", "t", 1),
+                (1, 7, None, b"u/0", "u", 0),
+            ]
+            assert [f"{m.topic}/{m.partition}".encode() for m in found] == [m.value for m in found]
+            async with c.consumer("u", stop_at_end=True) as consumer:
+                async for batch in consumer:
+                    assert list(batch.messages()) == found[2:]
+
+    run(scenario())
+
+
 def test_messages_can_be_left_and_taken_up_without_a_gap() -> None:
     async def scenario() -> None:
         async with ScriptedBroker(topics={"t": 1}) as broker, client(broker) as c:
