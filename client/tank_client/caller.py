@@ -1,8 +1,9 @@
 """Carrying out operations: whom to ask, when to ask again, when to give up."""
 
 import asyncio
+import copy
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from tank_client import errors, topic_operations
 from tank_client.backoff import soon_ms, wait_ms
@@ -32,6 +33,17 @@ class Caller:
         self.leaders = Leaders(pool, random)
         self.settings = pool.settings
         self.random = random
+        self._timeout_ms = self.settings.request_timeout_ms
+        self._end_s: float | None = None
+        """By the loop's clock, when all its calls end; None: each ends `_timeout_ms` after its start."""
+
+    def within(self, timeout_ms: int) -> Self:
+        """The same caller for calls that have so long together, from now on, and not `request_timeout_ms`
+        each."""
+        bounded = copy.copy(self)
+        bounded._timeout_ms = timeout_ms
+        bounded._end_s = asyncio.get_running_loop().time() + timeout_ms / 1000
+        return bounded
 
     def wait_ms(self, failures: int) -> float:
         """How long to wait after that many failures in a row."""
@@ -75,7 +87,7 @@ class Caller:
             finding: Finding | None = None
             at = self.pool.routes.target(operation.route)
             try:
-                transport = await self._get(operation)
+                transport = await self._get(operation.route, deadline)
             except errors.TankError as error:
                 last = error
                 if operation.route is not None:
@@ -112,11 +124,21 @@ class Caller:
                 await asyncio.wait({finding}, timeout=min(_FIND_S, max(left_s, 0)))
 
     def _deadline(self, wait_ms: int) -> float:
-        return asyncio.get_running_loop().time() + (self.settings.request_timeout_ms + wait_ms) / 1000
+        if self._end_s is not None:
+            return self._end_s + wait_ms / 1000
+        return asyncio.get_running_loop().time() + (self._timeout_ms + wait_ms) / 1000
 
-    async def _get(self, operation: Operation[T]) -> Transport:
-        route = operation.route
-        return self.pool.ready(route) or await self.pool.get(route)
+    async def _get(self, route: Route | None, deadline: float) -> Transport:
+        transport = self.pool.ready(route)
+        if transport is not None:
+            return transport
+        at = self.pool.routes.target(route)
+        try:
+            # A connection may be given more time than this call has.
+            async with asyncio.timeout_at(deadline):
+                return await self.pool.get(route)
+        except TimeoutError:
+            raise errors.ConnectionLost(f"{at} has not answered yet") from None
 
     async def _ask(self, transport: Transport, operation: Operation[T], deadline: float) -> T:
         server = transport.server
@@ -147,7 +169,7 @@ class Caller:
         failures = 0
         while True:
             try:
-                return self.pool.ready(None) or await self.pool.get()
+                return await self._get(None, deadline)
             except errors.TankError as error:
                 if not error.retriable:
                     raise
@@ -167,7 +189,7 @@ class Caller:
             servers = ",".join(map(str, self.pool.routes.servers))
             return errors.ServerUnreachable(servers, str(last))
         name = operation.name if operation else "the connection"
-        return errors.RequestTimedOut(name, self.settings.request_timeout_ms, str(last))
+        return errors.RequestTimedOut(name, self._timeout_ms, str(last))
 
     def _unknown(self, operation: Operation[T], error: errors.TankError) -> errors.TankError:
         if isinstance(error, errors.ConnectionLost):

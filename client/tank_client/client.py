@@ -90,7 +90,6 @@ class Client:
         """For the faces: a producer's engine, closed with the client."""
         sender = Sender(
             self._caller,
-            self.admin,
             settings,
             new_delivery=new_delivery,
             lock=lock,

@@ -165,7 +165,7 @@ class Producer:
 
     async def _learn(self, topic: str, partition: int | None) -> None:
         check_topic(topic)
-        await self._sender.learn_within(topic, partition)
+        await self._sender.learn(topic, partition)
 
     async def _tell(self, lanes: Lanes) -> None:
         """The engine is to look. A program that sends without a pause lets the loop run here, once in a few

@@ -36,7 +36,6 @@ class Sender:
     def __init__(
         self,
         caller: Caller,
-        admin: Admin,
         settings: ProducerSettings,
         *,
         new_delivery: Callable[[], Delivery],
@@ -45,7 +44,6 @@ class Sender:
         on_close: Callable[["Sender"], object],
     ) -> None:
         self._caller = caller
-        self._admin = admin
         self._settings = settings
         self._lock = lock
         self._on_room = on_room
@@ -84,13 +82,15 @@ class Sender:
         return self._loop.time() * 1000
 
     async def learn(self, topic: str, partition: int | None) -> None:
-        """Before the first message of a topic: what the broker is, and how many partitions the topic has."""
-        await self._prepare()
+        """Before the first message of a topic, within `max_block_ms`: what the broker is, and how many
+        partitions the topic has. ServerUnreachable, RequestTimedOut, or what the broker says."""
+        caller = self._caller.within(self._settings.max_block_ms)
+        await self._prepare(caller)
         known = self.lanes.topics.get(topic)
         if known is not None and not known.stale:
             return
         try:
-            count: int | None = (await self._admin.partition_counts([topic]))[topic]
+            count: int | None = (await Admin(caller).partition_counts([topic]))[topic]
         except errors.FeatureMissing:
             if partition is None:
                 raise
@@ -102,15 +102,6 @@ class Sender:
         with self._lock:
             known = self.lanes.topics.setdefault(topic, TopicLanes(count, self.now_ms()))
             known.partitions, known.learned_ms, known.stale = count, self.now_ms(), False
-
-    async def learn_within(self, topic: str, partition: int | None) -> None:
-        """`learn` within `max_block_ms`. RequestTimedOut."""
-        try:
-            async with asyncio.timeout(self._settings.max_block_ms / 1000):
-                await self.learn(topic, partition)
-        except TimeoutError:
-            what = f"asking for the partitions of {topic}"
-            raise errors.RequestTimedOut(what, self._settings.max_block_ms) from None
 
     def wake(self) -> None:
         """There is something to send, or to wait for. In the loop's thread only."""
@@ -175,10 +166,10 @@ class Sender:
 
     # Inside
 
-    async def _prepare(self) -> None:
+    async def _prepare(self, caller: Caller) -> None:
         if self._prepared:
             return
-        server = await self._caller.server()
+        server = await caller.server()
         able = has(server, "init_producer") and has(server, "idempotent_produce")
         if self._settings.idempotent and not able:
             raise errors.FeatureMissing(

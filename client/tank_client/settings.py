@@ -62,7 +62,7 @@ class ProducerSettings:
     buffer_bytes: int = 32 << 20
     """Messages not yet acknowledged, all partitions together. `send` waits for room."""
     max_block_ms: int = 60_000
-    """How long `send` waits for room or for a topic's partitions."""
+    """How long `send` waits for room, or, before a topic's first message, for its partitions."""
     delivery_timeout_ms: int = 120_000
     """From the bundle's first message until its future fails."""
     max_in_flight_per_partition: int = 5

@@ -170,7 +170,7 @@ class Producer:
         known = self._lanes.topics.get(topic)
         if known is None or known.stale:
             check_topic(topic)
-            self._thread.run(self._sender.learn_within(topic, partition))
+            self._thread.run(self._sender.learn(topic, partition))
 
     def _wait_for_room(self, size: int) -> None:
         """With the lock held."""
