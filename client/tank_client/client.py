@@ -77,9 +77,9 @@ class Client:
 
     def producer(self, settings: ProducerSettings | None = None) -> Producer:
         """A producer on this client's connections."""
-        return Producer(self.sender, settings or ProducerSettings())
+        return Producer(self._sender, settings or ProducerSettings())
 
-    def sender(
+    def _sender(
         self,
         settings: ProducerSettings,
         *,

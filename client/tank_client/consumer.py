@@ -58,7 +58,7 @@ class Consumer:
         self._max_age_s = caller.settings.metadata_max_age_ms / 1000
         self._looked_at = 0.0
         self._starting = asyncio.Lock()
-        # What `next_part` gave and nobody has handed out wholly: a new reader goes on within it.
+        # What `_next_part` gave and nobody has handed out wholly: a new reader goes on within it.
         self._partial: deque[tuple[Track, MessageBatch]] = deque()
         self._damages: list[errors.CorruptBundle] = []
 
@@ -100,7 +100,7 @@ class Consumer:
         return self
 
     async def __anext__(self) -> MessageBatch:
-        batch = await self.take(None)
+        batch = await self._take(None)
         if batch is None:
             raise StopAsyncIteration
         return batch
@@ -108,7 +108,7 @@ class Consumer:
     async def poll(self, max_wait_ms: int = 0) -> MessageBatch | None:
         """The next batch, or None when none came within `max_wait_ms`, or everything up to the end was
         read."""
-        return await self.take(max_wait_ms)
+        return await self._take(max_wait_ms)
 
     @property
     def at_end(self) -> bool:
@@ -118,13 +118,13 @@ class Consumer:
     async def messages(self) -> AsyncIterator[ConsumedMessage]:
         """Message by message, as tuples (sequence_number, timestamp_ms, key, value, topic, partition)."""
         while True:
-            found = await self.next_part(None)
+            found = await self._next_part(None)
             if found is None:
                 return
-            for message in self.hand_out(found):
+            for message in self._hand_out(found):
                 yield message
 
-    def hand_out(self, part: tuple[Track, MessageBatch]) -> Iterator[ConsumedMessage]:
+    def _hand_out(self, part: tuple[Track, MessageBatch]) -> Iterator[ConsumedMessage]:
         """For the faces: the messages of a part, each counted as read when it is handed out."""
         track, batch = part
         generation = track.generation
@@ -133,9 +133,9 @@ class Consumer:
             yield message
             if track.generation != generation:
                 return
-        self.handed_out(part)
+        self._handed_out(part)
 
-    def handed_out(self, part: tuple[Track, MessageBatch]) -> None:
+    def _handed_out(self, part: tuple[Track, MessageBatch]) -> None:
         """For the faces: the whole part counts as read."""
         track, batch = part
         track.position = batch.next_number
@@ -189,15 +189,15 @@ class Consumer:
         self._fetcher.abort()
         self._on_close(self)
 
-    async def take(self, max_wait_ms: int | None) -> MessageBatch | None:
+    async def _take(self, max_wait_ms: int | None) -> MessageBatch | None:
         """The next batch, counted as read. None: nothing in time (None: no limit), or the end."""
-        found = await self.next_part(max_wait_ms)
+        found = await self._next_part(max_wait_ms)
         if found is None:
             return None
-        self.handed_out(found)
+        self._handed_out(found)
         return found[1]
 
-    async def next_part(self, max_wait_ms: int | None) -> tuple[Track, MessageBatch] | None:
+    async def _next_part(self, max_wait_ms: int | None) -> tuple[Track, MessageBatch] | None:
         """For the faces: the next batch, not counted as read; it comes again until it is handed out."""
         if not self._started:
             await self.start()

@@ -207,20 +207,20 @@ class Consumer:
         return self._take(max_wait_ms)
 
     def _take(self, max_wait_ms: int | None) -> MessageBatch | None:
-        part = self._thread.run(self._consumer.next_part(max_wait_ms))
+        part = self._thread.run(self._consumer._next_part(max_wait_ms))
         if part is None:
             return None
         # Here, in the caller's thread: a batch whose reader was interrupted (Ctrl-C) must not count as read.
-        self._consumer.handed_out(part)
+        self._consumer._handed_out(part)
         return part[1]
 
     def messages(self) -> Iterator[ConsumedMessage]:
         """Message by message; see `tank_client.Consumer.messages`."""
         while True:
-            found = self._thread.run(self._consumer.next_part(None))
+            found = self._thread.run(self._consumer._next_part(None))
             if found is None:
                 return
-            yield from self._consumer.hand_out(found)
+            yield from self._consumer._hand_out(found)
 
     @property
     def at_end(self) -> bool:

@@ -61,7 +61,7 @@ class Producer:
         self._wake_posted = False
 
         async def make() -> Sender:
-            return client.sender(settings, new_delivery=_new_future, lock=self._lock, on_room=self._room)
+            return client._sender(settings, new_delivery=_new_future, lock=self._lock, on_room=self._room)
 
         self._sender = thread.run(make())
         self._lanes = self._sender.lanes
