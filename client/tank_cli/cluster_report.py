@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from tank_cli.broker_reports import Asked
-from tank_cli.figures import bytes_text, count_text
+from tank_cli.figures import bytes_text, count_text, settings_text
 from tank_controller.api_report import BELOW, UNDER, Controller, Row, TopicCounts, address_of, level_of
 from tank_protos.generated import control_pb2 as pb
 
@@ -145,7 +145,7 @@ def topic_row(counts: TopicCounts) -> list[str]:
         str(counts.summary.min_insync),
         *(count_text(each) if each else "-" for each in (counts.under, counts.below, counts.leaderless)),
         str(counts.lossy_elections or "-"),
-        ", ".join(f"{setting.key}={setting.value}" for setting in topic.settings),
+        settings_text((setting.key, setting.value) for setting in topic.settings),
     ]
 
 

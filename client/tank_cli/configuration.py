@@ -6,7 +6,7 @@ import click
 
 from tank_node.config import OPTIONS
 from tank_node.limits import Limits
-from tank_protos.topic_settings import setting_texts
+from tank_protos.topic_settings import in_units, setting_texts
 
 INTRODUCTION = """# Configuration
 
@@ -91,7 +91,7 @@ def page() -> str:
     lines.append("| `--config` | `TANK_CONFIG` | | FILE | | A TOML file with any of these options. |")
     lines += [NOTES + TOPICS + "| Key | Takes | Default | Meaning |", "|---|---|---|---|"]
     for setting in setting_texts():
-        default = _DEPENDS.get(setting.key) or f"`{_short(setting.default, setting.takes)}`"
+        default = _DEPENDS.get(setting.key) or f"`{in_units(setting.key, setting.default)}`"
         lines.append(f"| `{setting.key}` | {setting.takes} | {default} | {setting.about} |")
     lines += [LIMITS + "| Limit | Value |", "|---|---:|"]
     lines += [f"| `{name}` | {value:,} |" for name, value in Limits().published()]
@@ -100,15 +100,6 @@ def page() -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-def _short(value: str, takes: str) -> str:
-    """`1073741824` as `1g`, `604800` as `7d`: as a person would write it."""
-    units = {"size": (("g", 1024**3), ("m", 1024**2), ("k", 1024)), "duration": (("d", 86_400), ("h", 3600))}
-    for unit, factor in units.get(takes, ()):
-        if value.isdigit() and int(value) and int(value) % factor == 0:
-            return f"{int(value) // factor}{unit}"
-    return value
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Numbers, sizes, times and bytes as people read them; and the same as they type them."""
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from tank_protos.topic_settings import parse_duration_ms
+from tank_protos.topic_settings import in_units, parse_duration_ms
 
 # What a terminal obeys instead of showing: C0 (but tab), DEL, C1, and the signs that turn the writing's
 # direction.
@@ -30,6 +31,11 @@ def bytes_text(size: float) -> str:
         if size < 1024:
             return f"{size:.1f} {unit}"
     return f"{size / 1024:.1f} TiB"
+
+
+def settings_text(settings: Iterable[tuple[str, str]]) -> str:
+    """Topic settings as `log.retention.secs=7d, flush=disk`."""
+    return ", ".join(f"{key}={in_units(key, value)}" for key, value in settings)
 
 
 def seconds_text(seconds: float) -> str:

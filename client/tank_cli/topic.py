@@ -7,11 +7,12 @@ import click
 
 from tank_cli.complete import complete_topics
 from tank_cli.exit_codes import CliError, ExitCode
-from tank_cli.figures import bytes_text, count_text, plural
+from tank_cli.figures import bytes_text, count_text, plural, settings_text
 from tank_cli.lazy import LazyGroup
 from tank_cli.output import Json, done, print_facts, print_gap, print_json, print_table
 from tank_cli.positions import SettingType
 from tank_cli.session import Session, shared_options
+from tank_protos.topic_settings import in_units
 
 if TYPE_CHECKING:
     from tank_client.model import PartitionDescription, TopicDescription
@@ -112,7 +113,7 @@ def summary_row(each: "TopicDescription") -> list[str]:
         str(each.replication_factor),
         "-" if messages is None else count_text(messages),
         "-" if size is None else bytes_text(size),
-        ", ".join(f"{setting.key}={setting.value}" for setting in each.settings if not setting.is_default),
+        settings_text((s.key, s.value) for s in each.settings if not s.is_default),
     ]
 
 
@@ -178,7 +179,8 @@ def describe(session: Session, name: str, all_settings: bool) -> None:
     if chosen:
         print_gap()
         print_table(
-            ["Setting", "Value", ""], [[s.key, s.value, "default" if s.is_default else "set"] for s in chosen]
+            ["Setting", "Value", ""],
+            [[s.key, in_units(s.key, s.value), "default" if s.is_default else "set"] for s in chosen],
         )
     print_gap()
     columns = [">Partition", ">Leader", ">Epoch", "Replicas", "In sync", ">First", ">Last", ">Size"]

@@ -166,6 +166,24 @@ def setting_texts() -> list[SettingText]:
     ]
 
 
+def in_units(key: str, value: str) -> str:
+    """The value in the largest unit that leaves no rest, as people write it: `604800` as `7d`. What has no
+    unit, or can't be read, stays as it is."""
+    setting = _SETTINGS.get(key)
+    parts = _SHOWN_UNITS.get(setting.takes) if setting is not None else None
+    if setting is None or parts is None:
+        return value
+    read, units = parts
+    try:
+        amount = read(value)
+    except ValueError:
+        return value
+    for unit, size in units:
+        if amount and amount % size == 0:
+            return f"{amount // size}{unit}"
+    return str(amount)
+
+
 def setting_keys() -> list[str]:
     """All keys, in the order in which they are shown."""
     return list(_SETTINGS)
@@ -334,6 +352,14 @@ def _tank_sum(key: str, value: str, units: Mapping[str, int]) -> int:
 _SIZE = "size"
 _DURATION = "duration"
 _COUNT = "whole number"
+# Not in weeks, months or years: 7d is what was written.
+_SHOWN_UNITS: dict[str, tuple[Callable[[str], int], tuple[tuple[str, int], ...]]] = {
+    _SIZE: (parse_size, tuple((unit, _SIZE_UNITS[unit]) for unit in ("t", "g", "m", "k"))),
+    _DURATION: (
+        parse_duration_ms,
+        tuple((unit, _DURATION_UNITS_MS[unit]) for unit in ("d", "h", "min", "s", "ms")),
+    ),
+}
 
 
 @dataclass(slots=True, frozen=True)

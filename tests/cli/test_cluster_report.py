@@ -86,6 +86,14 @@ def test_a_broker_that_kubectl_scaled_away_says_so() -> None:
     assert found == "2: 2 alive, 1 draining, 1 scaled down"
 
 
+def test_a_topics_settings_have_units() -> None:
+    topic = pb.Topic(name="t", replication_factor=3)
+    topic.settings.add(key="log.retention.secs", value="604800")
+    topic.settings.add(key="flush", value="disk")
+    row = report.topic_row(api_report.TopicCounts(pb.TopicSummary(topic=topic)))
+    assert row[report.TOPIC_COLUMNS.index("Settings")] == "log.retention.secs=7d, flush=disk"
+
+
 @pytest.mark.parametrize(
     ("brokers", "controllers", "said"),
     [

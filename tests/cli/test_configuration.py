@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tank_cli import configuration
 from tank_node.config import OPTIONS
-from tank_protos.topic_settings import TopicSettings, from_pairs, setting_keys, setting_texts
+from tank_protos.topic_settings import TopicSettings, from_pairs, in_units, setting_keys, setting_texts
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 
@@ -23,9 +23,7 @@ def test_every_option_and_setting_is_on_it() -> None:
 
 
 def test_the_defaults_on_it_are_the_defaults() -> None:
-    shown = {
-        text.key: configuration._short(text.default, text.takes) for text in setting_texts() if text.default
-    }
+    shown = {text.key: in_units(text.key, text.default) for text in setting_texts() if text.default}
     assert shown["log.segment.bytes"] == "1g"
     assert shown["log.roll.secs"] == "7d"
     settings = from_pairs(shown)

@@ -108,6 +108,18 @@ def test_describe_shows_settings_that_somebody_set_and_all_when_asked(tank: Tank
     assert "log.roll.secs" in all_of_them
 
 
+def test_settings_are_shown_in_the_units_in_which_people_write_them(tank: Tank, broker: FakeBroker) -> None:
+    broker.topics["t"] = FakeTopic([[]], {"log.retention.secs": "604800", "log.segment.bytes": "67108864"})
+    rows = [line.split() for line in tank("topic", "describe", "t").stdout.splitlines()]
+    assert ["log.retention.secs", "7d", "set"] in rows
+    assert ["log.segment.bytes", "64m", "set"] in rows
+    assert "log.retention.secs=7d, log.segment.bytes=64m" in tank("topic", "list").stdout
+    told = json.loads(tank("topic", "list", "--output", "json").stdout)
+    assert told["topics"][0]["settings"]["log.retention.secs"] == "604800", (
+        "programs read what they always did"
+    )
+
+
 def test_an_unknown_topic_gets_the_nearest_and_the_command_to_type(tank: Tank, broker: FakeBroker) -> None:
     broker.fill("flights", [])
     commands = {

@@ -121,6 +121,38 @@ def test_min_insync_follows_the_replication_factor_unless_set() -> None:
     assert from_pairs({"min.insync.replicas": "2"}).min_insync(5) == 2
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        ("log.retention.secs", "604800", "7d"),
+        ("log.retention.secs", "1w", "7d"),
+        ("log.retention.secs", "1d,12h", "36h"),
+        ("log.roll.secs", "5400", "90min"),
+        ("log.roll.secs", "61", "61s"),
+        ("flush.secs", "250ms", "250ms"),
+        ("flush.secs", "1500ms", "1500ms"),
+        ("flush.secs", "0", "0"),
+        ("log.retention.bytes", "0", "0"),
+        ("log.retention.bytes", "2199023255552", "2t"),
+        ("log.segment.bytes", "1073741824", "1g"),
+        ("log.segment.bytes", "1g,512m", "1536m"),
+        ("log.segment.bytes", "1000", "1000"),
+        ("flush.messages", "1024", "1024"),
+        ("flush", "disk", "disk"),
+        ("log.retention.secs", "whenever", "whenever"),
+        ("of.another.version", "604800", "604800"),
+    ],
+)
+def test_values_are_shown_in_the_largest_unit_without_a_rest(key: str, value: str, shown: str) -> None:
+    assert ts.in_units(key, value) == shown
+
+
+@given(st.sampled_from(["log.retention.secs", "log.retention.bytes"]), st.integers(0, 2**52))
+def test_what_is_shown_in_units_means_the_same(key: str, amount: int) -> None:
+    value = f"{amount}ms" if key.endswith("secs") else str(amount)
+    assert from_pairs({key: ts.in_units(key, value)}) == from_pairs({key: value})
+
+
 def test_describe_shows_the_brokers_flush_and_what_was_set() -> None:
     described = {
         key: (value, default) for key, value, default in from_pairs({"log.roll.secs": "1d"}).describe()
