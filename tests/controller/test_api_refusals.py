@@ -155,7 +155,7 @@ def test_a_path_that_is_not_there_and_a_method_that_it_does_not_take_are_told_as
         async with world.client.put(f"{PREFIX}/topics") as answer:
             found = await answer.json()
             assert (answer.status, found["error"]["code"]) == (405, "method_not_allowed")
-            assert answer.headers["Allow"] == "GET, POST"
+            assert answer.headers["Allow"] == "GET, HEAD, POST"
 
     world.run(story)
 
