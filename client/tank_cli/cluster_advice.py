@@ -11,7 +11,7 @@ from tank_cli.figures import bytes_text, count_text, plural
 from tank_cli.output import Json
 from tank_client import PartitionTrouble, Trouble
 from tank_controller.api_report import Controller, Row, newest, silent
-from tank_controller.pods import FIRST_BROKER, shown
+from tank_controller.pods import FIRST_BROKER, pod_of, shown
 from tank_protos.generated import control_pb2 as pb
 
 FAR_BEHIND = 10_000
@@ -54,6 +54,7 @@ def advice(seen: Seen, command: Callable[[str], str], listed_in: str = "--contro
         *_of_partitions(seen, command),
         *_of_brokers(seen, command),
         *_of_clocks(seen),
+        *_of_room(seen, command),
         *_of_disks(seen),
     ]
 
@@ -241,13 +242,51 @@ def _of_troubles(who: str, troubles: Sequence[PartitionTrouble]) -> Iterator[Adv
         yield Advice(f"{who} can't use {partitions} as it should: look at its disk and log.")
 
 
+def _of_room(seen: Seen, command: Callable[[str], str]) -> Iterator[Advice]:
+    """Brokers whose volumes filled. The command is for the disk as it is now: larger, or with room again."""
+    reports = {each.broker_id: each.report for each in seen.asked}
+    for load in seen.found.brokers:
+        number = load.broker.broker_id
+        if not load.broker.no_room:
+            continue
+        who, report = _broker(seen, number), reports.get(number)
+        rest = (
+            f"it leads {plural(load.leads, 'partition')} that no other can" if load.leads else "others lead"
+        )
+        if report is not None and report.disk_bytes and not _little(report.free_bytes, report.disk_bytes):
+            yield Advice(
+                f"{who} has room again, and leads nothing that others can, since its disk was full.",
+                (f"Restart it, or have it lead again: {command(f'drain {number} --undo')}",),
+            )
+            continue
+        size = bytes_text(report.disk_bytes) if report is not None and report.disk_bytes else ""
+        yield Advice(
+            f"The disk of {_low(who)}{f', {size},' if size else ''} is full: {rest}.", _enlarge(load)
+        )
+
+
+def _enlarge(load: pb.BrokerLoad) -> tuple[str, str]:
+    host = next((each.host for each in load.broker.endpoints if each.name == "tank"), "")
+    more = "Or have one more broker, by scaling up or `tank cluster up`: replicas move there."
+    if not (pod := pod_of(load.broker.broker_id, host, FIRST_BROKER)):
+        return (
+            "Enlarge it, or shorten what topics keep; once it is larger, the broker leads again by itself.",
+            more,
+        )
+    larger = '{"spec":{"resources":{"requests":{"storage":"SIZE"}}}}'
+    return f"Enlarge it: kubectl patch pvc data-{pod} --type merge -p '{larger}'", more
+
+
 def _of_disks(seen: Seen) -> Iterator[Advice]:
+    full = {load.broker.broker_id for load in seen.found.brokers if load.broker.no_room}
     for each in seen.members:
         if each.said is not None and (free := _little(each.said.free_bytes, each.said.disk_bytes)):
             yield Advice(f"{_controller(each)} has {free} free: a full disk takes no changes.")
     for asked in seen.asked:
         report = asked.report
-        if report is not None and (free := _little(report.free_bytes, report.disk_bytes)):
+        if report is None or asked.broker_id in full:
+            continue
+        if free := _little(report.free_bytes, report.disk_bytes):
             yield Advice(f"{_broker(seen, asked.broker_id)} has {free} free: a full disk takes no messages.")
 
 

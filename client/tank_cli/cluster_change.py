@@ -98,7 +98,9 @@ def _confirm(row: "Row") -> None:
 
 @click.command()
 @BROKER
-@click.option("--undo", is_flag=True, help="Let it hold and lead partitions again.")
+@click.option(
+    "--undo", is_flag=True, help="Let it hold and lead partitions again; also when its disk was full."
+)
 @WAIT
 @PATIENCE
 @controller_options
@@ -112,11 +114,11 @@ def drain(
     """
     from tank_cli.waiting import Left
     from tank_cli.waiting import wait as await_done
+    from tank_controller import api_checks
     from tank_protos.generated import control_pb2 as pb
 
     _check_drain(controllers, broker, undo=undo)
-    change = pb.SetBroker(broker_id=broker, draining=not undo)
-    controllers.change(pb.Command(set_broker=change))
+    controllers.change(pb.Command(set_broker=api_checks.draining(broker, on=not undo)))
 
     def look() -> Left:
         load = _load(controllers, broker)[0]

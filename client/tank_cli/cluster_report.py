@@ -25,6 +25,8 @@ def broker_state(load: pb.BrokerLoad) -> str:
         states.append("stopping")
     if broker.clock_off:
         states.append("clock off")
+    if broker.no_room:
+        states.append("no room")
     return ", ".join(states)
 
 

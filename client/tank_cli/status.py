@@ -139,6 +139,12 @@ def disk_facts(report: "BrokerReport") -> list[tuple[str, str]]:
 def print_troubles(report: "BrokerReport") -> None:
     """Partitions that can't be used as they should, and folders that were set aside; nothing when all is
     well."""
+    if report.free_bytes is not None and report.disk_bytes and report.free_bytes * 10 < report.disk_bytes:
+        warn(
+            f"the broker's disk has {bytes_text(report.free_bytes)} free of {bytes_text(report.disk_bytes)}, "
+            "and a full one takes no messages: enlarge it, delete topics, or shorten what they keep "
+            "(`tank topic alter NAME --set log.retention.secs=1d`)"
+        )
     if report.troubles:
         print_gap()
         print_table(

@@ -70,7 +70,7 @@ class Changes:
         found = await self._leader.overview()
         if draining and (problem := api_checks.drain_problem(found, broker_id)):
             raise ApiError(HTTPStatus.CONFLICT, "too_few_brokers", problem)
-        await self._command(pb.Command(set_broker=pb.SetBroker(broker_id=broker_id, draining=draining)))
+        await self._command(pb.Command(set_broker=api_checks.draining(broker_id, on=draining)))
         load = api_checks.load_of(await _afterwards(self._leader.overview()), broker_id)
         return {"broker": broker_id, "draining": draining, "replicas": load.replicas, "leads": load.leads}
 

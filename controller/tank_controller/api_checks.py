@@ -44,12 +44,23 @@ def drain_problem(found: pb.OverviewAnswer, broker_id: int) -> str:
         for each in found.brokers
         if not (each.broker.fenced_index or each.broker.draining or each.broker.broker_id == broker_id)
     ]
-    if not load.replicas or found.widest <= len(takers):
+    with_room = sum(not each.no_room for each in takers)
+    if not load.replicas or found.widest <= with_room:
         return ""
+    full = f", of which {len(takers) - with_room} without room" if with_room < len(takers) else ""
     return (
         f"There are topics of {found.widest} replicas, and only {_count(len(takers), 'broker')} that live "
-        f"and stay without broker {broker_id}: start another one first."
+        f"and stay without broker {broker_id}{full}: start another one first."
     )
+
+
+def draining(broker_id: int, *, on: bool) -> pb.SetBroker:
+    """What drains a broker, or lets it hold and lead partitions again; also one that had no room: where it
+    still has none, it says so again at once."""
+    change = pb.SetBroker(broker_id=broker_id, draining=on)
+    if not on:
+        change.no_room = False
+    return change
 
 
 def check_remove(load: pb.BrokerLoad) -> None:
@@ -98,7 +109,7 @@ _REASONS: dict[int, str] = {
     ErrorCode.INVALID_REPLICATION_FACTOR: "name as many brokers as the topic has replicas, each once",
     ErrorCode.OVERLOADED: "a broker among them holds as much as one may",
     ErrorCode.UNKNOWN_BROKER: "there is no such broker among them",
-    ErrorCode.INELIGIBLE_REPLICA: "a broker among them is being drained",
+    ErrorCode.INELIGIBLE_REPLICA: "a broker among them is being drained, or has no room",
 }
 
 

@@ -50,6 +50,8 @@ class _Plan:
 
     def takes(self, broker_id: int) -> bool:
         """Whether the broker may get one more now."""
+        if self.state.brokers[broker_id].no_room:
+            return False
         if self.arriving.get(broker_id, 0) >= limits.MAX_MOVING_TO_BROKER:
             return False
         return self.load[broker_id] < limits.MAX_REPLICAS_PER_BROKER

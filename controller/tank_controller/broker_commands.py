@@ -69,6 +69,7 @@ def register_broker(state: ClusterState, command: pb.Command, outcome: Outcome) 
         draining=before is not None and before.draining,
         scaled_down=before is not None and before.scaled_down,
         clock_off=before is not None and before.clock_off,
+        no_room=before is not None and before.no_room,
         replicates=register.replicates,
         flush_replicated=register.flush_replicated,
         served_epoch=_served_before(state, before),
@@ -222,12 +223,13 @@ def set_broker(state: ClusterState, command: pb.Command, outcome: Outcome) -> No
     scaled_down = change.scaled_down if change.HasField("scaled_down") else broker.scaled_down
     scaled_down = scaled_down and draining
     clock_off = change.clock_off if change.HasField("clock_off") else broker.clock_off
-    before = broker.draining, broker.shutting_down, broker.scaled_down, broker.clock_off
-    if (draining, stops, scaled_down, clock_off) == before:
+    no_room = change.no_room if change.HasField("no_room") else broker.no_room
+    before = broker.draining, broker.shutting_down, broker.scaled_down, broker.clock_off, broker.no_room
+    if (draining, stops, scaled_down, clock_off, no_room) == before:
         return
     begins_to_stop = stops and not broker.shutting_down
     broker.draining, broker.shutting_down = draining, stops
-    broker.scaled_down, broker.clock_off = scaled_down, clock_off
+    broker.scaled_down, broker.clock_off, broker.no_room = scaled_down, clock_off, no_room
     _tell(state, broker, outcome)
     if begins_to_stop and not broker.fenced:
         _hand_over(state, broker.broker_id, outcome)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from tank_controller import levels, limits, queries, registering
 from tank_controller.broker_clocks import BrokerClocks
+from tank_controller.broker_rooms import BrokerRooms
 from tank_controller.broker_streams import MAX_WAITING_PROPOSALS, DeltaHistory, Line, Stream
 from tank_controller.leading import Ask, Care, Clock, Leading, Liveness
 from tank_controller.metadata import Metadata
@@ -71,6 +72,7 @@ class BrokerDesk:
         self._session_timeout_ms = session_timeout_ms
         self._raising = raising
         self._clocks = clocks
+        self._rooms = BrokerRooms()
         self._history = DeltaHistory(metadata.state.index)
         self._views = WholeViews(metadata, self._follow)
         self._leading: Leading | None = None
@@ -110,6 +112,8 @@ class BrokerDesk:
             self._propose_own(leading, command)
         for command in self._clocks.tick(state, now_ms, self._clock.now_ms()):
             self._propose_own(leading, command)
+        for command in self._rooms.tick(state):
+            self._propose_own(leading, command)
         if leading.is_busy():
             return
         work = leading.duties.tick(self._metadata.state, now_ms)
@@ -140,6 +144,7 @@ class BrokerDesk:
         if self._leading is not None and self._leading.term != term:
             self._leading = None
             self._clocks.begin_term()
+            self._rooms.begin_term()
             self._send_all_away()
         if self._leading is None and term is not None:
             self._leading = Leading(term, self._new_sessions(), self._new_duties())
@@ -198,6 +203,7 @@ class BrokerDesk:
         elif kind == "heartbeat":
             leading.sessions.heard(stream.broker_id, stream.epoch, up.heartbeat.seen_index, now_ms)
             self._clocks.heard(stream.broker_id, up.heartbeat, now_ms)
+            self._rooms.heard(stream.broker_id, stream.epoch, up.heartbeat)
             stream.send(pb.BrokerDown(view=self._alive(stream)))
             self._let_stop(stream)  # it may have been said by a stream that broke, or to a leader before
         elif kind == "proposal":

@@ -143,13 +143,13 @@ class ClusterState:
         return self.derived.held.get(broker_id) or KeySet()
 
     def candidates(self) -> Spread:
-        """The brokers that take new replicas: not fenced, not about to leave."""
+        """The brokers that take new replicas: not fenced, not about to leave, with room."""
         self.spread.refresh(self._seat)
         return self.spread
 
     def _seat(self, broker_id: int) -> tuple[str, int] | None:
         broker = self.brokers.get(broker_id)
-        if broker is None or broker.fenced or broker.leaves:
+        if broker is None or broker.fenced or broker.leaves or broker.no_room:
             return None
         return broker.rack, len(self.held_by(broker_id))
 

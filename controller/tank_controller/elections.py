@@ -95,16 +95,17 @@ class Elections:
         partition.lossy_epoch = partition.leader_epoch
 
     def best(self, members: tuple[int, ...]) -> int:
-        """The one to lead of in-sync replicas: the preferred, but rather one whose broker doesn't leave and
-        has its clock right. A wrong clock is worse than a broker that drains, better than one that stops."""
+        """The one to lead of in-sync replicas: the preferred, but rather one whose broker doesn't leave, has
+        room, and has its clock right. A wrong clock is worse than a broker that drains, better than one
+        without room, which takes no messages, and that is better than one that stops."""
         brokers = self._state.brokers
         for broker_id in members:
             if not brokers[broker_id].steps_aside:
                 return broker_id
 
-        def worse(broker_id: int) -> tuple[bool, bool]:
+        def worse(broker_id: int) -> tuple[bool, bool, bool]:
             broker = brokers[broker_id]
-            return broker.shutting_down, broker.clock_off
+            return broker.shutting_down, broker.no_room, broker.clock_off
 
         return min(members, key=worse, default=NOBODY)
 

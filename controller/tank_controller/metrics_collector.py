@@ -106,6 +106,10 @@ def _brokers(state: ClusterState) -> Iterator[Metric]:
     yield _gauge("brokers_shutting_down", "Brokers that hand over what they lead", stopping)
     off = sum(broker.clock_off for broker in brokers)
     yield _gauge("brokers_clock_off", "Brokers that lead only what no other can: their clocks are off", off)
+    full = sum(broker.no_room for broker in brokers)
+    yield _gauge(
+        "brokers_without_room", "Brokers that lead only what no other can: their volumes filled", full
+    )
     yield _gauge("feature_level", "The feature level in force", state.feature_level)
 
 

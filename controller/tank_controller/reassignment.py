@@ -45,7 +45,7 @@ def _placement_error(
             return ErrorCode.UNKNOWN_BROKER
         if broker_id in partition.replicas:
             continue
-        if broker.draining:
+        if broker.draining or broker.no_room:
             return ErrorCode.INELIGIBLE_REPLICA
         if len(state.held_by(broker_id)) >= limits.MAX_REPLICAS_PER_BROKER:
             return ErrorCode.OVERLOADED

@@ -57,11 +57,14 @@ class Reason(StrEnum):
     HOLDS_ON = "WaitsForReplicas"
     MAY_STOP = "MayStop"
     CONTROLLER = "ControllersNotAsWanted"
+    FULL = "VolumeFull"
 
     @property
     def is_warning(self) -> bool:
         """Whether somebody should look."""
-        return self in (Reason.REFUSED, Reason.DATA_LEFT, Reason.HOLDS_ON, Reason.CONTROLLER)
+        return self in (
+            Reason.REFUSED, Reason.DATA_LEFT, Reason.HOLDS_ON, Reason.CONTROLLER, Reason.FULL,
+        )  # fmt: skip
 
 
 @dataclass(slots=True, frozen=True)
@@ -167,6 +170,8 @@ class Scaling:
                     self._tell(Reason.TAKEN_BACK, broker_id, text, now_ms)
             if standings.get(broker_id) is Standing.REFUSED:
                 self._tell(Reason.REFUSED, broker_id, why_refused(state, broker_id), now_ms)
+            elif broker.no_room:
+                self._tell(Reason.FULL, broker_id, _why_full(state, broker_id), now_ms)
         return found
 
     def judge(self, state: ClusterState, broker_id: int, pod: Pod | None, now_ms: int) -> Verdict:
@@ -297,6 +302,14 @@ def why_refused(state: ClusterState, broker_id: int) -> str:
         f"{_shown(state, broker_id)} can't leave the cluster: a topic has replication factor "
         f"{_needed(state)}, and fewer brokers would be left. Its volume keeps its data: scale up to "
         f"{broker_id} or more."
+    )
+
+
+def _why_full(state: ClusterState, broker_id: int) -> str:
+    """Of a broker without room, with what to do."""
+    return (
+        f"The volume of {_low(_shown(state, broker_id))} has filled: others lead what they can. Enlarge its "
+        "volume claim, or scale up: some replicas move to a new broker."
     )
 
 

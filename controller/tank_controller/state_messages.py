@@ -153,6 +153,7 @@ def broker_message(broker: BrokerState) -> pb.Broker:
         flush_replicated=broker.flush_replicated,
         served_epoch=broker.served_epoch,
         clock_off=broker.clock_off,
+        no_room=broker.no_room,
     )
 
 
@@ -249,6 +250,7 @@ def _broker_state(broker: pb.Broker) -> BrokerState:
         flush_replicated=broker.flush_replicated,
         served_epoch=broker.served_epoch,
         clock_off=broker.clock_off,
+        no_room=broker.no_room,
     )
 
 

@@ -36,6 +36,9 @@ class BrokerState:
     """It may be one of several; a process that is alone, or of before there was replication, may not."""
     clock_off: bool = False
     """The leading controller found its clock away from those of most. Below feature level 3 never."""
+    no_room: bool = False
+    """Its volume had no room for messages. Below feature level 3 never. It ends when the volume is larger,
+    with a new process that finds room, or by hand; not because room is free again."""
     flush_replicated: bool = False
     """How this process flushes topics that don't say. Others follow it: every broker's unsure tail is judged
     by it."""
@@ -58,7 +61,7 @@ class BrokerState:
     @property
     def steps_aside(self) -> bool:
         """Whether what it leads goes to others that can lead as soon as there are any."""
-        return self.leaves or self.clock_off
+        return self.leaves or self.clock_off or self.no_room
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from tank_node.forwarding import Forwarding
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.epoch_history import epoch_at
-from tank_node.log.errors import StorageError
+from tank_node.log.errors import DiskFull, StorageError
 from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
@@ -30,6 +30,7 @@ from tank_node.replicas.roles import Roles
 from tank_node.replication.role import Role
 from tank_node.scrubbing import Scrubbing
 from tank_node.upkeep import Upkeep
+from tank_node.volume import Volume
 from tank_node.wait_list import WaitList
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import FlushPolicy
@@ -74,7 +75,7 @@ class Broker(WaitList):
     ) -> None:
         super().__init__(metrics)
         self.refusals = RefusalLog(metrics)
-        """Of all that clients and peers send it."""
+        """Of all that clients and peers send it, and of writes that fail."""
         self.data_folder = data_folder
         self.link = link
         self.flusher = flusher
@@ -96,6 +97,7 @@ class Broker(WaitList):
         self.moved_away = MovedAway(link, self._delete_replica)
         self.upkeep = Upkeep(self)
         self.scrubbing = Scrubbing(self)
+        self.volume = Volume()
         flusher.listener = self.on_synced
         flusher.observe = metrics.fsync_latency.add
         data_folder.files.close_deleted = flusher.close_file
@@ -113,6 +115,7 @@ class Broker(WaitList):
         for view in views:
             self._take_in(view)
         self.moved_away.ask()
+        self._look_at_volume()
         self.link.on_change(self._on_change)
         self.link.on_ends_asked(self._ends)
         self.opening_ms = self.clock.monotonic_ms() - began_ms
@@ -217,6 +220,7 @@ class Broker(WaitList):
         """Gives partitions their turn of what is due from time to time; see `upkeep`."""
         self.begin_tick()
         self.moved_away.ask()
+        self._look_at_volume()
         self.upkeep.take_turns()
 
     def scrub(self) -> None:
@@ -288,8 +292,25 @@ class Broker(WaitList):
         return found
 
     def _on_failure(self, partition: Partition, error: StorageError) -> None:
-        logger.error("partition %s/%d: %s", partition.topic_name, partition.number, error)
+        said = f"partition {partition.topic_name}/{partition.number}: {error}"
+        if (
+            partition.log.state is LogState.ACTIVE
+        ):  # each write fails, until there is room, or files are closed
+            self.refusals.say(error.reason, said, self.tick.monotonic_ms, logging.ERROR)
+        else:
+            logger.error("%s", said)
+        if isinstance(error, DiskFull) and self.volume.refused_a_write():
+            self.link.say_room(self.volume.room)
         self.roles.failed(partition)
+
+    def _look_at_volume(self) -> None:
+        folder = self.data_folder
+        try:
+            space = folder.disk.space(folder.path)
+        except OSError:  # said where people ask for it
+            space = None
+        if self.volume.look(space):
+            self.link.say_room(self.volume.room)
 
     def _on_change(self, change: TopicChange) -> None:
         self.begin_tick()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tank_node.cluster_view import ClusterView, TopicChange
+from tank_node.volume import Room
 from tank_protos.error_codes import ErrorCode
 
 
@@ -165,6 +166,9 @@ class ControllerLink(Protocol):
     def on_ends_asked(self, answer: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]]) -> None:
         """`answer` says where these replicas' logs, (topic id, partition), end; what isn't here, or is
         damaged beyond use, it leaves out. The controller asks before a lossy election."""
+
+    def say_room(self, room: Room) -> None:
+        """What the data folder's volume has for messages, when it is another than was said before."""
 
     def propose_in_sync(self, changes: Sequence[InSyncChange], done: Callable[[ChangeOutcome], None]) -> None:
         """Proposes in-sync sets. The outcome comes twice: by `done`, which may be lost, and by the view."""

@@ -36,6 +36,15 @@ BELIEF_MS = 1000
 """A leader epoch that a push told of is looked for in the view after so long: the view is behind its leader's
 by the way of one message from the controllers, which a busy machine may hold up."""
 
+FULL_BYTES = 64 * MIB
+FULL_PART = 100
+"""A volume with less free than this, and less than one part in so many, is full: some seconds of writing are
+left, in which others begin to lead."""
+ROOM_BYTES = 1024 * MIB
+ROOM_PART = 10
+"""A full one has room again with so much free, or one part in so many: a segment that retention deletes is
+not enough."""
+
 
 class LimitError(ValueError):
     """A limit that makes no sense, alone or beside another one; the message says what to do."""

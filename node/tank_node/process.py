@@ -297,6 +297,8 @@ class NodeProcess(ABC):
             problems.append(behind)
         if (away := self._controllers_away()) is not None:
             problems.append(away)
+        if full := self._broker.volume.problem:
+            problems.append(full)
         if clock := self.clock.problem:
             problems.append(clock)
         if self._stopping.is_set():

@@ -1,4 +1,4 @@
-"""What of clients' and peers' input was not taken: counted always, logged calmly."""
+"""What was not taken or could not be done, again and again: counted always, logged calmly."""
 
 import logging
 
@@ -21,10 +21,14 @@ class RefusalLog:
     def note(self, reason: str, detail: str, monotonic_ms: int) -> None:
         """Input was refused. `detail`: for the log alone, whose input and what is wrong with it."""
         self._metrics.refused[reason] += 1
+        self.say(reason, f"refused input: {reason}: {detail}", monotonic_ms)
+
+    def say(self, reason: str, line: str, monotonic_ms: int, level: int = logging.WARNING) -> None:
+        """Logs a line, unless one of the same reason was logged a moment ago. Counted elsewhere."""
         logged_ms, since = self._logged.get(reason, (-QUIET_MS, 0))
         if monotonic_ms - logged_ms < QUIET_MS:
             self._logged[reason] = (logged_ms, since + 1)
             return
         more = f" ({since} more since the last line)" if since else ""
-        logger.warning("refused input: %s: %s%s", reason, detail, more)
+        logger.log(level, "%s%s", line, more)
         self._logged[reason] = (monotonic_ms, 0)

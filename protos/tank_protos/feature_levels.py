@@ -64,6 +64,8 @@ PRODUCER_BLOCKS: Final = 3
 """From this level on brokers hold blocks of producer ids."""
 CLOCKS_COMPARED: Final = 3
 """From this level on a broker whose clock is off is kept from leading where others can."""
+ROOM_COMPARED: Final = 3
+"""From this level on a broker whose volume has no room is kept from leading where others can."""
 OWN: Final = Levels(min(_FORMATS), max(_FORMATS))
 """Those that this version knows."""
 PUSH_VERSIONS: Final = frozenset(each.push for each in _FORMATS.values())

@@ -289,6 +289,30 @@ def test_what_brokers_say_of_their_disks() -> None:
     assert [free_text(each) for each in asked] == ["9.0 GiB", "10.0 GiB", "-"]
 
 
+def test_a_full_disk_is_named_with_the_command_that_helps() -> None:
+    def full(leads: int = 0, host: str = "") -> pb.OverviewAnswer:
+        broker = pb.Broker(broker_id=1, no_room=True, endpoints=[pb.Endpoint(name="tank", host=host)])
+        return pb.OverviewAnswer(brokers=[pb.BrokerLoad(broker=broker, connected=True, leads=leads)])
+
+    more = "Or have one more broker, by scaling up or `tank cluster up`: replicas move there."
+    assert said(found=full(), asked=[Asked(1, report(1 << 20))]) == [
+        "The disk of broker 1, 100.0 GiB, is full: others lead.",
+        "Enlarge it, or shorten what topics keep; once it is larger, the broker leads again by itself.",
+        more,
+    ]
+    pod = "tank-broker-0.tank-broker.data.svc.cluster.local"
+    assert said(found=full(2, pod), asked=[]) == [
+        "The disk of broker 1 (pod tank-broker-0) is full: it leads 2 partitions that no other can.",
+        "Enlarge it: kubectl patch pvc data-tank-broker-0 --type merge -p "
+        '\'{"spec":{"resources":{"requests":{"storage":"SIZE"}}}}\'',
+        more,
+    ]
+    assert said(found=full(), asked=[Asked(1, report(50 * GIB))]) == [
+        "Broker 1 has room again, and leads nothing that others can, since its disk was full.",
+        "Restart it, or have it lead again: tank cluster drain 1 --undo",
+    ]
+
+
 @pytest.mark.parametrize(
     "words",
     [

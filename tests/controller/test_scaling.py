@@ -115,6 +115,21 @@ def test_brokers_in_pods_are_called_by_them() -> None:
     assert "waits for broker 1 (pod tank-broker-0)" in leave(world, 2).text
 
 
+def test_a_volume_that_has_filled_is_told_with_what_to_do() -> None:
+    world = governed(3)
+    epoch = world.cluster.epoch(2)
+    world.cluster.do(pb.Command(set_broker=pb.SetBroker(broker_id=2, epoch=epoch, no_room=True)))
+    world.run(60)
+    assert told(world.scaling) == [
+        (
+            Reason.FULL,
+            "The volume of broker 2 has filled: others lead what they can. Enlarge its volume claim, or "
+            "scale up: some replicas move to a new broker.",
+        )
+    ]
+    assert Reason.FULL.is_warning
+
+
 def test_of_several_as_many_leave_as_can_and_the_others_take_their_replicas_first() -> None:
     world = governed(5)
     world.scaling.wanted = 2

@@ -114,7 +114,7 @@ def test_a_broker_that_finds_no_room_at_its_start_says_so_and_changes_nothing(
         with contextlib.suppress(AssertionError):  # it ended, as it may: then it says why
             broker.wait_until_ready()
         said = broker.output()[before:]
-        assert ("listening" in said) != ("No space left" in said and "make room" in said), said
+        assert ("listening" in said) != ("No space left" in said and "make room there" in said), said
         broker.kill()
         ballast.unlink()
         broker.start()

@@ -18,6 +18,7 @@ from tank_node.controllers.session import (
     Registration,
 )
 from tank_node.limits import DAMAGED_NAMED
+from tank_node.volume import Room
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
@@ -244,6 +245,17 @@ def test_it_says_where_its_logs_end_in_one_answer(node: Node) -> None:
     assert answer.log_ends.question == 4, "a late answer must not be taken for that to the next question"
     (end,) = answer.log_ends.ends
     assert (end.topic_id, end.partition, end.epoch_at_end, end.end) == (5, 1, 3, 12)
+
+
+def test_it_says_at_once_that_its_volume_has_no_room_and_with_every_heartbeat(node: Node) -> None:
+    line = node.register()
+    node.session.say_room(Room.NONE)
+    assert line.all("heartbeat")[-1].heartbeat.room == pb.ROOM_NONE
+    node.session.closed(line, "gone")
+    node.session.say_room(Room.AGAIN)
+    line = node.register()
+    node.session.serve()
+    assert line.all("heartbeat")[-1].heartbeat.room == pb.ROOM_AGAIN
 
 
 def test_a_shutdown_asks_to_be_let_go(node: Node) -> None:

@@ -23,6 +23,7 @@ from tests.simulation import (
     mutants_of_clocks,
     mutants_of_controllers,
     mutants_of_replication,
+    mutants_of_volumes,
     told_stories,
 )
 from tests.simulation.mutant import Mutant
@@ -33,6 +34,7 @@ MUTANTS = (
     *mutants_of_brokers.MUTANTS,
     *mutants_of_replication.MUTANTS,
     *mutants_of_clocks.MUTANTS,
+    *mutants_of_volumes.MUTANTS,
 )
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("node", "controller", "protos", "client")

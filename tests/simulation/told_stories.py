@@ -13,6 +13,7 @@ from tests.simulation import (
     told_peers,
     told_replication,
     told_restores,
+    told_volumes,
 )
 from tests.simulation.world import Violation, one_line
 
@@ -26,6 +27,7 @@ _ROOMS = (
     told_restores,
     told_levels,
     told_members,
+    told_volumes,
 )
 STORIES: dict[str, Callable[[], None]] = {story.__name__: story for room in _ROOMS for story in room.STORIES}
 

@@ -16,6 +16,7 @@ from tank_node.controller_link import (
     TopicAlteration,
     TopicOutcome,
 )
+from tank_node.volume import Room
 from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import SettingError
@@ -42,6 +43,7 @@ class InstantController:
         self._listeners: list[Callable[[TopicChange], None]] = []
         self.connected = True
         self.silence_ms = 0
+        self.room = Room.UNSAID
         self._ids = 0
         self._producers: dict[str, tuple[int, int]] = {}
 
@@ -56,6 +58,9 @@ class InstantController:
 
     def on_ends_asked(self, answer: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]]) -> None:
         self.ends = answer
+
+    def say_room(self, room: Room) -> None:
+        self.room = room
 
     def propose_in_sync(self, changes: Sequence[InSyncChange], done: Callable[[ChangeOutcome], None]) -> None:
         self.proposed += [(change, done) for change in changes]

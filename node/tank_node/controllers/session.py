@@ -17,6 +17,7 @@ from tank_node.controller_link import ReplicaEnd
 from tank_node.controllers.pending import PENDING_MS, Pending, PendingRequests
 from tank_node.controllers.requests import Answered, Proposed, RequestingLink
 from tank_node.limits import DAMAGED_NAMED
+from tank_node.volume import Room
 from tank_protos import feature_levels
 from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb
@@ -32,6 +33,13 @@ STEADY_MS = 1000
 """A stream that breaks sooner is no accident of the network."""
 BACKOFF_MS = 50
 MAX_BACKOFF_MS = 1000
+
+_ROOMS = {
+    Room.UNSAID: pb.ROOM_UNSAID,
+    Room.ENOUGH: pb.ROOM_ENOUGH,
+    Room.NONE: pb.ROOM_NONE,
+    Room.AGAIN: pb.ROOM_AGAIN,
+}
 
 _log = logging.getLogger("tank.controller")
 
@@ -149,6 +157,7 @@ class ControllerSession(RequestingLink):
         self._whole: WholeState | None = None
         """What has come of a whole state: each part is made as it comes, in a turn of its own."""
         self._pending = PendingRequests()
+        self._room = Room.UNSAID
         self._ends: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]] = _nothing
 
     # --- the shell's side ---
@@ -351,6 +360,7 @@ class ControllerSession(RequestingLink):
                 wall_ms=self._clock.now_ms(),  # what messages are stamped with; read last, so never too early
                 answers_ms=said_ms,
                 held_ms=now_ms - came_ms if said_ms else 0,
+                room=_ROOMS[self._room],
             )
             line.send(pb.BrokerUp(heartbeat=heartbeat))
 
@@ -359,6 +369,12 @@ class ControllerSession(RequestingLink):
     def on_ends_asked(self, answer: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]]) -> None:
         """As ControllerLink."""
         self._ends = answer
+
+    def say_room(self, room: Room) -> None:
+        """As ControllerLink."""
+        self._room = room
+        if self._line is not None:
+            self._beat(self._line)
 
     def serve(self) -> None:
         """The node listens, and follows the view. Before that its heartbeats say that it has seen nothing, so

@@ -7,6 +7,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class VolumeRoom(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ROOM_UNSAID: _ClassVar[VolumeRoom]
+    ROOM_ENOUGH: _ClassVar[VolumeRoom]
+    ROOM_NONE: _ClassVar[VolumeRoom]
+    ROOM_AGAIN: _ClassVar[VolumeRoom]
+
 class PartitionTrouble(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     NO_TROUBLE: _ClassVar[PartitionTrouble]
@@ -16,6 +23,10 @@ class PartitionTrouble(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MOVING: _ClassVar[PartitionTrouble]
     DISPLACED: _ClassVar[PartitionTrouble]
     LOSSY: _ClassVar[PartitionTrouble]
+ROOM_UNSAID: VolumeRoom
+ROOM_ENOUGH: VolumeRoom
+ROOM_NONE: VolumeRoom
+ROOM_AGAIN: VolumeRoom
 NO_TROUBLE: PartitionTrouble
 UNDER_REPLICATED: PartitionTrouble
 BELOW_MIN_INSYNC: PartitionTrouble
@@ -115,20 +126,22 @@ class UnfenceBroker(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class SetBroker(_message.Message):
-    __slots__ = ("broker_id", "epoch", "draining", "shutting_down", "scaled_down", "clock_off")
+    __slots__ = ("broker_id", "epoch", "draining", "shutting_down", "scaled_down", "clock_off", "no_room")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     SHUTTING_DOWN_FIELD_NUMBER: _ClassVar[int]
     SCALED_DOWN_FIELD_NUMBER: _ClassVar[int]
     CLOCK_OFF_FIELD_NUMBER: _ClassVar[int]
+    NO_ROOM_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     epoch: int
     draining: bool
     shutting_down: bool
     scaled_down: bool
     clock_off: bool
-    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., scaled_down: bool = ..., clock_off: bool = ...) -> None: ...
+    no_room: bool
+    def __init__(self, broker_id: _Optional[int] = ..., epoch: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., scaled_down: bool = ..., clock_off: bool = ..., no_room: bool = ...) -> None: ...
 
 class RemoveBroker(_message.Message):
     __slots__ = ("broker_id",)
@@ -329,7 +342,7 @@ class Endpoint(_message.Message):
     def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("broker_id", "incarnation", "epoch", "endpoints", "rack", "disk_uuid", "fenced_index", "draining", "shutting_down", "replicates", "flush_replicated", "scaled_down", "served_epoch", "clock_off")
+    __slots__ = ("broker_id", "incarnation", "epoch", "endpoints", "rack", "disk_uuid", "fenced_index", "draining", "shutting_down", "replicates", "flush_replicated", "scaled_down", "served_epoch", "clock_off", "no_room")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -344,6 +357,7 @@ class Broker(_message.Message):
     SCALED_DOWN_FIELD_NUMBER: _ClassVar[int]
     SERVED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     CLOCK_OFF_FIELD_NUMBER: _ClassVar[int]
+    NO_ROOM_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation: bytes
     epoch: int
@@ -358,7 +372,8 @@ class Broker(_message.Message):
     scaled_down: bool
     served_epoch: int
     clock_off: bool
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., disk_uuid: _Optional[bytes] = ..., fenced_index: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., replicates: bool = ..., flush_replicated: bool = ..., scaled_down: bool = ..., served_epoch: _Optional[int] = ..., clock_off: bool = ...) -> None: ...
+    no_room: bool
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., rack: _Optional[str] = ..., disk_uuid: _Optional[bytes] = ..., fenced_index: _Optional[int] = ..., draining: bool = ..., shutting_down: bool = ..., replicates: bool = ..., flush_replicated: bool = ..., scaled_down: bool = ..., served_epoch: _Optional[int] = ..., clock_off: bool = ..., no_room: bool = ...) -> None: ...
 
 class Setting(_message.Message):
     __slots__ = ("key", "value")
@@ -803,16 +818,18 @@ class BrokerRegister(_message.Message):
     def __init__(self, broker: _Optional[_Union[RegisterBroker, _Mapping]] = ..., cluster_id: _Optional[str] = ..., view_index: _Optional[int] = ...) -> None: ...
 
 class BrokerHeartbeat(_message.Message):
-    __slots__ = ("seen_index", "wall_ms", "answers_ms", "held_ms")
+    __slots__ = ("seen_index", "wall_ms", "answers_ms", "held_ms", "room")
     SEEN_INDEX_FIELD_NUMBER: _ClassVar[int]
     WALL_MS_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_MS_FIELD_NUMBER: _ClassVar[int]
     HELD_MS_FIELD_NUMBER: _ClassVar[int]
+    ROOM_FIELD_NUMBER: _ClassVar[int]
     seen_index: int
     wall_ms: int
     answers_ms: int
     held_ms: int
-    def __init__(self, seen_index: _Optional[int] = ..., wall_ms: _Optional[int] = ..., answers_ms: _Optional[int] = ..., held_ms: _Optional[int] = ...) -> None: ...
+    room: VolumeRoom
+    def __init__(self, seen_index: _Optional[int] = ..., wall_ms: _Optional[int] = ..., answers_ms: _Optional[int] = ..., held_ms: _Optional[int] = ..., room: _Optional[_Union[VolumeRoom, str]] = ...) -> None: ...
 
 class BrokerProposal(_message.Message):
     __slots__ = ("request_id", "command", "validate_only", "seen_index")

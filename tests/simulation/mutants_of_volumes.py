@@ -1,0 +1,33 @@
+"""What is broken on purpose in what is made of volumes that fill."""
+
+from tests.simulation.mutant import Mutant
+from tests.simulation.story import Kind
+
+CONTROLLER = "controller/tank_controller/"
+
+MUTANTS = (
+    Mutant(
+        "a broker without room leads on",
+        CONTROLLER + "state_parts.py",
+        "        return self.leaves or self.clock_off or self.no_room\n",
+        "        return self.leaves or self.clock_off\n",
+        Kind.CLUSTER,
+        told="a_leaders_volume_is_full",
+    ),
+    Mutant(
+        "a broker leads again as soon as some room is free",
+        "node/tank_node/volume.py",
+        "            self.room = Room.ENOUGH if space.size > self._size_when_full else Room.AGAIN\n",
+        "            self.room = Room.ENOUGH\n",
+        Kind.CLUSTER,
+        told="room_that_is_free_again_brings_no_leadership_back",
+    ),
+    Mutant(
+        "of replicas without room the last one leads",
+        CONTROLLER + "elections.py",
+        "        return min(members, key=worse, default=NOBODY)\n",
+        "        return min(reversed(members), key=worse, default=NOBODY)\n",
+        Kind.CLUSTER,
+        told="volumes_that_are_all_full_change_no_leader",
+    ),
+)
