@@ -153,6 +153,10 @@ class ControllerLink(Protocol):
         """How long ago a controller that leads was heard; one that has a line says something several times in
         a session timeout."""
 
+    @property
+    def producer_ids_left(self) -> int:
+        """Producers that can start here while no controller leads."""
+
     def on_change(self, listener: Callable[[TopicChange], None]) -> None:
         """Calls `listener` for every topic that is created, altered or deleted from now on."""
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tank_client import ClientSettings, RequestTimedOut
 from tank_client.sync import Client
 from tests.support.cluster import running_cluster
 from tests.support.waiting import until
@@ -45,3 +46,9 @@ def test_new_producers_write_and_new_groups_read_while_no_controller_leads(tmp_p
             with client.consumer(["t"], group="new", start="first", stop_at_end=True) as consumer:
                 found = sorted(int(value) for batch in consumer for value in batch.values)
             assert found == list(range(30))
+        patience = ClientSettings(request_timeout_ms=3000)
+        with (
+            Client(servers, patience) as client,
+            pytest.raises(RequestTimedOut, match="no controller leads, and"),
+        ):
+            client.admin.create_topic("u", 1)

@@ -11,7 +11,7 @@ from tank_node.controller_link import (
     ReplicaEnd,
     TopicOutcome,
 )
-from tank_node.controllers.pending import PENDING_MS
+from tank_node.controllers.pending import LEADERLESS_MS, PENDING_MS
 from tank_node.controllers.session import (
     FIRST_TIMEOUT_MS,
     HEARTBEATS,
@@ -204,13 +204,40 @@ def test_a_controller_that_is_silent_is_given_up(node: Node) -> None:
 def test_who_asks_without_any_controller_is_told_in_the_end(node: Node) -> None:
     outcomes: list[TopicOutcome] = []
     node.session.create_topic(NewTopic("t", 1), outcomes.append)
+    node.clock.pass_ms(LEADERLESS_MS)
+    node.session.tick()
+    assert outcomes == []
+    node.clock.pass_ms(1)
+    node.session.tick()
+    assert [outcome.error for outcome in outcomes] == [ErrorCode.TIMED_OUT]
+    node.session.create_topic(NewTopic("t", 1), outcomes.append)
+    assert [outcome.message[:38] for outcome in outcomes] == ["no controller leads, and this needs on"] * 2
+    assert node.register().all("proposal") == []
+
+
+def test_what_a_controller_may_have_read_waits_for_the_next_leader(node: Node) -> None:
+    """A client that asked again would find its topic made, and not know by whom."""
+    outcomes: list[TopicOutcome] = []
+    line = node.register()
+    node.session.create_topic(NewTopic("t", 1), outcomes.append)
+    node.session.closed(line, "gone")
+    node.clock.pass_ms(PENDING_MS - 1)
+    node.session.tick()
+    assert outcomes == []
+    (again,) = node.register().all("proposal")
+    node.hear(outcome=pb.ProposalOutcome(request_id=again.proposal.request_id, topic_id=5))
+    assert [outcome.topic_id for outcome in outcomes] == [5]
+
+
+def test_what_the_broker_itself_proposes_waits_longer(node: Node) -> None:
+    outcomes: list[ChangeOutcome] = []
+    node.session.report_failed([(5, 2)], outcomes.append)
     node.clock.pass_ms(PENDING_MS - 1)
     node.session.tick()
     assert outcomes == []
     node.clock.pass_ms(1)
     node.session.tick()
     assert [outcome.error for outcome in outcomes] == [ErrorCode.TIMED_OUT]
-    assert node.register().all("proposal") == []
 
 
 def test_too_much_is_refused(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

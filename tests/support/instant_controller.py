@@ -43,6 +43,7 @@ class InstantController:
         self._listeners: list[Callable[[TopicChange], None]] = []
         self.connected = True
         self.silence_ms = 0
+        self.producer_ids_left = 0
         self.room = Room.UNSAID
         self._ids = 0
         self._producers: dict[str, tuple[int, int]] = {}

@@ -43,12 +43,20 @@ class RequestingLink(ABC):
         self._on_registered: list[Callable[[], None]] = []
 
     @abstractmethod
-    def _propose(self, command: pb.Command, done: Proposed, *, validate_only: bool = False) -> None:
-        """Takes a command to the controller's log; `done` gets its outcome, once."""
+    def _propose(
+        self, command: pb.Command, done: Proposed, *, validate_only: bool = False, of_client: bool = False
+    ) -> None:
+        """Takes a command to the controller's log; `done` gets its outcome, once. `of_client`: while no
+        controller leads, the outcome is that, at once."""
 
     @abstractmethod
-    def _query(self, query: pb.BrokerQuery, done: Answered) -> None:
-        """Takes a question to the controller; `done` gets the whole answer, once."""
+    def _query(self, query: pb.BrokerQuery, done: Answered, *, of_client: bool = False) -> None:
+        """Takes a question to the controller; `done` gets the whole answer, once. `of_client`: as above."""
+
+    @property
+    def producer_ids_left(self) -> int:
+        """As ControllerLink."""
+        return self._producer_ids.left
 
     # --- listeners ---
 
@@ -182,7 +190,7 @@ class RequestingLink(ABC):
         def answer(outcome: pb.ProposalOutcome) -> None:
             done(TopicOutcome(_known(outcome.error), outcome.message, outcome.topic_id))
 
-        self._propose(self._dated(command), answer, validate_only=validate_only)
+        self._propose(self._dated(command), answer, validate_only=validate_only, of_client=True)
 
     # --- producers and groups ---
 
@@ -199,7 +207,7 @@ class RequestingLink(ABC):
             done(ProducerOutcome(_known(outcome.error), outcome.message, outcome.producer_id))
 
         init = pb.InitProducer(name=name, generation=generation)
-        self._propose(self._dated(pb.Command(init_producer=init)), answer)
+        self._propose(self._dated(pb.Command(init_producer=init)), answer, of_client=True)
 
     def _ask_for_ids(self, done: Proposed) -> None:
         self._propose(self._dated(pb.Command(init_producer=pb.InitProducer(block=True))), done)
@@ -227,7 +235,7 @@ class RequestingLink(ABC):
         def answer(outcome: pb.ProposalOutcome) -> None:
             done(CommitOutcome(_known(outcome.error), outcome.message, _all_known(outcome.results)))
 
-        self._propose(self._dated(pb.Command(commit_positions=commit)), answer)
+        self._propose(self._dated(pb.Command(commit_positions=commit)), answer, of_client=True)
 
     def fetch_positions(
         self, group: str, topics: Sequence[str], done: Callable[[PositionsOutcome], None]
@@ -241,7 +249,8 @@ class RequestingLink(ABC):
         def answer(found: pb.QueryAnswer) -> None:
             done(PositionsOutcome(_known(found.error), found.message, self._named(found.positions)))
 
-        self._query(pb.BrokerQuery(positions=pb.PositionsQuery(group=group, topic_ids=wanted)), answer)
+        query = pb.BrokerQuery(positions=pb.PositionsQuery(group=group, topic_ids=wanted))
+        self._query(query, answer, of_client=True)
 
     def list_groups(self, done: Callable[[GroupsOutcome], None]) -> None:
         """As ControllerLink."""
@@ -249,7 +258,7 @@ class RequestingLink(ABC):
         def answer(found: pb.QueryAnswer) -> None:
             done(GroupsOutcome(_known(found.error), found.message, sorted(found.groups)))
 
-        self._query(pb.BrokerQuery(groups=pb.GroupsQuery()), answer)
+        self._query(pb.BrokerQuery(groups=pb.GroupsQuery()), answer, of_client=True)
 
     def _topic_id(self, name: str) -> int:
         """0: there is none, which the controller answers with UNKNOWN_TOPIC."""

@@ -242,7 +242,7 @@ class ControllerSession(RequestingLink):
             self._give_up(line, "", "it is silent")
         elif line is not None and now_ms - self._spoke_ms >= self._timeout_ms // HEARTBEATS:
             self._beat(line)
-        self._pending.tick(now_ms)
+        self._pending.tick(now_ms, self.silence_ms)
         if self._serves and self.connected:
             self._producer_ids.fill(now_ms)
         if self._asks_to_stop_again:
@@ -392,20 +392,29 @@ class ControllerSession(RequestingLink):
         """The view shows what came of it; a leader without room, say, has not taken it, the next one may."""
         self._asks_to_stop_again = outcome.error != 0
 
-    def _propose(self, command: pb.Command, done: Proposed, *, validate_only: bool = False) -> None:
+    def _propose(
+        self, command: pb.Command, done: Proposed, *, validate_only: bool = False, of_client: bool = False
+    ) -> None:
         seen_index = max(self.view.index, self._told_index)  # now, before others can be answered later
         proposal = pb.BrokerProposal(command=command, validate_only=validate_only, seen_index=seen_index)
-        self._ask(pb.BrokerUp(proposal=proposal), proposed=done)
+        self._ask(pb.BrokerUp(proposal=proposal), proposed=done, of_client=of_client)
 
-    def _query(self, query: pb.BrokerQuery, done: Answered) -> None:
-        self._ask(pb.BrokerUp(query=query), answered=done)
+    def _query(self, query: pb.BrokerQuery, done: Answered, *, of_client: bool = False) -> None:
+        self._ask(pb.BrokerUp(query=query), answered=done, of_client=of_client)
 
     def _ask(
-        self, message: pb.BrokerUp, proposed: Proposed | None = None, answered: Answered | None = None
+        self,
+        message: pb.BrokerUp,
+        proposed: Proposed | None = None,
+        answered: Answered | None = None,
+        *,
+        of_client: bool,
     ) -> None:
-        pending = Pending(message, self._clock.monotonic_ms() + PENDING_MS, proposed, answered)
+        deadline_ms = self._clock.monotonic_ms() + PENDING_MS
+        pending = Pending(message, deadline_ms, proposed, answered, of_client)
         line = self._line if self._wanted_epoch else None
-        if self._pending.take(pending, connected=line is not None) and line is not None:
+        taken = self._pending.take(pending, connected=line is not None, silence_ms=self.silence_ms)
+        if taken and line is not None:
             line.send(message)
 
 

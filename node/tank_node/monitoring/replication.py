@@ -198,6 +198,11 @@ def _controllers(broker: Broker) -> Iterator[Metric]:
         value=link.silence_ms / 1000,
     )
     yield GaugeMetricFamily(
+        "tank_producer_ids_left",
+        "Producers that can start here while no controller leads",
+        value=link.producer_ids_left,
+    )
+    yield GaugeMetricFamily(
         "tank_fenced",
         "Whether this broker may neither lead nor be in sync, 1 or 0",
         value=own is None or own.fenced,
