@@ -17,7 +17,7 @@ RUN python3 -m venv /opt/builder && /opt/builder/bin/pip install --no-cache-dir 
 # What the project requires, in a layer of its own: a changed line of the sources doesn't fetch it again.
 COPY pyproject.toml ./
 RUN python3 -m venv /opt/tank \
-    && python3 -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; print("\n".join(p["dependencies"] + p["optional-dependencies"]["kubernetes"]))' > requirements.txt \
+    && python3 -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; more = p["optional-dependencies"]; print("\n".join(p["dependencies"] + more["server"] + more["kubernetes"]))' > requirements.txt \
     && /opt/tank/bin/pip install --no-cache-dir --no-compile -r requirements.txt
 COPY README.md ./
 COPY protos protos

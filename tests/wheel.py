@@ -1,8 +1,9 @@
 """Builds the wheel in both of its forms and uses each as a newcomer would: `make wheel`.
 
 With the compiled kernel, where a C compiler works; without it (TANK_KERNEL_BUILD=off, `py3-none-any`); and
-with a compiler that fails, which must say so and give the plain form. An empty environment, no compiler on
-the PATH, the wheel alone: `tank --help`, `tank serve`, a topic, one message in and out.
+with a compiler that fails, which must say so and give the plain form. Each in empty environments, with no
+compiler on the PATH: one has what servers need and runs `tank serve`; one has the client alone, which makes
+a topic there, writes a message and reads it.
 """
 
 import os
@@ -64,47 +65,51 @@ def native_modules() -> tuple[str, ...]:
     return tuple(runpy.run_path(str(ROOT / "node/native_build.py"))["MODULES"])
 
 
-def empty_environment(folder: Path, wheel: Path) -> Path:
-    """A virtual environment with the wheel and what it asks for; returns its folder of programs."""
+def empty_environment(folder: Path, wheel: Path | None, extra: str = "") -> Path:
+    """A virtual environment with the wheel and what it, or its extra, asks for; returns its folder of
+    programs."""
     venv.create(folder, with_pip=True)
     programs = folder / "bin"
+    if wheel is None:
+        return programs
     subprocess.run(
         [programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-         "--only-binary", ":all:", str(wheel)],
+         "--only-binary", ":all:", f"{wheel}{extra}"],
         check=True,
     )  # fmt: skip
     return programs
 
 
-def use(programs: Path, folder: Path, kernel: str) -> None:
-    """Runs the command of the wheel: help, a broker, one message through it, an orderly end."""
-    environment = {"PATH": f"{programs}", "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+def use(server: Path, client: Path, folder: Path, kernel: str) -> None:
+    """Runs the wheel's command: help, a broker of one environment, one message through it by the other's
+    client, an orderly end."""
+    environment = {"HOME": str(folder), "LC_ALL": "C.UTF-8"}
 
-    def tank(*arguments: str, given: str = "") -> str:
+    def run(programs: Path, name: str, *arguments: str, given: str = "") -> str:
         return subprocess.run(
-            [programs / "tank", *arguments],
-            env=environment, cwd=folder, input=given, capture_output=True, text=True, check=True,
-            timeout=patient(60),
+            [programs / name, *arguments],
+            env=environment | {"PATH": str(programs)}, cwd=folder, input=given, capture_output=True,
+            text=True, check=True, timeout=patient(60),
         ).stdout  # fmt: skip
 
-    assert "serve" in tank("--help")
-    decoded = subprocess.run(
-        [programs / "tank-protos", "decode", "0300000000"],
-        env=environment, cwd=folder, capture_output=True, text=True, check=True, timeout=patient(60),
-    ).stdout  # fmt: skip
-    assert '"message": "Ping"' in decoded, decoded
-    assert f"({kernel} kernel)" in tank("--version"), tank("--version")
+    for programs in (server, client):
+        assert "serve" in run(programs, "tank", "--help")
+        decoded = run(programs, "tank-protos", "decode", "0300000000")
+        assert '"message": "Ping"' in decoded, decoded
+        said = run(programs, "tank", "--version")
+        assert f"({kernel} kernel)" in said, said
     port_file = folder / "serve.output"
     with open(port_file, "w") as output:
         broker = subprocess.Popen(
-            [programs / "tank", "serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"],
-            env=environment, cwd=folder, stdout=output, stderr=output, stdin=subprocess.DEVNULL,
+            [server / "tank", "serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"],
+            env=environment | {"PATH": str(server)}, cwd=folder, stdout=output, stderr=output,
+            stdin=subprocess.DEVNULL,
         )  # fmt: skip
     try:
         environment["TANK_SERVERS"] = address_in(port_file, broker)
-        tank("topic", "create", "first", "--partitions", "1")
-        tank("produce", "first", given=MESSAGE + "\n")
-        read = tank("consume", "first", "--from", "first", "--count", "1")
+        run(client, "tank", "topic", "create", "first", "--partitions", "1")
+        run(client, "tank", "produce", "first", given=MESSAGE + "\n")
+        read = run(client, "tank", "consume", "first", "--from", "first", "--count", "1")
         assert MESSAGE in read, read
     finally:
         broker.terminate()
@@ -125,13 +130,24 @@ def address_in(output: Path, broker: subprocess.Popen[bytes]) -> str:
 
 
 def try_one(folder: Path, wheel: Path, kernel: str) -> None:
-    """Installs it and uses it."""
+    """Installs it, with what servers need and without, and uses both."""
     folder.mkdir()
-    programs = empty_environment(folder / "environment", wheel)
-    size = sum(f.stat().st_size for f in (folder / "environment/lib").rglob("*") if f.is_file())
-    use(programs, folder, kernel)
-    kib, mib = wheel.stat().st_size / 1024, size / 2**20
-    print(f"{wheel.name}: {kib:,.0f} KiB, {mib:,.0f} MiB installed, {kernel} kernel; it works", flush=True)
+    bare_mib = size_mib(empty_environment(folder / "bare", None))
+    client = empty_environment(folder / "client", wheel)
+    server = empty_environment(folder / "server", wheel, "[server]")
+    use(server, client, folder, kernel)
+    kib = wheel.stat().st_size / 1024
+    print(
+        f"{wheel.name}: {kib:,.0f} KiB; beside Python's own {bare_mib:,.0f} MiB the client takes "
+        f"{size_mib(client) - bare_mib:,.0f} MiB, a server {size_mib(server) - bare_mib:,.0f} MiB; {kernel} "
+        "kernel; it works",
+        flush=True,
+    )
+
+
+def size_mib(programs: Path) -> float:
+    """Of all files of an environment."""
+    return sum(f.stat().st_size for f in (programs.parent / "lib").rglob("*") if f.is_file()) / 2**20
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.figures import seconds_text
 from tank_cli.output import Json, note, print_json
 from tank_cli.session import Session, offline_options
+from tank_protos import server_packages
 
 if TYPE_CHECKING:
     from tank_cli.cluster_folder import Member
@@ -68,6 +69,7 @@ def up(
     TANK_LOG_LEVEL, TANK_FLUSH and other variables that may be the same for all processes reach those that it
     starts.
     """
+    server_packages.need()
     from tank_cli import cluster_folder, cluster_processes, cluster_repair
 
     if controllers is not None and controllers % 2 == 0:

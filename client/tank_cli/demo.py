@@ -16,6 +16,7 @@ from tank_cli.exit_codes import CliError
 from tank_cli.figures import bytes_text, count_text, seconds_text
 from tank_cli.output import Json, print_json
 from tank_cli.session import Session, offline_options
+from tank_protos import server_packages
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -88,9 +89,9 @@ def demo(session: Session, keep: bool) -> None:
     """Show what a broker does, in 30 seconds.
 
     Starts a broker in a folder of its own, writes, reads, repeats a write, kills the broker with kill -9
-    while a
-    producer writes, and checks that nothing was lost or stored twice. Everything is gone afterwards.
+    while a producer writes, and checks that nothing was lost or stored twice. Everything is gone afterwards.
     """
+    server_packages.need()
     from rich.console import Console
 
     story = Story(None if session.as_json else Console(highlight=False))

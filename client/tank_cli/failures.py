@@ -1,5 +1,6 @@
 """Every way that a command can end badly, as one sentence on stderr and an exit code."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -54,6 +55,11 @@ def as_cli_error(error: BaseException) -> CliError:
         return from_client(error)
     if isinstance(error, OSError):
         return CliError(os_sentence(error))
+    if lacks_server_package(error):
+        from tank_protos import server_packages
+
+        assert isinstance(error, ModuleNotFoundError)
+        return CliError(f"{server_packages.sentence(error.name or '')}.", hint=server_packages.INSTALL)
     return CliError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
 
 
@@ -75,7 +81,20 @@ def os_sentence(error: OSError) -> str:
 def is_unforeseen(error: BaseException) -> bool:
     """Whether only a traceback can explain it: a fault of ours."""
     foreseen = isinstance(error, CliError | click.ClickException | click.Abort | KeyboardInterrupt | OSError)
-    return not foreseen and not type(error).__module__.startswith("tank_client")
+    return (
+        not foreseen
+        and not lacks_server_package(error)
+        and not type(error).__module__.startswith("tank_client")
+    )
+
+
+def lacks_server_package(error: BaseException) -> bool:
+    """Whether only the client is installed, and this needs more."""
+    if not isinstance(error, ModuleNotFoundError):
+        return False
+    from tank_protos import server_packages
+
+    return server_packages.is_of_server(error)
 
 
 def say(failure: CliError, *, as_json: bool, debug_would_help: bool) -> None:
@@ -84,7 +103,7 @@ def say(failure: CliError, *, as_json: bool, debug_would_help: bool) -> None:
         body = {"code": int(failure.code), "message": failure.message, "hint": failure.hint}
         text = json.dumps({"error": body}, ensure_ascii=False)
     elif failure.code == ExitCode.INTERRUPTED:
-        text = ""
+        text = ""  # the prompt comes on a line of its own, behind the terminal's ^C
     else:
         mark = click.style("error:", fg="red", bold=True)
         text = f"{mark} {failure.message}"
@@ -92,11 +111,8 @@ def say(failure: CliError, *, as_json: bool, debug_would_help: bool) -> None:
             text += f"\n  try: {click.style(failure.hint, bold=True)}"
         if debug_would_help:
             text += "\n  This is a fault of tank itself; run it again with --debug to see where."
-    try:
-        if text:
-            click.echo(text, err=True)
-    except OSError:
-        pass
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True)
 
 
 def silence_stdout() -> None:

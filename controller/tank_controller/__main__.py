@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tank_controller import limits
-from tank_controller.api_access import TOKEN_VARIABLE, Token
+from tank_protos import server_packages
+
+server_packages.demand()  # before what imports them
+
+from tank_controller import limits  # noqa: E402
+from tank_controller.api_access import TOKEN_VARIABLE, Token  # noqa: E402
 
 if TYPE_CHECKING:
     from tank_controller.kubernetes import KubernetesConfig

@@ -17,6 +17,7 @@ import click
 from tank_node import config as node_config
 from tank_node.command_options import ControllersOption, node_options
 from tank_node.config import ConfigError, LogFormat, NodeConfig
+from tank_protos import server_packages
 
 EPILOG = """
 Every option can also be an environment variable (--log-format: TANK_LOG_FORMAT) or, but for --controllers and
@@ -100,6 +101,7 @@ def leave(known: tuple[NodeConfig, list[str]], within_ms: int) -> None:
 
 def run(config: NodeConfig, controllers: list[str]) -> int:
     """The exit code."""
+    server_packages.demand()
     from tank_node.cluster_process import ClusterNodeProcess, RefusedError
     from tank_node.log.errors import DataFolderError, StorageError
     from tank_node.monitoring.logs import set_up_logs
@@ -137,6 +139,7 @@ def run(config: NodeConfig, controllers: list[str]) -> int:
 
 def run_leave(broker_id: int, controllers: list[str], within_ms: int, secret: Path | None = None) -> int:
     """The exit code."""
+    server_packages.demand()
     import grpc.aio
 
     from tank_node.controllers.channel import CHANNEL_OPTIONS

@@ -90,4 +90,7 @@ def test_the_python_of_the_clients_guide_runs(tmp_path: Path) -> None:
     assert asynchronous[0] == "Stored(first=1, last=1)", "as the comment beside it says"
     assert asynchronous[1].endswith(" 1 [b'late']")
     assert synchronous[0] == "Stored(first=2, last=2)"
-    assert sorted(synchronous[1:]) == ["None b'one'", "None b'two'", "b'AA' b'late'", "b'AA' b'on time'"]
+    topics, partitions, said = zip(*(line.split(" ", 2) for line in synchronous[1:]), strict=True)
+    assert set(topics) == {"flights"}
+    assert all(number.isdigit() for number in partitions)
+    assert sorted(said) == ["None b'one'", "None b'two'", "b'AA' b'late'", "b'AA' b'on time'"]
