@@ -48,7 +48,7 @@ def serve(session: Session, **flags: str | None) -> None:
     except ConfigError as error:
         raise CliError(f"{error}.", ExitCode.USAGE, "tank serve --help") from None
     cluster_folder.refuse_in_cluster(config.data.absolute())
-    from tank_node.monitoring.logs import set_up_logs
+    from tank_protos.log_lines import set_up_logs
 
     as_json = session.as_json or config.log_format is LogFormat.JSON
     set_up_logs(as_json=as_json, level=config.log_level)

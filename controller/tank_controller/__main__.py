@@ -1,7 +1,6 @@
 """`tank-controller`: one controller of a cluster. The only place of this package that wires real things."""
 
 import asyncio
-import logging
 import os
 import re
 import signal
@@ -18,6 +17,7 @@ server_packages.demand()  # before what imports them
 
 from tank_controller import limits  # noqa: E402
 from tank_controller.api_access import TOKEN_VARIABLE, Token  # noqa: E402
+from tank_protos.log_lines import set_up_logs  # noqa: E402
 
 if TYPE_CHECKING:
     from tank_controller.kubernetes import KubernetesConfig
@@ -163,6 +163,13 @@ class OrdinalOption(click.ParamType):  # type: ignore[type-arg] # as above
     show_default=True,
     help="The least important lines that are written.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How log lines are written: for people, or an object a line.",
+)
 def main(
     ordinal: int,
     cluster: dict[int, str],
@@ -177,6 +184,7 @@ def main(
     kubernetes_controllers: str | None,
     kubernetes_namespace: str | None,
     log_level: str,
+    log_format: str,
 ) -> None:
     """Run one controller of a cluster, until SIGTERM or Ctrl-C stops it in order.
 
@@ -200,9 +208,7 @@ def main(
         raise click.UsageError(
             f"--cluster names {sorted(cluster)}, and not {ordinal}, which --id says this is"
         )
-    logging.basicConfig(
-        level=log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    set_up_logs(as_json=log_format == "json", level=log_level)
     token = Token(api_token_file, os.environ.get(TOKEN_VARIABLE, ""))
     if token.file is not None and token.text:
         raise click.UsageError(f"--api-token-file and {TOKEN_VARIABLE} may be two secrets: say one of both")

@@ -104,11 +104,11 @@ def run(config: NodeConfig, controllers: list[str]) -> int:
     server_packages.demand()
     from tank_node.cluster_process import ClusterNodeProcess, RefusedError
     from tank_node.log.errors import DataFolderError, StorageError
-    from tank_node.monitoring.logs import set_up_logs
     from tank_node.network.loop import TickLoop
     from tank_node.node_zone import NodeZoneError, zone_of_node
     from tank_node.process import Started
     from tank_protos.cluster_secret import SecretError
+    from tank_protos.log_lines import set_up_logs
 
     set_up_logs(as_json=config.log_format is LogFormat.JSON, level=config.log_level)
 

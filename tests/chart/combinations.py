@@ -64,7 +64,9 @@ COMBINATIONS: dict[str, Object] = {
             "startupSeconds": 7200,
         },
         "clusterDomain": "example.internal",
-        "controller": {"logLevel": "debug", "sessionTimeoutMs": 9000},
+        "controller": {
+            "logLevel": "debug", "logFormat": "json", "sessionTimeoutMs": 9000, "clockSkewMaxMs": 500,
+        },
     },
     "placed": {
         "broker": PLACED,

@@ -1,5 +1,6 @@
 """The command line of `tank-controller`."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -153,3 +154,23 @@ def test_the_first_process_of_a_container_can_be_stopped_while_it_imports_and_le
     code = f"import sys, tank_controller.__main__; print({slow})"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout == "[]\n", "these are imported before it hears a signal"
+
+
+@pytest.mark.parametrize(
+    ("options", "line"), [([], "Z INFO tank.test: hello"), (["--log-format", "json"], '"message": "hello"')]
+)
+def test_log_lines_are_as_brokers_write_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: list[str], line: str
+) -> None:
+    def run(config: ControllerConfig) -> int:
+        logging.getLogger("tank.test").info("hello")
+        return 0
+
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    monkeypatch.setattr(command, "run", run)
+    arguments = ["--id", "2", "--cluster", CLUSTER, "--data", str(tmp_path), *options]
+    ended = CliRunner().invoke(command.main, arguments)
+    assert ended.exit_code == 0, ended.output
+    assert line in ended.output

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tank_node.monitoring.logs import set_up_logs
+from tank_protos.log_lines import set_up_logs
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""The node's own log: lines on stderr, for people or as JSON, one object a line."""
+"""A server's own log: lines on stderr, for people or as JSON, one object a line."""
 
 import json
 import logging
