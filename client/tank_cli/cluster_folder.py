@@ -2,6 +2,7 @@
 read it to find them, and to hurt them.
 """
 
+import itertools
 import json
 import os
 import secrets
@@ -189,7 +190,9 @@ def planned(path: Path, controllers: int | None, brokers: int | None, base_port:
             f"tank cluster up --brokers {len(folder.brokers)} --data {path}",
         )
     first = folder.controllers[0].port - CONTROLLERS_FROM
-    for number in range(len(folder.brokers) + 1, brokers + 1):
+    taken = {member.number for member in folder.brokers}
+    free = (number for number in itertools.count(1) if number not in taken)
+    for number in itertools.islice(free, brokers - len(taken)):
         folder.members.append(Member(BROKER, number, first + 2 * number - 2))
     return folder
 

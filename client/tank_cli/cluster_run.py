@@ -15,7 +15,7 @@ from tank_cli.session import Session, offline_options
 from tank_protos import server_packages
 
 if TYPE_CHECKING:
-    from tank_cli.cluster_folder import Member
+    from tank_cli.cluster_folder import ClusterFolder, Member
 
 DEFAULT_BASE_PORT = 11011
 MAX_BASE_PORT = 65_000
@@ -64,7 +64,8 @@ def up(
     """Start the processes that don't run, and wait until all are ready.
 
     They go on when this command has ended, and log to DIR/logs. Run it again to start those that died. A
-    controller that was removed begins anew with an empty folder, and is added again.
+    controller that was removed begins anew with an empty folder, and is added again. A broker that was
+    removed stays away, unless --brokers asks for as many.
 
     TANK_LOG_LEVEL, TANK_FLUSH and other variables that may be the same for all processes reach those that it
     starts.
@@ -89,16 +90,15 @@ def up(
     data.mkdir(parents=True, exist_ok=True)
     folder.store()
     cluster_folder.make_secrets(folder)
-    count = f"{len(dead)} of {len(folder.members)} processes"
     if dead and not session.as_json:
-        note(f"Starting {count} ...")
-    for member in dead:
-        cluster_processes.start(folder, member)
+        note(f"Starting {len(dead)} of {len(folder.members)} processes ...")
 
     def tell(member: cluster_folder.Member) -> None:
         if not session.as_json:
             click.echo(f"{member.name} is ready at {member.address} (process {member.pid})", err=True)
 
+    away = _start(folder, dead, comes_back=brokers is not None)
+    count = f"{len(dead) - len(away)} of {len(folder.members)} processes"
     cluster_processes.await_ready(folder, tell)
     if session.as_json:
         print_json(folder.as_json())
@@ -111,6 +111,31 @@ def up(
     click.echo(f"  export {SECRET_VARIABLE}={folder.secret.absolute()}")
     click.echo("  tank cluster status")
     click.echo(f"  tank cluster down --data {data}")
+
+
+def _start(folder: "ClusterFolder", dead: "list[Member]", *, comes_back: bool) -> "list[Member]":
+    """Starts these, but for brokers that were removed from the cluster; returns those. `comes_back`: a number
+    of brokers is asked for, so they begin anew."""
+    from tank_cli import cluster_processes, cluster_repair
+    from tank_cli.cluster_folder import BROKER
+
+    for member in dead:
+        if member.role != BROKER:
+            cluster_processes.start(folder, member)
+    away = []
+    for member in cluster_repair.set_removed_aside(folder):
+        if comes_back:
+            note(f"{member.name} was removed from the cluster: it begins anew, and what it had is set aside.")
+            continue
+        away.append(member)
+        folder.members.remove(member)
+        folder.store()
+        anew = f"`tank cluster up --brokers {len(folder.brokers) + 1}` has another in its place"
+        note(f"{member.name} was removed from the cluster, and stays away; {anew}.")
+    for member in dead:
+        if member.role == BROKER and member not in away:
+            cluster_processes.start(folder, member)
+    return away
 
 
 def _check_ports(members: "list[Member]", base_port: int, data: Path) -> None:
