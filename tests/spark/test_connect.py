@@ -1,0 +1,116 @@
+"""Jobs that run over Spark Connect: the client has no JVM, and the server's Python loads the source."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.connect_server import ConnectServer
+from tests.support.patience import patient
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import NewTopic
+
+ROOT = Path(__file__).resolve().parents[2]
+
+JOB = """
+import sys
+from pyspark.sql import SparkSession
+
+servers, source, sink, streamed, changed, checkpoint = sys.argv[1:]
+spark = SparkSession.builder.getOrCreate()
+assert type(spark).__module__ == "pyspark.sql.connect.session", "SPARK_REMOTE makes it one of Connect"
+
+rows = spark.read.format("tank").options(servers=servers, subscribe=source).load()
+print("columns", rows.columns)
+print("read", sorted(int(row.value) for row in rows.select("value").collect()))
+
+upper = rows.selectExpr("key", "string(int(string(value)) + 1000) AS value")
+upper.write.format("tank").mode("append").options(servers=servers, topic=sink).save()
+
+stream = spark.readStream.format("tank").options(
+    servers=servers, subscribe=sink, startingOffsets="earliest", maxOffsetsPerTrigger=30
+)
+query = (
+    stream.load().selectExpr("key", "string(int(string(value)) + 1000) AS value")
+    .writeStream.format("tank").options(servers=servers, topic=streamed, checkpointLocation=checkpoint)
+    .trigger(availableNow=True).start()
+)
+query.awaitTermination()
+assert query.exception() is None, query.exception()
+print("batches", query.lastProgress["batchId"] + 1)
+
+def write_changes(batch, batch_id):
+    counts = batch.coalesce(1).sortWithinPartitions("rest").selectExpr("string(count) AS value")
+    writer = counts.write.format("tank").mode("append").options(servers=servers, topic=changed)
+    writer.options(writeName=changed, writeId=batch_id).save()
+
+rests = stream.load().selectExpr("int(string(value)) % 3 AS rest").groupBy("rest").count()
+updates = rests.writeStream.outputMode("update").foreachBatch(write_changes)
+updates.option("checkpointLocation", checkpoint + "-2").trigger(availableNow=True).start().awaitTermination()
+
+import pyspark_tank
+pyspark_tank.register(spark)
+print("registered", spark.read.format("tank").options(servers=servers, subscribe=streamed).load().count())
+try:
+    wrong = spark.read.format("tank").options(servers=servers, subscribe=source, startingOfsets="latest")
+    wrong.load().count()
+except Exception as error:
+    print("refused", "startingOffsets" in str(error))
+spark.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    with ConnectServer(tmp_path_factory.mktemp("connect")) as server:
+        yield server
+
+
+def job(server: ConnectServer, *arguments: str) -> str:
+    """What the job prints; it runs in a process of its own, which knows the server by SPARK_REMOTE alone."""
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    ran = subprocess.run(
+        [sys.executable, "-c", JOB, *arguments],
+        env={**environment, "SPARK_REMOTE": server.remote},
+        capture_output=True, text=True, timeout=patient(200), check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-3000:] + server.output()[-3000:]
+    return ran.stdout
+
+
+@pytest.mark.spark
+def test_batches_and_streams_run_over_connect(
+    connect_server: ConnectServer, new_topic: NewTopic, checkpoint: str
+) -> None:
+    source, sink = new_topic(partitions=2), new_topic(partitions=2)
+    streamed, changed = new_topic(), new_topic()
+    source.add_numbers(0, 50)
+    source.add_numbers(50, 100, partition=1)
+    said = job(
+        connect_server, source.servers, source.name, sink.name, streamed.name, changed.name, checkpoint
+    )
+    assert "columns ['key', 'value', 'topic', 'partition', 'offset', 'timestamp', 'timestampType']" in said
+    assert f"read {list(range(100))}" in said
+    assert sink.numbers(2) == list(range(1000, 1100)), "each row once, from a batch"
+    assert streamed.numbers() == list(range(2000, 2100)), "each row once, from a stream"
+    assert "batches 4" in said, "100 messages, 30 a batch"
+    assert changed.numbers()[-3:] == [33, 33, 34], "counts in update mode, by foreachBatch"
+    assert "registered 100" in said
+    assert "refused True" in said, "errors of options reach the client in their words"
+
+
+def test_the_extra_brings_what_the_installed_pyspark_asks_of_a_client_of_connect() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert "pyspark[connect,pipelines]>=4.2,<5" in extras["connect"]
+    assert any("connect" in entry for entry in extras["dev"]), "the tests of this file need it"
+    offered = importlib.metadata.metadata("pyspark").get_all("Provides-Extra") or []
+    assert {"connect", "pipelines"} <= set(offered), "names that pip would pass over with a warning"
