@@ -7,7 +7,7 @@ here it is asked, and the greatest epoch wins (`Routes.learn`).
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tank_client import errors, topic_operations
 from tank_client.model import Address, BrokerDescription, TopicDescription
@@ -63,9 +63,10 @@ class Leaders:
         # When a topic's leaders were told last, or asked for; of the topics in `_there` and a few others.
         self._looked_at: dict[str, float] = {}
 
-    def learn(self, brokers: Iterable[BrokerDescription], topics: Iterable[TopicDescription]) -> None:
+    def learn(self, brokers: Sequence[BrokerDescription], topics: Iterable[TopicDescription]) -> None:
         """What a description says: the brokers, and who leads."""
         pool = self._pool
+        pool.know(brokers)
         at = {broker.broker_id: pool.address_of(broker) for broker in brokers if broker.address.port}
         pool.routes.know(at.values())
         news: list[Route] = []

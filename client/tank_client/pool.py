@@ -1,9 +1,10 @@
 """The connections of one client: at most one per broker, made when needed, negotiated once."""
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tank_client.connection import Lost, Negotiation
 from tank_client.errors import Closed, ConnectionLost, Overloaded, TankError
@@ -11,7 +12,7 @@ from tank_client.model import NO_BROKER, Address, BrokerDescription, Features
 from tank_client.routes import Route, Routes
 from tank_client.settings import ClientSettings
 from tank_client.transport import Transport, connect
-from tank_protos.resolver import Resolver, look_up
+from tank_protos.resolver import MAX_NAMES, Resolver, look_up
 
 _log = logging.getLogger("tank_client")
 
@@ -30,6 +31,8 @@ class Pool:
         self._negotiations: dict[Address, Negotiation] = {}
         # Brokers of ours by id: where each was reached last. Invariant: no two at one address.
         self._reached: dict[int, Address] = {}
+        self._names: dict[str, asyncio.Task[None]] = {}
+        """Of brokers that were named, each looked up once."""
         self._closed = False
         # Told, several times a second, of connections on which an answer is late.
         self.on_silence: Callable[[Transport], None] | None = None
@@ -68,6 +71,17 @@ class Pool:
             raise ConnectionLost(f"{address} took no connection within {self.settings.silence_ms} ms")
         return task.result()
 
+    def know(self, brokers: Iterable[BrokerDescription]) -> None:
+        """Looks the names of these up, so that their addresses are there when the name service is not."""
+        for broker in brokers:
+            host = broker.address.host
+            if host not in self._names and len(self._names) < MAX_NAMES:
+                self._names[host] = asyncio.create_task(self._look_up(host))
+
+    async def _look_up(self, host: str) -> None:
+        with contextlib.suppress(OSError):
+            await self._resolver.resolve(host)
+
     def address_of(self, broker: BrokerDescription) -> Address:
         """Where to reach a broker: over the connection that there is, else where it says it is. They differ
         where a broker doesn't know how we reach it: behind a Service, a tunnel, in another network."""
@@ -79,7 +93,7 @@ class Pool:
         self._closed = True
         for transport in list(self._open.values()):
             transport.close()
-        tasks = list(self._connecting.values())
+        tasks = [*self._connecting.values(), *self._names.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -25,6 +25,7 @@ from tank_protos.call_proof import NO_PROOF, ProvenCalls, Prover
 from tank_protos.cluster_secret import Party, Role
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub
+from tank_protos.resolver import Resolver, look_up
 
 POLL_S = 0.01
 ASK_AGAIN_S = 0.2
@@ -50,6 +51,8 @@ class ClusterNodeProcess(NodeProcess):
         super().__init__(config)
         self._controllers = controllers
         self._prover = prover_of(config.secret_file, config.broker_id or 0)
+        self._resolver = Resolver(look_up, time.monotonic, _log)
+        """Of controllers' and brokers' names."""
         self._session: ControllerSession | None = None
         self._channel: asyncio.Task[None] | None = None
         self._failure = ""
@@ -93,7 +96,7 @@ class ClusterNodeProcess(NodeProcess):
         self._prover = prover = self._prover._replace(
             caller=lambda: Party(Role.BROKER, meta.broker_id), demanded=lambda: session.demands_secret
         )
-        self._channel = asyncio.create_task(ControllerChannel(session, prover).run())
+        self._channel = asyncio.create_task(ControllerChannel(session, prover, self._resolver).run())
         self._channel.add_done_callback(self._on_channel_end)
         self._starting = "it is starting: no controller has taken it yet"
         began = told = time.monotonic()
@@ -113,7 +116,7 @@ class ClusterNodeProcess(NodeProcess):
         return session
 
     def _replicate(self, broker: Broker, server: TankServer) -> None:
-        dialer = ServerDialer(server)
+        dialer = ServerDialer(server, self._resolver)
         broker.roles.pushers = Replicator(broker, dialer)
         broker.forwarding = Forwarder(broker, dialer, self.config.forwarding)
 

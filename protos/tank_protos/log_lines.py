@@ -3,7 +3,7 @@
 import json
 import logging
 import sys
-import time
+from datetime import UTC, datetime
 from typing import TextIO
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -51,8 +51,9 @@ def set_up_logs(*, as_json: bool, level: str, stream: TextIO | None = None) -> N
 
 
 def _time(record: logging.LogRecord) -> str:
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-    return f"{stamp}.{int(record.msecs):03}Z"
+    return (
+        datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[: -len("+00:00")] + "Z"
+    )
 
 
 def _extra(record: logging.LogRecord) -> dict[str, object]:

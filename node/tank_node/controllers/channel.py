@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 
 import grpc
 import grpc.aio
@@ -11,6 +12,8 @@ from tank_node.controllers.session import ControllerSession
 from tank_protos.call_proof import NO_PROOF, ChannelProofs, Prover
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import BrokersStub
+from tank_protos.grpc_target import target_of
+from tank_protos.resolver import Resolver, look_up
 
 TICK_MS = 50
 CONNECT_S = 1.0
@@ -19,6 +22,11 @@ MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """A topic of 65,530 partitions, the largest single item, takes 4 MiB."""
 SESSION = "/tank.control.Brokers/Session"
 WARN_EVERY_S = 10.0
+LOOK_UP_EVERY_S = 30.0
+"""A controller's pod that comes back has another address: so old those may be that are used while the name
+service is away."""
+LOOK_AROUND_S = 1.0
+"""How soon a broker that is new is looked up."""
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -32,10 +40,14 @@ _log = logging.getLogger("tank.controller")
 class ControllerChannel:
     """`run` is its life."""
 
-    def __init__(self, session: ControllerSession, prover: Prover = NO_PROOF) -> None:
-        """prover: with what the cluster's secret is proved."""
+    def __init__(
+        self, session: ControllerSession, prover: Prover = NO_PROOF, resolver: Resolver | None = None
+    ) -> None:
+        """prover: with what the cluster's secret is proved. resolver: where the controllers' names are looked
+        up; without one, this machine's name service."""
         self._session = session
         self._prover = prover
+        self._resolver = resolver or Resolver(look_up, time.monotonic, _log)
         self._warned_s = -WARN_EVERY_S
 
     async def run(self) -> None:
@@ -46,6 +58,7 @@ class ControllerChannel:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_ticking())
             tasks.create_task(self._keep_talking())
+            tasks.create_task(self._keep_looking_up())
 
     async def _keep_talking(self) -> None:
         while True:
@@ -60,11 +73,32 @@ class ControllerChannel:
             await asyncio.sleep(TICK_MS / 1000)
             self._session.tick()
 
+    async def _keep_looking_up(self) -> None:
+        """Knows the addresses of all controllers and brokers before the name service is away: whoever leads
+        next may be one that was never dialed."""
+        loop = asyncio.get_running_loop()
+        looked_up_s: dict[str, float] = {}
+        while True:
+            hosts = self._hosts()
+            looked_up_s = {host: at_s for host, at_s in looked_up_s.items() if host in hosts}
+            for host in sorted(hosts):
+                if loop.time() - looked_up_s.get(host, -LOOK_UP_EVERY_S) >= LOOK_UP_EVERY_S:
+                    looked_up_s[host] = loop.time()
+                    with contextlib.suppress(OSError):
+                        await self._resolver.resolve(host)
+            await asyncio.sleep(LOOK_AROUND_S)
+
+    def _hosts(self) -> set[str]:
+        controllers = {address.rpartition(":")[0].strip("[]") for address in self._session.addresses}
+        return controllers | {broker.host for broker in self._session.view.brokers.values() if broker.host}
+
     async def _talk(self, address: str) -> None:
         """One stream, from its beginning to its end."""
         line: _Line | None = None
         why = "it ended the stream"
-        async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+        dialed = await target_of(self._resolver, address)
+        options = (*CHANNEL_OPTIONS, *dialed.options)
+        async with grpc.aio.insecure_channel(dialed.target, options=options) as channel:
             try:
                 async with asyncio.timeout(CONNECT_S):
                     await _connected(channel)

@@ -162,6 +162,11 @@ class ControllerSession(RequestingLink):
 
     # --- the shell's side ---
 
+    @property
+    def addresses(self) -> Sequence[str]:
+        """host:port of the controllers that it was told of."""
+        return self._addresses
+
     def target(self) -> str | None:
         """The controller to open a stream to now; None: there is one, or it is too early."""
         if self._line is not None or self.refused or self._clock.monotonic_ms() < self._retry_ms:
