@@ -25,6 +25,7 @@ from tank_node.moved_away import MovedAway
 from tank_node.partition import Partition
 from tank_node.refusal_log import RefusalLog
 from tank_node.replicas.beliefs import Beliefs
+from tank_node.replicas.follower_reads import may_show
 from tank_node.replicas.following import Followers
 from tank_node.replicas.roles import Roles
 from tank_node.replication.role import Role
@@ -267,6 +268,10 @@ class Broker(WaitList):
         if view is None or partition.number >= len(view.partitions):
             return None
         return view.partitions[partition.number]
+
+    def may_show(self, partition: Partition) -> bool:
+        """Whether this replica, which doesn't lead, may be read by clients that prefer it."""
+        return may_show(partition, self.placed(partition), self.link)
 
     def _view_epoch(self, partition: Partition) -> int | None:
         """The leader epoch of the view; None: this replica is not the one that is open here."""

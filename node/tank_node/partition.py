@@ -257,16 +257,20 @@ class Partition(ReadablePartition):
         metrics.produced_bytes += self.staged_bytes
         metrics.produced_messages += self.staged_messages
         if self.staged_batches:  # not when all that was found has been refused: nothing would take it out
-            self._note_uncommitted()
+            self.note_uncommitted(self.log.last, self.staged_bytes)
         if not self.flush_disk:
             metrics.acknowledged_now += self.staged_batches
         self.staged_batches = self.staged_bytes = self.staged_messages = 0
         return True
 
-    def _note_uncommitted(self) -> None:
-        """Remembers this write until the mark passes it; of too many the last ones count as one."""
-        held = self.uncommitted.pop()[1] if len(self.uncommitted) >= UNCOMMITTED_WRITES else 0
-        self.uncommitted.append((self.log.last, held + self.staged_bytes))
+    def note_uncommitted(self, last: int, size_bytes: int) -> None:
+        """Remembers a write until the mark passes it; of too many the last ones count as one. What was
+        remembered of numbers that it has anew is forgotten."""
+        uncommitted = self.uncommitted
+        while uncommitted and uncommitted[-1][0] >= last:
+            uncommitted.pop()
+        held = uncommitted.pop()[1] if len(uncommitted) >= UNCOMMITTED_WRITES else 0
+        uncommitted.append((last, held + size_bytes))
 
     def _drop_staged(self, error: ErrorCode) -> None:
         self.staged_batches = self.staged_bytes = self.staged_messages = 0

@@ -14,7 +14,7 @@ from tests.simulation.adversary import Adversary
 from tests.simulation.brokers import BrokerMachine
 from tests.simulation.client_lines import ClientLine
 from tests.simulation.clients import PAUSES_US, Client, Target
-from tests.simulation.consumers import Consumer, Keeper
+from tests.simulation.consumers import Consumer, FollowersConsumer, Keeper
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.faults import Faults, Machine
 from tests.simulation.ingredients import Ingredient, Wanted, any_topic, ingredients
@@ -206,7 +206,8 @@ class ClusterStory:
         yield IdempotentProducer(
             world, books, target, pause, f"i{name}", acks, keyed=keyed, in_flight=in_flight
         )
-        yield Consumer(world, books, target, pause, f"r{name}")
+        reads = FollowersConsumer if (wanted.topic_id + target.partition) % 3 == 0 else Consumer
+        yield reads(world, books, target, pause, f"r{name}")
         if Ingredient.CLIENT_NUMBERS in among:
             yield Mirror(world, books, target, pause, f"m{name}", acks, keyed=keyed)
         if Ingredient.POSITIONS in among and target.partition == 0:

@@ -30,6 +30,8 @@ class Consumer(Client):
     """The number that comes next."""
     sizes_bytes: tuple[int, ...] = (ONE_MESSAGE, 300, MOST_BYTES)
     """It asks for one of these at once, by chance."""
+    flags = 0
+    """Of its requests."""
     _strayed = False
     """It was shown messages that a lossy election may have taken."""
     _ends: dict[int, int]
@@ -42,7 +44,7 @@ class Consumer(Client):
         entry = ConsumePartition(self.target.partition, self.next, self.world.random.choice(self.sizes_bytes))
         topic = ConsumeTopic(self.target.topic, [entry])
         self._ends = self.books.ends_shown(self.target.key)
-        self.send(ConsumeRequest(self.version, number, self.name, WAIT_MS, 0, 0, [topic]), number)
+        self.send(ConsumeRequest(self.version, number, self.name, WAIT_MS, 0, self.flags, [topic]), number)
 
     def _take(self, message_id: int, payload: memoryview, key: Key, epoch: int) -> None:
         assert message_id == ConsumeResponse.ID
@@ -57,7 +59,7 @@ class Consumer(Client):
         # With messages comes the mark as this leader knows it; an answer without any shows the end.
         has_data = entry.flag in (ConsumeFlag.DATA, ConsumeFlag.SPARSE)
         shows_end = entry.flag == ConsumeFlag.OUT_OF_BOUNDS or (has_data and not entry.chunk_length)
-        if shows_end and not self._strayed:
+        if shows_end and not self._strayed and not self.flags:
             self.books.shown_end(key, entry.high_water_mark, epoch, self._ends, self.generation)
         if has_data:
             self._take_data(entry, bytes(answer.chunks))
@@ -130,6 +132,13 @@ class Consumer(Client):
     def read_again(self) -> None:
         """From the first message on, with its next request."""
         self._began = -1
+
+
+class FollowersConsumer(Consumer):
+    """The same, from whichever broker it has asked, where that is in sync. The end that a follower shows may
+    be lower than another's; its messages are judged as all are."""
+
+    flags = 1
 
 
 class Keeper(Client):

@@ -7,6 +7,14 @@ REPLICAS = "node/tank_node/replicas/"
 
 MUTANTS = (
     Mutant(
+        "a follower shows all that it holds",
+        REPLICAS + "readable.py",
+        "        through = self.high_water_mark\n",
+        "        through = self.log.written\n",
+        Kind.CLUSTER,
+        told="a_follower_is_read_up_to_its_mark",
+    ),
+    Mutant(
         "a made-up leader epoch is believed for good",
         REPLICAS + "beliefs.py",
         "            if epoch is None or epoch >= claim.leader_epoch:",

@@ -238,9 +238,11 @@ class ToldStory(ClusterStory):
         """The partition, for clients."""
         return Target("told", self.wanted.topic_id, 0)
 
-    def reader(self, machine: BrokerMachine, most_bytes: int = MOST_BYTES) -> Consumer:
+    def reader(
+        self, machine: BrokerMachine, most_bytes: int = MOST_BYTES, kind: type[Consumer] = Consumer
+    ) -> Consumer:
         """One who reads there, from the first message on, always so many bytes at once."""
-        made = Consumer(self.world, self.books, self.target, 5 * MS, "reader")
+        made = kind(self.world, self.books, self.target, 5 * MS, "reader")
         made.sizes_bytes = (most_bytes,)
         self.send_in(made, machine)
         return made

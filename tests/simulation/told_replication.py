@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from tank_node.replicas.leadership import Leadership
+from tests.simulation.consumers import FollowersConsumer
 from tests.simulation.message_books import Key
 from tests.simulation.producers import Producer
 from tests.simulation.told import LIMITS, ToldStory, lose_power, telling
@@ -310,8 +311,28 @@ def too_few_are_left_when_the_answer_is_due() -> None:
         story.rest()
 
 
+def a_follower_is_read_up_to_its_mark() -> None:
+    """B, which follows in sync, is read by one who prefers it. C is cut off: what B has and C has not is not
+    committed, and not shown."""
+    with telling(IN_MEMORY) as story:
+        a, b, c = story.cast
+        story.append(a, 2)
+        story.until(lambda: story.at(b).high_water_mark == 2, "B's hearing that they are committed")
+        story.part(c, a.name, b.name)
+        story.append(a)
+        story.until(lambda: story.at(b).log.written == 3, "the third one at B")
+        reader = story.reader(b, kind=FollowersConsumer)
+        story.until(lambda: reader.next > 1, "its reading at B")
+        story.go_on(100 * MS)
+        must(reader.next == 3, "a follower shows what is not committed")
+        story.rejoin(c, a.name, b.name)
+        story.until(lambda: reader.next == 4, "its reading on at B", 20 * SECOND)
+        story.rest()
+
+
 STORIES: tuple[Callable[[], None], ...] = (
     an_old_leader_goes_on_pushing,
+    a_follower_is_read_up_to_its_mark,
     a_leader_epoch_is_made_up,
     an_epoch_is_heard_before_the_view_has_it,
     a_push_changes_on_its_way,

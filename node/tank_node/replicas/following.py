@@ -73,7 +73,10 @@ class PeerLine:
 class Following(FollowerRole):
     """One partition that is, or was, pushed to this node."""
 
-    __slots__ = ("_line", "_mark", "_matched", "_request_id", "_told", "_whole_at", "partition")
+    __slots__ = (
+        "_agreed_epoch", "_line", "_mark", "_matched", "_request_id", "_source", "_told", "_whole_at",
+        "partition",
+    )  # fmt: skip
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -84,6 +87,10 @@ class Following(FollowerRole):
         """Of the push with that stretch."""
         self._matched = 0
         """Its last number: what was synced is told up to here."""
+        self._source: PeerLine | None = None
+        """Which connection carried the newest stretch that was looked at."""
+        self._agreed_epoch = 0
+        """Its leader epoch, when it was taken; 0: it was refused, or there was none."""
         self._told = 0
         """What was told as synced."""
         self._mark = 0
@@ -116,18 +123,20 @@ class Following(FollowerRole):
         try:
             verdict = self._judged(order, placed, own_id)
         except StorageError as unreadable:
-            self._line = None
+            self._line, self._agreed_epoch = None, 0
             partition.note_error(unreadable)
             return self._answer(PushError.STORAGE)
         if verdict.error is PushError.STALE_LEADER:
             return self._answer(verdict.error)
-        self._line = None  # whom nobody obeys takes nobody's place: an fsync may have to be told yet
+        # Not before: whom nobody obeys takes nobody's place, and an fsync may have to be told yet.
+        self._line, self._source, self._agreed_epoch = None, line, 0
         if verdict.error is PushError.DISAGREES:
             return self._answer(verdict.error, verdict.agreed_at, verdict.agreed_epoch)
         if verdict.error:
             return self._answer(verdict.error)
         error = self._store(order, stretch, placed, verdict)
         if error:
+            self._agreed_epoch = 0
             return self._answer(error)
         self._line, self._request_id = line, request_id
         self._told = min(log.synced, self._matched)
@@ -202,6 +211,9 @@ class Following(FollowerRole):
                 partition.high_water_mark = min(partition.high_water_mark, log.high_water_mark)
             self._matched = last
             self._mark = stretch.high_water_mark
+            if partition.waiters and stretch.batches:
+                partition.note_uncommitted(last, len(stretch.batches))
+            self._agreed_epoch = order.leader_epoch  # those who are woken may read
             partition.advance(mark_of(partition.high_water_mark, self._mark, self._matched))
             log.retain_from(order.log_start)
             self._refilled()
@@ -248,6 +260,12 @@ class Following(FollowerRole):
         if self._whole_at is not None:
             # Without flush=disk it need not be synced: after a loss of power no such tail is sure anyway.
             log.refilled_through(self._whole_at if partition.flush_disk else 0)
+
+    def agrees_with(self, leader: int, leader_epoch: int) -> bool:
+        source = self._source
+        if source is None or not source.is_open or source.broker_id != leader:
+            return False
+        return self._agreed_epoch == leader_epoch
 
     def failed(self) -> None:
         line, self._line = self._line, None

@@ -94,6 +94,27 @@ class ReadablePartition:
             return Reach.WAIT if number <= self.end() + 1 or not self.settled else Reach.OUT_OF_BOUNDS
         if number < self.log.first_available:
             return Reach.OUT_OF_BOUNDS if self.settled else Reach.WAIT  # that answer shows the mark
+        return self._read(number, max_bytes, mark)
+
+    def can_tell(self, number: int) -> bool:
+        """Whether a follower knows what is at this number, or that nothing is there yet: of all others its
+        leader alone does, whose log may begin and end elsewhere."""
+        first = self.log.first_available
+        return number in (END, FIRST_AVAILABLE) or first <= number <= self.log.last + 1
+
+    def fetch_as_follower(self, number: int, max_bytes: int) -> "Stretch | Reach":
+        """The same as `fetch` from a replica that follows, up to its own mark; UNREADABLE also for numbers of
+        which it can't tell. Call it only where `follower_reads` allows it."""
+        if not self.can_tell(number):
+            return Reach.UNREADABLE
+        if number == END:
+            return Reach.WAIT
+        if number == FIRST_AVAILABLE:
+            number = self.log.first_available or 1
+        through = self.high_water_mark
+        return Reach.WAIT if number > through else self._read(number, max_bytes, through)
+
+    def _read(self, number: int, max_bytes: int, mark: int) -> "Stretch | Reach":
         try:
             stretch = self.log.read(number, max_bytes, mark)
         except StorageError as error:
@@ -104,5 +125,7 @@ class ReadablePartition:
     def next_number(self, number: int) -> int:
         """The number that a consumer which found nothing waits for."""
         if number == END:
-            return max(self.high_water_mark, self.settles_at) + 1
+            # A follower's mark may be behind its leader's; its log's end may yet be cut, and given anew.
+            settles_at = 0 if self.role is Role.FOLLOWER else self.settles_at
+            return max(self.high_water_mark, settles_at) + 1
         return (self.log.first_available or 1) if number == FIRST_AVAILABLE else number

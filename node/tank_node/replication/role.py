@@ -45,6 +45,10 @@ class FollowerRole:
 
     __slots__ = ()
 
+    def agrees_with(self, leader: int, leader_epoch: int) -> bool:
+        """Whether that broker has pushed in that epoch what this log ends with, and is still connected."""
+        raise NotImplementedError
+
     def synced(self) -> None:
         """An fsync of the follower's log has ended, well or not."""
         raise NotImplementedError

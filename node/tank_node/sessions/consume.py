@@ -21,8 +21,11 @@ from tank_protos.errors import OutOfRange
 from tank_protos.generated.tank import ConsumeRequest
 
 if TYPE_CHECKING:
+    from tank_node.broker import Broker
     from tank_node.sessions.tank import TankSession
 
+PREFERS_THIS_BROKER: Final = 1
+"""In a request's flags: what this broker has in sync is to be read here."""
 ANSWER_BYTES = 128 * MIB
 """All chunks of one answer together stay below TANK's limit of a frame; who asks for more gets the rest
 next time."""
@@ -53,7 +56,7 @@ class Relayed:
 class Wanted:
     """One partition of a request, and what was found."""
 
-    __slots__ = ("fetch_bytes", "found", "number", "partition", "sequence_number")
+    __slots__ = ("fetch_bytes", "found", "number", "partition", "preferred_at", "sequence_number")
 
     def __init__(
         self, number: int, partition: Partition | None, sequence_number: int, fetch_bytes: int
@@ -64,6 +67,20 @@ class Wanted:
         self.sequence_number = sequence_number
         self.fetch_bytes = fetch_bytes
         self.found: Stretch | Reach | ConsumeFlag | Relayed = Reach.WAIT
+        self.preferred_at: Broker | None = None
+        """This broker, where the client prefers what it has to what the partition's leader has, and it could
+        be read here when the request came."""
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether it can be read here now."""
+        partition = self.partition
+        return partition is not None and (not partition.unreadable or self.follows(partition))
+
+    def follows(self, partition: Partition) -> bool:
+        """Whether it is read here now though another broker leads it. partition: its own."""
+        broker = self.preferred_at
+        return broker is not None and partition.unreadable and broker.may_show(partition)
 
 
 class WantedElsewhere(Wanted):
@@ -113,6 +130,7 @@ def resolve(session: "TankSession", request: ConsumeRequest) -> Topics:
     """Finds what a request names. Nothing is read yet."""
     known = session.broker.topics
     most = session.fetch_bytes
+    prefers_this = bool(request.flags & PREFERS_THIS_BROKER)
     topics: Topics = []
     for asked in request.topics:
         topic = known.get(asked.name)
@@ -129,6 +147,8 @@ def resolve(session: "TankSession", request: ConsumeRequest) -> Topics:
                 if number == _NO_PARTITION:
                     raise OutOfRange("partition 65535 cannot be asked for: its number means an unknown topic")
                 one.found = _ABSENT[topic.absence(number)]
+            elif prefers_this and partition.unreadable and partition.can_tell(one.sequence_number):
+                one.preferred_at = session.broker if session.broker.may_show(partition) else None
             wanted.append(one)
         topics.append((asked.name, len(wanted), wanted))
     return topics
@@ -156,17 +176,25 @@ def look(topics: Topics, left: int, *, redirects: bool, at_least: int = 0) -> bo
                 if left <= 0:
                     one.found = Reach.WAIT
                     continue
-                found = partition.fetch(one.sequence_number, min(max(one.fetch_bytes, at_least), left))
+                most = min(max(one.fetch_bytes, at_least), left)
+                if one.preferred_at is not None and one.follows(partition):
+                    found = partition.fetch_as_follower(one.sequence_number, most)
+                else:
+                    found = partition.fetch(one.sequence_number, most)
                 one.found = found
                 if isinstance(found, Stretch):
                     left -= found.length
                 elif found is Reach.UNREADABLE:
-                    one.found = _REFUSED.get(partition.refusal, ConsumeFlag.NOT_OPENED)
+                    one.found = _refused(partition)
             if not redirects and one.found in _NEW_FLAGS:
                 one.found = Reach.WAIT
             if one.found is not Reach.WAIT:
                 ready = True
     return ready
+
+
+def _refused(partition: Partition) -> ConsumeFlag:
+    return _REFUSED.get(partition.refusal, ConsumeFlag.NOT_OPENED)
 
 
 _REFUSED: Final = {
@@ -183,7 +211,9 @@ def hide_ends(topics: Topics, *, redirects: bool) -> None:
     for _, _, wanted in topics:
         for one in wanted or ():
             partition = one.partition
-            if redirects and one.found is Reach.WAIT and partition is not None and not partition.settled:
+            if one.found is not Reach.WAIT or partition is None or one.preferred_at is not None:
+                continue
+            if redirects and not partition.settled:
                 one.found = ConsumeFlag.NO_LEADER
 
 
@@ -197,19 +227,14 @@ def _partitions(topics: Topics) -> tuple[Partition, ...]:
             for _, _, wanted in topics
             if wanted is not None
             for one in wanted
-            if one.partition is not None and not one.partition.unreadable
+            if one.partition is not None and one.is_readable
         }
     )
 
 
 def _is_deaf(topics: Topics) -> bool:
     """Whether something is waited for that can't be read here now, so that nothing would tell of its data."""
-    return any(
-        one.partition is None or one.partition.unreadable
-        for _, _, wanted in topics
-        if wanted is not None
-        for one in wanted
-    )
+    return any(not one.is_readable for _, _, wanted in topics if wanted is not None for one in wanted)
 
 
 def answer(session: "TankSession", request_id: int, topics: Topics, *, woken: bool) -> None:
@@ -358,6 +383,8 @@ class FetchWait(Waiter):
             self._finish()
 
     def lost(self, partition: Partition) -> None:
+        if self._still_follows(partition):
+            return
         if self.looking or self.done:
             self.looking = False  # tells `_look`
             return
@@ -369,9 +396,19 @@ class FetchWait(Waiter):
         # Empty even if something came: fewer bytes than the client wants to be woken for.
         for _, _, wanted in self.topics:
             for one in wanted or ():
-                if one.partition is not None:
-                    one.found = Reach.WAIT
+                if (partition := one.partition) is not None:
+                    preferred = one.preferred_at is not None and not one.is_readable
+                    one.found = _refused(partition) if preferred else Reach.WAIT
         self._finish()
+
+    def _still_follows(self, partition: Partition) -> bool:
+        """Whether something that is read here, though another broker leads it, goes on to be: what the view
+        said anew of it was no loss."""
+        for _, _, wanted in self.topics:
+            for one in wanted or ():
+                if one.partition is partition and one.preferred_at is not None:
+                    return one.follows(partition)
+        return False
 
     def _finish(self) -> None:
         hide_ends(self.topics, redirects=self.redirects)

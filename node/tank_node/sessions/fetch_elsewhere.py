@@ -63,7 +63,7 @@ def _places(session: "TankSession", request: ConsumeRequest, topics: Topics) -> 
         for i, one in enumerate(wanted or ()):
             partition = one.partition
             reason = one.found if partition is None else partition.refusal
-            if reason not in (ConsumeFlag.OTHER_LEADER, ErrorCode.OTHER_LEADER):
+            if reason not in (ConsumeFlag.OTHER_LEADER, ErrorCode.OTHER_LEADER) or one.is_readable:
                 continue
             leader = forwards_to(session, request.client_version, name, one.number)
             if leader:
@@ -154,7 +154,7 @@ def _shows_nothing(one: Wanted) -> bool:
     """Whether nobody said in this round where the partition ends."""
     if isinstance(one, WantedElsewhere):
         return not one.is_shown
-    return one.partition is None or one.partition.unreadable
+    return not one.is_readable
 
 
 _WITH_CHUNK: Final = (ConsumeFlag.DATA, ConsumeFlag.SPARSE)
@@ -210,7 +210,7 @@ class ElsewhereFetch(Waiter):
                 one.partition: None
                 for _, _, wanted in topics
                 for one in wanted or ()
-                if one.partition is not None and not one.partition.unreadable
+                if one.partition is not None and one.is_readable
             }
         )
         self.entries = sum(count for _, count, _ in topics)
@@ -309,7 +309,7 @@ class ElsewhereFetch(Waiter):
                     # A log that never held a message may begin anywhere.
                     entry.sequence_number = one.mark + 1 if one.mark else FIRST_AVAILABLE
                     pinned = True
-                elif one.partition is not None and not one.partition.unreadable:
+                elif one.partition is not None and one.is_readable:
                     entry.sequence_number = one.partition.next_number(END)
         return pinned
 

@@ -81,7 +81,8 @@ class ConsumeRequest:
     min_bytes: int = 0
     """How many bytes must have been appended before a waiting request is answered."""
     flags: int = 0
-    """1: a replica on the client's own address is preferred. Versions 3-65535."""
+    """1: the broker that is asked is preferred to the leader, where its replica is in sync. Versions
+    3-65535."""
     topics: list[ConsumeTopic] = field(default_factory=list)
     """The topics to read."""
 
