@@ -41,7 +41,7 @@ class BreakingChannel:
 
     serves: asyncio.Event
 
-    def __init__(self, session: ControllerSession, prover: object) -> None:
+    def __init__(self, session: ControllerSession, prover: object, resolver: object) -> None:
         self._session = session
 
     async def run(self) -> None:
@@ -79,7 +79,7 @@ def test_a_line_that_ends_by_a_fault_ends_the_process(
 class SilentChannel:
     """No controller answers."""
 
-    def __init__(self, session: ControllerSession, prover: object) -> None:
+    def __init__(self, session: ControllerSession, prover: object, resolver: object) -> None:
         """Nobody is asked."""
 
     async def run(self) -> None:
