@@ -26,7 +26,9 @@ FOR_THE_PLAIN_NODE = "patches or inherits from the node's code; `make test-pure`
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """See tests.support.examples."""
+    """See tests.support.examples, and `left_behind.outlive`."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        left_behind.outlive()
     examples.choose(config.getoption("markexpr", ""))
 
 

@@ -1,6 +1,7 @@
 """A run of tests ends, whatever a failed test leaves behind, and waits as long as it was asked to."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.patience import VARIABLE, patient
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -30,6 +32,19 @@ def test_that_takes_time():
 """
 
 
+WAITS = """
+import subprocess, sys, time
+from pathlib import Path
+
+def test_that_waits():
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    child = subprocess.Popen(command, start_new_session=True)
+    Path("child.new").write_text(str(child.pid))
+    Path("child.new").rename("child")
+    time.sleep(600)
+"""
+
+
 def _alone() -> dict[str, str]:
     """The environment of a run that is no worker of another one."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
@@ -45,6 +60,34 @@ def pytest_runs(folder: Path, source: str, *arguments: str, **environment: str) 
         env={**_alone(), "PYTHONPATH": str(ROOT), **environment},
     )  # fmt: skip
     return ended.returncode, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+def test_what_a_run_has_started_ends_when_a_signal_ends_the_run(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    (tmp_path / "test_it.py").write_text(WAITS)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest"]
+    run = subprocess.Popen(
+        [*command, "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "test_it.py"],
+        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env={**_alone(), "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    try:
+        until((tmp_path / "child").exists, "the run doesn't begin")
+        child = int((tmp_path / "child").read_text())
+        run.send_signal(number)
+        until(lambda: not _lives(child), "its process lives on")
+    finally:
+        run.kill()
+        run.wait()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_thread_that_waits_for_ever_and_a_process_do_not_hold_a_run(tmp_path: Path) -> None:
