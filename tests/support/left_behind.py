@@ -52,7 +52,7 @@ def outlive() -> None:
     """Starts a process that waits for this one's end, and ends what the run has left then: a run that a
     signal ends tears nothing down, and clusters are no children of its own."""
     run = f"{os.getpid()} {time.time_ns()}"
-    heard, held = os.pipe()  # `held` is closed when this process is gone, however it went
+    heard, _ = os.pipe()  # the other end is closed when this process is gone, however it went
     subprocess.Popen(
         [sys.executable, "-m", "tests.support.left_behind", run],
         stdin=heard,
