@@ -164,13 +164,24 @@ def bench_latency(
 
 @contextmanager
 def bench_topic(client: "Client", topic: str | None, partitions: int, flush: str) -> Iterator[str]:
-    """The topic that was named; else a new one, deleted afterwards whatever happens."""
-    if topic is not None:
+    """The topic that was named; else a new one, deleted afterwards whatever happens. FeatureMissing, before
+    anything is made, where it could not be measured or not be deleted."""
+    from tank_client.errors import TankError
+    from tank_client.operations import need, need_newer_than_old_document
+
+    server = client.admin.features()
+    need_newer_than_old_document(server, "telling a topic's partitions", "measure a newer broker")
+    if topic is None:
+        need(
+            server,
+            "delete_topic",
+            "deleting topics",
+            "measure a topic that is there, and stays: --topic NAME",
+        )
+    else:
         client.admin.describe_topics([topic])
         yield topic
         return
-    from tank_client import errors
-
     name = f"bench-{secrets.token_hex(4)}"
     client.admin.create_topic(name, partitions=partitions, settings={"flush": flush})
     try:
@@ -178,7 +189,7 @@ def bench_topic(client: "Client", topic: str | None, partitions: int, flush: str
     finally:
         try:
             client.admin.delete_topic(name)
-        except errors.TankError as error:  # what went wrong before it, if anything, is what is to be told
+        except TankError as error:  # what went wrong before it, if anything, is what is to be told
             warn(f"the topic of the measurement is left ({error}); delete it: tank topic delete {name} --yes")
 
 

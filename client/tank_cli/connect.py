@@ -2,6 +2,7 @@
 is open.
 """
 
+import logging
 import socket
 import time
 from collections.abc import Iterable, Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.nearest import did_you_mean
+from tank_cli.output import warn
 from tank_client import errors
 from tank_client.model import Address, Ends, parse_servers
 from tank_client.settings import ClientSettings
@@ -30,12 +32,27 @@ def open_client(servers: str, *, unknown_topic_hint: str = "tank topic create {t
     the nearest topic and the command to type.
     """
     require_server(parse_servers(servers))
+    show_warnings()
     with Client(servers=servers) as client:
         try:
             yield client
         except errors.UnknownTopic as error:
             hint = unknown_topic_hint.format(topic=error.topic)
             raise unknown_topic(error.topic, topic_names(client), hint) from error
+
+
+class ShownWarnings(logging.Handler):
+    """What the client logs as a warning, as this command says one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        warn(record.getMessage())
+
+
+def show_warnings() -> None:
+    """From now on the client's warnings are on stderr, for the person who typed the command."""
+    log = logging.getLogger("tank_client")
+    if not any(isinstance(handler, ShownWarnings) for handler in log.handlers):
+        log.addHandler(ShownWarnings(logging.WARNING))
 
 
 def ends_by_leader(servers: str, groups: Iterable[list[tuple[str, int]]]) -> dict[tuple[str, int], Ends]:

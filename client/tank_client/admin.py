@@ -1,6 +1,7 @@
 """Topics, positions and the state of the cluster."""
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping
 
 from tank_client import errors, state_operations, topic_operations
@@ -23,7 +24,9 @@ from tank_client.model import (
 )
 from tank_client.operations import has, need
 from tank_client.routes import Route
+from tank_protos import topic_settings
 
+_log = logging.getLogger("tank_client")
 _POLL_S = 0.1
 """How often `await_ends` looks at a broker that cannot wait itself."""
 
@@ -89,7 +92,7 @@ class Admin:
         validate_only: bool = False,
     ) -> int:
         """Creates a topic; its id (0 from the C++ broker, which has none). `replication_factor` 0: the
-        cluster's default.
+        cluster's default. A setting that the C++ broker does not know is skipped there, and a warning logged.
 
         TopicExists, RequestRefused (the message says which name, count or setting is wrong)."""
         server = await self._caller.server()
@@ -108,6 +111,14 @@ class Admin:
         topic_id = await self._caller.call(
             topic_operations.create_topic_plainly(name, partitions, settings or {})
         )
+        skipped = topic_settings.unknown_to_tank(settings or {})
+        if skipped:
+            _log.warning(
+                "topic %r was made without %s: the C++ broker does not know %s",
+                name,
+                ", ".join(skipped),
+                "this setting" if len(skipped) == 1 else "these settings",
+            )
         self._caller.leaders.is_there(name, partitions)
         return topic_id
 

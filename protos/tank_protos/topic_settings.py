@@ -7,7 +7,7 @@ A number without a unit is bytes, or seconds.
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import NamedTuple
@@ -124,6 +124,12 @@ def split_unknown(pairs: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """The pairs whose keys are known, and the other keys: TANK's own CreateTopic reports and skips those."""
     known = {key: value for key, value in pairs.items() if key in _SETTINGS}
     return known, sorted(key for key in pairs if key not in _SETTINGS)
+
+
+def unknown_to_tank(keys: Iterable[str]) -> list[str]:
+    """Those of the keys that the C++ broker does not know: it makes the topic without them."""
+    known = {key for key, setting in _SETTINGS.items() if setting.is_tanks}
+    return [key for key in keys if key.strip().lower() not in known]
 
 
 def from_pairs(pairs: Mapping[str, str]) -> TopicSettings:
@@ -369,6 +375,8 @@ class _Setting:
     takes: str
     about: str
     show: Callable[..., str] = str
+    is_tanks: bool = True
+    """Whether the C++ broker knows it, too."""
 
 
 _SETTINGS: dict[str, _Setting] = {
@@ -444,12 +452,14 @@ _SETTINGS: dict[str, _Setting] = {
         parse_flush,
         "`disk` or `replicated`",
         "When a message is acknowledged: every in-sync replica has it on disk, or has it in memory.",
+        is_tanks=False,
     ),
     "min.insync.replicas": _Setting(
         "min_insync_replicas",
         _replicas,
         "1 to 255",
         "How many replicas must be in sync for messages to be taken; at most the replication factor.",
+        is_tanks=False,
     ),
     "unclean.leader.election": _Setting(
         "unclean_leader_election",
@@ -457,6 +467,7 @@ _SETTINGS: dict[str, _Setting] = {
         "`true` or `false`",
         "Whether a replica that isn't in sync may lead when no other can, and messages be lost.",
         lambda flag: str(flag).lower(),
+        is_tanks=False,
     ),
     VALIDATE_BUNDLES: _Setting(
         "validate_bundles",
@@ -465,6 +476,7 @@ _SETTINGS: dict[str, _Setting] = {
         "Whether a leader walks through the messages of an uncompressed bundle, by their lengths, before "
         "it is stored: one whose counts or lengths lie is refused. Where it is off, readers find it.",
         lambda flag: str(flag).lower(),
+        is_tanks=False,
     ),
 }
 assert {setting.field for setting in _SETTINGS.values()} == {f.name for f in fields(TopicSettings)} - {

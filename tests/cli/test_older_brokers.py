@@ -79,6 +79,45 @@ def test_all_partitions_are_known_to_the_cpp_broker_and_to_be_named_for_the_old_
         assert "--partition N" in ended.stderr
 
 
+def test_settings_that_the_cpp_broker_skips_are_named(older: Older) -> None:
+    settings = ["--set", "flush=disk", "--set", "Log.Retention.Secs=7d", "--set", "min.insync.replicas=2"]
+    ended = older.tank("topic", "create", "n", *settings)
+    if older.kind is Kind.CPP:
+        assert ended.exit_code == 0
+        warning, created = ended.stderr.splitlines()
+        assert warning.startswith("warning: topic 'n' was made without flush, min.insync.replicas: ")
+        assert created == "Created topic n with 1 partition."
+        assert older.tank("topic", "create", "m", "--set", "log.retention.secs=7d").stderr.count("\n") == 1
+    else:
+        assert ended.exit_code == ExitCode.UNSUPPORTED
+        assert "warning" not in ended.stderr, "nothing was made"
+
+
+@pytest.mark.parametrize("bench", ["produce", "consume", "latency"])
+def test_a_measurement_that_would_leave_its_topic_is_refused_before_it_begins(
+    bench: str, older: Older
+) -> None:
+    ended = older.tank("bench", bench, "--messages", "5")
+    assert ended.exit_code == ExitCode.UNSUPPORTED
+    assert ended.stdout == ""
+    (told,) = ended.stderr.splitlines()
+    lacks = "deleting topics" if older.kind is Kind.CPP else "telling a topic's partitions"
+    assert lacks in told
+    assert ("--topic NAME" in told) is (older.kind is Kind.CPP), "there it would not help"
+    assert set(older.broker.topics) == {"t"}
+
+
+def test_a_topic_that_stays_is_measured_where_its_partitions_are_told(older: Older) -> None:
+    ended = older.tank("bench", "produce", "--messages", "5", "--topic", "t")
+    if older.kind is Kind.CPP:
+        assert ended.exit_code == 0
+        assert ended.stderr == ""
+    else:
+        assert ended.exit_code == ExitCode.UNSUPPORTED
+        assert len(ended.stderr.splitlines()) == 1
+        assert "measure a newer broker" in ended.stderr
+
+
 def test_an_unknown_topic_is_not_found(older: Older) -> None:
     assert older.tank("produce", "nowhere", "-p", "0", stdin=b"x\n").exit_code == ExitCode.NOT_FOUND
     assert older.tank("consume", "nowhere", "-p", "0").exit_code == ExitCode.NOT_FOUND

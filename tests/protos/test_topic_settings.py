@@ -238,3 +238,9 @@ def test_impossible_values_of_tanks_own_messages_are_refused(given: str) -> None
 def test_unknown_keys_of_tanks_own_messages_are_named() -> None:
     found, unknown = ts.from_tank({"Colour": "red", "log.roll.secs": "1d"})
     assert (found, unknown) == ({"log.roll.secs": "86400"}, ["Colour"])
+
+
+def test_settings_of_ours_are_unknown_to_the_original() -> None:
+    ours = ["flush", "min.insync.replicas", "unclean.leader.election", "validate.bundles"]
+    assert ts.unknown_to_tank(ts.setting_keys()) == ours
+    assert ts.unknown_to_tank(["Log.Retention.Secs", "Flush", "flsuh"]) == ["Flush", "flsuh"]
