@@ -140,6 +140,7 @@ docs: $(VENV)/.ready-dev ## write the references of the command line and of the 
 	@$(BIN)/python -m tank_cli.reference > docs/cli.md
 	$(BIN)/python -m tank_cli.configuration > docs/configuration.md
 	$(BIN)/python -m tests.chart.values_reference > docs/chart-values.md
+	$(BIN)/python -m tests.chart.plain_monitoring
 
 chart: $(VENV)/.ready-dev ## the Helm chart: linted, rendered with many values, judged by the schemas of each Kubernetes
 	@helm=$$($(BIN)/python -m tests.chart.helm)

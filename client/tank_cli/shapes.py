@@ -49,6 +49,7 @@ _BROKER: Json = {
     "draining": False,
     "scaled_down": False,
     "stopping": False,
+    "clock_off": False,
     "no_room": False,
     "replicas": 12,
     "leads": 0,

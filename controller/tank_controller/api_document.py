@@ -82,6 +82,7 @@ SCHEMAS: Mapping[str, dict[str, Json]] = {
         draining=_FLAG,
         scaled_down=_FLAG,
         stopping=_FLAG,
+        clock_off=_FLAG,
         no_room=_FLAG,
         replicas=_INTEGER,
         leads=_INTEGER,

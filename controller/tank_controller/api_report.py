@@ -38,6 +38,7 @@ def broker_json(load: pb.BrokerLoad) -> dict[str, Json]:
         "draining": broker.draining,
         "scaled_down": broker.scaled_down,
         "stopping": broker.shutting_down,
+        "clock_off": broker.clock_off,
         "no_room": broker.no_room,
         "replicas": load.replicas,
         "leads": load.leads,

@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.chart import plain_monitoring
 from tests.chart.helm import ROOT
 from tests.chart.rendering import Object, by_key, render
 from tests.support.cluster import LocalCluster, running_cluster
@@ -92,6 +94,27 @@ def test_an_alert_waits_as_long_as_the_page_says() -> None:
             said.add((expression.replace("\\|", "|"), duration))
     for rule in alerts():
         assert (plain(rule["expr"]), rule.get("for", "")) in said, rule["alert"]
+
+
+def test_those_without_helm_have_the_same_as_files() -> None:
+    for path, text in plain_monitoring.written().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name} is old: make docs"
+    rules = yaml.safe_load((plain_monitoring.FOLDER / "alerts.yml").read_text())["groups"][0]["rules"]
+    assert [(rule["alert"], rule["expr"]) for rule in rules] == [
+        (rule["alert"], plain(rule["expr"])) for rule in alerts()
+    ]
+    board = json.loads((plain_monitoring.FOLDER / "dashboard.json").read_text())
+    said = [target["expr"] for panel in board["panels"] for target in panel.get("targets", [])]
+    assert said, "a dashboard without a query"
+    for expression in said:
+        assert metrics_of(expression) <= known(), expression
+        assert not re.search(r"\$(namespace|release)|pod\b|kubelet", expression), expression
+
+
+def test_promtool_takes_the_plain_rules() -> None:
+    checked = [program("promtool"), "check", "rules", str(plain_monitoring.FOLDER / "alerts.yml")]
+    done = subprocess.run(checked, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_alerts_choose_the_releases_own_pods() -> None:
