@@ -61,7 +61,7 @@ class PendingRequests:
         if len(self._pending) >= MAX_PENDING:
             pending.fail(ErrorCode.OVERLOADED, "too much waits for the controller: ask again")
             return False
-        if pending.of_client and silence_ms > LEADERLESS_MS:
+        if pending.of_client and not connected and silence_ms > LEADERLESS_MS:
             pending.fail(ErrorCode.TIMED_OUT, _NO_LEADER)
             return False
         if not connected and not pending.is_repeated:
