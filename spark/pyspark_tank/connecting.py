@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pyspark_tank.errors import ServersError
+from pyspark_tank.errors import ServersError, SinkError
 
 if TYPE_CHECKING:
+    from tank_client.model import Features
     from tank_client.sync import Client
 
 # So long the driver's first question waits for a broker: wrong servers are noticed soon. A query that runs
@@ -16,18 +17,48 @@ if TYPE_CHECKING:
 FIRST_ANSWER_MS = 10_000
 
 
+# Servers that were found fit for the sink. Spark makes a stream's writer twice for each batch: only the first
+# is to ask, and to wait no longer than this for an answer.
+_take_writes: set[str] = set()
+
+
 def connect(servers: str) -> Client:
     """The driver's client, when a broker has answered. Raises ServersError after 10 s."""
+    from tank_client.sync import Client
+
+    _first_answer(servers)
+    return Client(servers)
+
+
+def _first_answer(servers: str) -> Features:
     from tank_client.settings import ClientSettings
     from tank_client.sync import Client
 
     first = Client(servers, ClientSettings(request_timeout_ms=FIRST_ANSWER_MS))
     try:
         with options_named():
-            first.admin.features()
+            return first.admin.features()
     finally:
         first.close()
-    return Client(servers)
+
+
+def require_idempotence(servers: str) -> None:
+    """For the driver of a write, before any task runs. Raises ServersError after 10 s, and SinkError where
+    a repeat of what a task wrote would be stored a second time."""
+    from tank_client.operations import has
+
+    if servers in _take_writes:
+        return
+    server = _first_answer(servers)
+    if not (has(server, "init_producer") and has(server, "idempotent_produce")):
+        kind = {0: "a broker of the old TANK document", 400: "the C++ broker"}.get(server.version, "too old")
+        raise SinkError(
+            f"the broker at {servers} is {kind} (version {server.version}) and can't tell a repeat: what "
+            "a task wrote would be stored a second time when Spark runs the task again. Name brokers of Tank "
+            "Cluster by .option('servers', 'HOST:PORT,HOST:PORT'); to write here nevertheless, use "
+            "tank_client in foreachBatch, where each message may come more than once"
+        )
+    _take_writes.add(servers)
 
 
 @contextmanager

@@ -62,20 +62,26 @@ class TankSource(DataSource):  # type: ignore[misc]
         return TankStreamReader(options, schema, layout_of(schema, options))
 
     def writer(self, schema: StructType, overwrite: bool) -> TankWriter:
-        """For `df.write`. Raises OptionError, SchemaError."""
+        """For `df.write`. Raises OptionError, SchemaError, ServersError, SinkError."""
+        from pyspark_tank.connecting import require_idempotence
         from pyspark_tank.writer import TankWriter
 
         options = parse_sink_options(self.options)
         self._tell(options.without_meaning)
-        return TankWriter(options, schema, overwrite)
+        writer = TankWriter(options, schema, overwrite)
+        require_idempotence(options.servers)
+        return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TankStreamWriter:
-        """For `df.writeStream`. Raises OptionError, SchemaError."""
+        """For `df.writeStream`. Raises OptionError, SchemaError, ServersError, SinkError."""
+        from pyspark_tank.connecting import require_idempotence
         from pyspark_tank.writer import TankStreamWriter
 
         options = parse_sink_options(self.options, streaming=True)
         self._tell(options.without_meaning)
-        return TankStreamWriter(options, schema)
+        writer = TankStreamWriter(options, schema)
+        require_idempotence(options.servers)
+        return writer
 
 
 def _without_batch_only(options: dict[str, str]) -> dict[str, str]:

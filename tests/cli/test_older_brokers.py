@@ -1,7 +1,5 @@
 """The command with the C++ broker and with one of the old document, played by a script over real sockets."""
 
-import asyncio
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -9,46 +7,28 @@ from click.testing import CliRunner, Result
 
 from tank_cli.exit_codes import ExitCode
 from tank_cli.main import main
-from tests.support.patience import patient
-from tests.support.scripted_broker import Kind, ScriptedBroker
+from tests.support.scripted_broker import Kind
+from tests.support.threaded_broker import ThreadedBroker
 
 
-class Older:
-    """A broker with topic t (two partitions) on a thread of its own, and a `tank` that talks to it."""
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-        self.broker = ScriptedBroker(kind, {"t": 2})
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
-
-    def start(self) -> None:
-        self.thread.start()
-        asyncio.run_coroutine_threadsafe(self.broker.start(), self.loop).result(patient(10))
-
-    def stop(self) -> None:
-        asyncio.run_coroutine_threadsafe(self.broker.stop(), self.loop).result(patient(10))
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(patient(10))
-        self.loop.close()
+class Older(ThreadedBroker):
+    """One of them, and a `tank` that talks to it."""
 
     def tank(self, *arguments: str, stdin: bytes = b"") -> Result:
-        command = ["--servers", self.broker.address, *arguments]
+        command = ["--servers", self.address, *arguments]
         return CliRunner().invoke(main, command, input=stdin, prog_name="tank")
 
 
 @pytest.fixture(params=[Kind.CPP, Kind.OLD], ids=["cpp", "old"])
 def older(request: pytest.FixtureRequest) -> Iterator[Older]:
-    broker = Older(request.param)
-    broker.start()
-    yield broker
-    broker.stop()
+    with Older(request.param) as broker:
+        yield broker
 
 
 def test_messages_go_in_and_come_out_of_a_partition_that_is_named(older: Older) -> None:
     stored = older.tank("produce", "t", "--partition", "1", "--key", "k", stdin=b"one\ntwo\n")
     assert stored.exit_code == 0, stored.stderr
-    assert older.broker.topics["t"][1].values() == [b"one", b"two"]
+    assert older.values(1) == [b"one", b"two"]
     shown = older.tank("consume", "t", "--partition", "1", "--key-separator", "=")
     assert shown.exit_code == 0, shown.stderr
     assert shown.stdout == "k=one\nk=two\n"

@@ -11,9 +11,11 @@ import pytest
 
 from tests.spark.topics import run_to_end, write_stream
 from tests.support.patience import patient
+from tests.support.scripted_broker import Kind
+from tests.support.threaded_broker import ThreadedBroker
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
     from tank_client.sync import Client
     from tests.spark.conftest import NewTopic
@@ -130,6 +132,35 @@ def test_two_queries_write_to_one_topic(spark: SparkSession, new_topic: NewTopic
     for number in range(2):
         run_to_end(write_stream(source.stream(spark), sink, f"{checkpoint}-{number}"))
     assert sink.numbers() == sorted([*range(10), *range(10)])
+
+
+def to_topic_t(rows: DataFrame, servers: str) -> DataFrameWriter:
+    return rows.write.format("tank").mode("append").options(servers=servers, topic="t")
+
+
+@pytest.mark.parametrize("kind", [Kind.CPP, Kind.OLD])
+def test_a_broker_without_idempotence_is_refused_before_any_task_runs(
+    spark: SparkSession, kind: Kind, checkpoint: str
+) -> None:
+    rows = spark.sql("SELECT 'x' AS value")
+    stream = spark.readStream.format("rate").load().selectExpr("string(value) AS value")
+    with ThreadedBroker(kind) as broker:
+        with pytest.raises(Exception, match=r"can't tell a repeat.*option.*servers") as of_batch:
+            to_topic_t(rows, broker.address).save()
+        options = {"servers": broker.address, "topic": "t", "checkpointLocation": checkpoint}
+        query = stream.writeStream.format("tank").options(**options).trigger(availableNow=True).start()
+        with pytest.raises(Exception, match=r"can't tell a repeat.*option.*servers") as of_stream:
+            query.awaitTermination()
+        assert broker.values(0) == broker.values(1) == []
+    for error in of_batch, of_stream:
+        assert f"version {kind.value}" in str(error.value)
+        assert "stage failure" not in str(error.value), "a task has run"
+
+
+def test_servers_where_nothing_answers_are_told_before_any_task_runs(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match=r"no broker answers at 127\.0\.0\.1:1 .*option.*servers") as error:
+        to_topic_t(spark.sql("SELECT 'x' AS value"), "127.0.0.1:1").save()
+    assert "stage failure" not in str(error.value), "a task has run"
 
 
 def test_a_topic_that_is_not_there_is_named_with_the_command(
