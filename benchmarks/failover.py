@@ -15,6 +15,7 @@ import asyncio
 import os
 import re
 import signal
+import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
@@ -42,6 +43,7 @@ from tank_client.data_operations import produce_request, read_produce, to_store
 from tank_client.model import Address
 from tank_client.transport import Transport, connect
 from tank_protos.bundle import encode
+from tank_protos.resolver import HostAddress
 
 SESSION_S = 2.0
 """A broker that is silent for so long is fenced."""
@@ -68,11 +70,16 @@ async def kill_leader(scene: Scene) -> float:
     return await scene.writes.pause_s(since)
 
 
+async def itself(host: str) -> tuple[HostAddress, ...]:
+    """An address is looked up nowhere."""
+    return ((socket.AF_INET, host),)
+
+
 async def freeze_leader(scene: Scene) -> float:
     """SIGSTOP for longer than a session; then it finds requests that came meanwhile."""
     leader = await scene.leader()
     line = await connect(
-        Address("127.0.0.1", leader.port), ClientSettings(), ask=True,
+        Address("127.0.0.1", leader.port), ClientSettings(), itself, ask=True,
         on_end=lambda transport, lost: None, on_silence=lambda transport: None,
     )  # fmt: skip
     since = hurt(leader, signal.SIGSTOP)

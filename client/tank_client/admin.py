@@ -11,6 +11,7 @@ from tank_client.data_operations import Want, fetch
 from tank_client.model import (
     BrokerDescription,
     BrokerReport,
+    ClusterReport,
     CommittedPosition,
     Ends,
     Features,
@@ -229,6 +230,12 @@ class Admin:
 
         FeatureMissing but from ours."""
         return await self._caller.call(state_operations.describe_broker())
+
+    async def describe_cluster(self) -> ClusterReport:
+        """Where the broker that we talk to knows the cluster's controllers to be, and its brokers' names.
+
+        FeatureMissing but from ours, and from older ones of ours."""
+        return await self._caller.call(state_operations.describe_cluster())
 
     async def topology(self) -> Topology:
         """The cluster's nodes, as TANK tells them."""

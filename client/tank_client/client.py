@@ -146,9 +146,10 @@ class Client:
 
     async def leader(self, topic: str, partition: int) -> tuple[Address, Features]:
         """The broker that leads the partition, as far as is known, and what it is; for who wants a connection
-        of his own to it. After a fetch it is the one that answered. ConnectionLost when it is not there."""
+        of his own to it. After a fetch it is the one that answered. The address is numeric: it needs no name
+        service. ConnectionLost when it is not there."""
         transport = await self._caller.pool.get((topic, partition))
-        return transport.address, transport.server
+        return transport.reached, transport.server
 
     async def produce_bundle(
         self,

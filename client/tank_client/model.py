@@ -1,5 +1,6 @@
 """What calls return: plain values, the same for both faces of the client."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -163,6 +164,17 @@ class StrayFolder:
 
     path: str
     size_bytes: int
+
+
+@dataclass(slots=True, frozen=True)
+class ClusterReport:
+    """Where one broker knows the processes of its cluster to be."""
+
+    cluster_id: str
+    controllers: tuple[Address, ...]
+    """With their gRPC ports. Empty: it is a broker of its own."""
+    hosts: Mapping[str, tuple[str, ...]]
+    """Numeric addresses by brokers' names: what the name service said last. Only of names that it knows."""
 
 
 @dataclass(slots=True, frozen=True)

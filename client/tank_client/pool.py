@@ -4,15 +4,18 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tank_client.connection import Lost, Negotiation
 from tank_client.errors import Closed, ConnectionLost, Overloaded, TankError
+from tank_client.hosts import Hosts
 from tank_client.model import NO_BROKER, Address, BrokerDescription, Features
+from tank_client.operations import has
 from tank_client.routes import Route, Routes
 from tank_client.settings import ClientSettings
+from tank_client.state_operations import describe_cluster
 from tank_client.transport import Transport, connect
-from tank_protos.resolver import MAX_NAMES, Resolver, look_up
+from tank_protos.resolver import Resolver, look_up
 
 _log = logging.getLogger("tank_client")
 
@@ -24,15 +27,13 @@ class Pool:
         """resolver: where names are looked up; without one, this machine's name service."""
         self.routes = routes
         self.settings = settings
-        self._resolver = resolver or Resolver(look_up, time.monotonic, _log)
+        self._hosts = Hosts(resolver or Resolver(look_up, time.monotonic, _log), self._known_hosts)
         # Each entry is open, or was a moment ago; `_ended` takes it out.
         self._open: dict[Address, Transport] = {}
         self._connecting: dict[Address, asyncio.Task[Transport]] = {}
         self._negotiations: dict[Address, Negotiation] = {}
         # Brokers of ours by id: where each was reached last. Invariant: no two at one address.
         self._reached: dict[int, Address] = {}
-        self._names: dict[str, asyncio.Task[None]] = {}
-        """Of brokers that were named, each looked up once."""
         self._closed = False
         # Told, several times a second, of connections on which an answer is late.
         self.on_silence: Callable[[Transport], None] | None = None
@@ -73,14 +74,7 @@ class Pool:
 
     def know(self, brokers: Iterable[BrokerDescription]) -> None:
         """Looks the names of these up, so that their addresses are there when the name service is not."""
-        for broker in brokers:
-            host = broker.address.host
-            if host not in self._names and len(self._names) < MAX_NAMES:
-                self._names[host] = asyncio.create_task(self._look_up(host))
-
-    async def _look_up(self, host: str) -> None:
-        with contextlib.suppress(OSError):
-            await self._resolver.resolve(host)
+        self._hosts.learn(broker.address.host for broker in brokers if broker.address.port)
 
     def address_of(self, broker: BrokerDescription) -> Address:
         """Where to reach a broker: over the connection that there is, else where it says it is. They differ
@@ -91,9 +85,10 @@ class Pool:
     async def close(self) -> None:
         """Ends all connections."""
         self._closed = True
+        self._hosts.end()
         for transport in list(self._open.values()):
             transport.close()
-        tasks = [*self._connecting.values(), *self._names.values()]
+        tasks = list(self._connecting.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -108,7 +103,7 @@ class Pool:
                 transport = await connect(
                     address,
                     self.settings,
-                    self._resolver,
+                    self._hosts.resolve,
                     ask=negotiation.asks,
                     on_end=self._ended,
                     on_silence=self._silent,
@@ -128,6 +123,20 @@ class Pool:
                 self._reached = {broker: at for broker, at in self._reached.items() if at != address}
                 self._reached[transport.server.broker_id] = address
             return transport
+
+    async def _known_hosts(self) -> Mapping[str, Sequence[str]]:
+        """Names' addresses as the first broker that answers knows them."""
+        ask = describe_cluster()
+        for transport in list(self._open.values()):
+            server = transport.server
+            if not has(server, "describe_cluster"):
+                continue
+            request, answer, silence_ms = ask.build(server), ask.answer(server), self.settings.silence_ms
+            with contextlib.suppress(TankError, TimeoutError):
+                async with asyncio.timeout(silence_ms / 1000):
+                    report = ask.read(await transport.ask(request, answer, silence_ms, ask.name), server)
+                return report.hosts
+        return {}
 
     def _connected(self, address: Address, task: asyncio.Task[Transport]) -> None:
         self._connecting.pop(address, None)

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from tank_client import errors
 from tank_client.model import (
+    Address,
     BrokerReport,
+    ClusterReport,
     CommittedPosition,
     Features,
     PartitionTrouble,
@@ -23,6 +25,8 @@ from tank_protos.generated.tank import (
     CommitPositionsResponse,
     DescribeBrokerRequest,
     DescribeBrokerResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
     DiscoverTopologyRequest,
     DiscoverTopologyResponse,
     FetchPositionsRequest,
@@ -186,6 +190,23 @@ def describe_broker() -> Operation[BrokerReport]:
         )
 
     return Operation("describe broker", build, lambda server: DescribeBrokerResponse, read)
+
+
+def describe_cluster() -> Operation[ClusterReport]:
+    """Where the broker that is asked knows the cluster's processes to be."""
+
+    def build(server: Features) -> DescribeClusterRequest:
+        need(server, "describe_cluster", "telling where its controllers are", "name them yourself")
+        return DescribeClusterRequest()
+
+    def read(answer: DescribeClusterResponse, server: Features) -> ClusterReport:
+        return ClusterReport(
+            answer.cluster_id,
+            tuple(Address(each.host, each.port) for each in answer.controllers),
+            {known.name: tuple(each.address for each in known.addresses) for known in answer.hosts},
+        )
+
+    return Operation("describe cluster", build, lambda server: DescribeClusterResponse, read)
 
 
 def _known(number: int) -> int | None:

@@ -7,6 +7,7 @@ from tank_client.loop_thread import LoopThread
 from tank_client.model import (
     BrokerDescription,
     BrokerReport,
+    ClusterReport,
     CommittedPosition,
     Ends,
     Features,
@@ -115,6 +116,10 @@ class Admin:
     def describe_broker(self) -> BrokerReport:
         """The broker that we talk to: its disk, and what is wrong with it."""
         return self._thread.run(self._admin.describe_broker())
+
+    def describe_cluster(self) -> ClusterReport:
+        """Where the cluster's controllers are; see `tank_client.Admin.describe_cluster`."""
+        return self._thread.run(self._admin.describe_cluster())
 
     def topology(self) -> Topology:
         """The cluster's nodes."""

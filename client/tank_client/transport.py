@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-import logging
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from tank_client.connection import (
@@ -21,11 +20,10 @@ from tank_client.errors import ConnectionLost, TankError
 from tank_client.model import Address, Features
 from tank_client.routes import Route
 from tank_client.settings import ClientSettings
-from tank_protos.resolver import HostAddress, Resolver, look_up
+from tank_protos.resolver import HostAddress
 
 Done = Callable[[Any, TankError | None], None]
 """Called once with (answer, None) or (None, error)."""
-_log = logging.getLogger("tank_client")
 _RESUME_BELOW = 256 << 10
 _PAUSE_ABOVE = 1 << 20
 
@@ -65,6 +63,12 @@ class Transport(asyncio.Protocol):
         """What the other side is; only once `ready`."""
         assert self._core.server is not None
         return self._core.server
+
+    @property
+    def reached(self) -> Address:
+        """Where it leads, without a name: for who wants another connection to the same process."""
+        peer = self._socket.get_extra_info("peername") if self._socket is not None else None
+        return self.address if peer is None else Address(str(peer[0]), self.address.port)
 
     @property
     def open(self) -> bool:
@@ -241,20 +245,19 @@ _TICK_S = 0.25
 async def connect(
     address: Address,
     settings: ClientSettings,
-    resolver: Resolver | None = None,
+    resolve: Callable[[str], Awaitable[Sequence[HostAddress]]],
     *,
     ask: bool,
     on_end: Callable[[Transport, Lost], None],
     on_silence: Callable[[Transport], None],
 ) -> Transport:
     """A connection that is ready for requests. ConnectionLost when there is none within
-    `connect_timeout_ms`. Without a resolver the host is an address, or looked up this once."""
+    `connect_timeout_ms`. resolve: a host's addresses, at least one; OSError."""
     loop = asyncio.get_running_loop()
-    resolver = resolver or Resolver(look_up, loop.time, _log)
     transport = Transport(address, loop, settings, ask=ask, on_end=on_end, on_silence=on_silence)
     try:
         async with asyncio.timeout(settings.connect_timeout_ms / 1000):
-            await _reach(transport, address, await resolver.resolve(address.host))
+            await _reach(transport, address, await resolve(address.host))
             await asyncio.shield(transport.ready)
     except TimeoutError:
         transport.close()

@@ -31,6 +31,9 @@ CHANNEL_OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 500),
     # A pod that comes back has another address under its name: gRPC would look it up again after 30 s only.
     ("grpc.dns_min_time_between_resolutions_ms", 250),
+    # A channel that is not used keeps the last addresses of its name, for the time that the name service is
+    # away: gRPC would forget them after 30 min.
+    ("grpc.client_idle_timeout_ms", 2**31 - 1),
     ("grpc.enable_http_proxy", 0),  # controllers are neighbours
     ("grpc.use_local_subchannel_pool", 1),  # else a new channel inherits an old one's waiting time
 )

@@ -30,6 +30,7 @@ from tank_node.replicas.following import Followers
 from tank_node.replicas.roles import Roles
 from tank_node.replication.role import Role
 from tank_node.scrubbing import Scrubbing
+from tank_node.surroundings import Surroundings
 from tank_node.upkeep import Upkeep
 from tank_node.volume import Volume
 from tank_node.wait_list import WaitList
@@ -87,6 +88,7 @@ class Broker(WaitList):
         beliefs = Beliefs(link, metrics, self._view_epoch, self._follow_view)
         self.followers = Followers(link, flusher, self.partition_by_id, beliefs)
         self.forwarding = Forwarding()
+        self.surroundings = Surroundings()
         self.topics: dict[str, Topic] = {}
         self.started_ms = clock.now_ms()
         self.started_monotonic_ms = clock.monotonic_ms()

@@ -21,6 +21,7 @@ from tank_node.process import NodeProcess, Started
 from tank_node.readiness import CatchingUp
 from tank_node.replicas.replicator import Replicator
 from tank_node.server import TankServer
+from tank_node.surroundings import Surroundings
 from tank_protos.call_proof import NO_PROOF, ProvenCalls, Prover
 from tank_protos.cluster_secret import Party, Role
 from tank_protos.generated import control_pb2 as pb
@@ -119,6 +120,12 @@ class ClusterNodeProcess(NodeProcess):
         dialer = ServerDialer(server, self._resolver)
         broker.roles.pushers = Replicator(broker, dialer)
         broker.forwarding = Forwarder(broker, dialer, self.config.forwarding)
+        assert self._session is not None
+        session = self._session
+        broker.surroundings = Surroundings(lambda: session.addresses, self._last_addresses)
+
+    def _last_addresses(self, host: str) -> list[str]:
+        return [address for _, address in self._resolver.last(host) if address != host]
 
     async def _ready(self, listen: Address) -> None:
         session = self._session

@@ -9,7 +9,7 @@ lies here, below them.
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
 HostAddress = tuple[int, str]
@@ -22,6 +22,8 @@ LOOKUP_S: Final = 1.0
 that is well answers in milliseconds; glibc waits 5 s for each server of one that is away."""
 AWAY_LOOKUP_S: Final = 0.05
 """The same, where the name had no answer last time: enough for a name service that is well again."""
+REFRESH_S: Final = 300.0
+"""`learn` looks a name up again after so long: a pod that comes back has another address."""
 MAX_NAMES: Final = 1024
 """Names whose addresses are kept: many times the brokers and controllers of a cluster. The one that was
 answered the longest ago is forgotten first."""
@@ -44,6 +46,11 @@ def numeric(host: str) -> HostAddress | None:
             continue
         return family, host
     return None
+
+
+def is_no_such_name(error: OSError) -> bool:
+    """Whether it says that there is no such name, and not that the name service can't answer."""
+    return error.errno in _NO_SUCH_NAME
 
 
 class Resolver:
@@ -73,29 +80,57 @@ class Resolver:
         """Lookups under way, one for each name: a name service that hangs holds one thread for each."""
         self._without_s: dict[str, float] = {}
         """Since when a kept name gets no answer. Only of names in `_kept`."""
+        self._answered_s: dict[str, float] = {}
+        """When the name service answered for each kept name last. Only of names in `_kept`."""
 
     async def resolve(self, host: str) -> tuple[HostAddress, ...]:
         """The host's addresses, at least one. OSError: the name is not there, or there is no answer and none
         was there before."""
         if (already := numeric(host)) is not None:
             return (already,)
+        task = self._task(host)
+        kept = self._kept.get(host)
+        if kept is None:
+            return await asyncio.shield(task)
+        # One name service answers for all names: what is found out about one needs no second wait at others.
+        patience_s = AWAY_LOOKUP_S if self._without_s else self._lookup_s
+        await asyncio.wait({task}, timeout=patience_s)
+        if not task.done():
+            return self._fall_back(host, kept, f"no answer within {patience_s:g} s")
+        try:
+            return task.result()
+        except OSError as error:
+            if is_no_such_name(error):
+                raise
+            return self._fall_back(host, kept, error.strerror or str(error))
+
+    async def learn(self, hosts: Iterable[str]) -> None:
+        """Looks up those of these names that have no last address, or an old one: each may have to be dialed
+        when the name service is away. One after the other, so that one that hangs holds one thread; what has
+        no answer is passed over."""
+        for host in hosts:
+            answered_s = self._answered_s.get(host)
+            is_fresh = answered_s is not None and self._now_s() - answered_s < REFRESH_S
+            if not is_fresh and numeric(host) is None:
+                await asyncio.wait({self._task(host)})
+
+    def last(self, host: str) -> tuple[HostAddress, ...]:
+        """The host's last addresses as they are known, without a lookup; empty: none are."""
+        return (already,) if (already := numeric(host)) is not None else self._kept.get(host, ())
+
+    def remember(self, host: str, addresses: tuple[HostAddress, ...]) -> None:
+        """What another process says of a name without last addresses: it holds until the name service
+        answers. `addresses`: one at least."""
+        if host not in self._kept:
+            self._keep(host, addresses)
+
+    def _task(self, host: str) -> asyncio.Task[tuple[HostAddress, ...]]:
+        """The lookup that is under way, or a new one."""
         task = self._asked.get(host)
         if task is None:
             task = self._asked[host] = asyncio.create_task(self._ask(host))
             task.add_done_callback(lambda done: self._answered(host, done))
-        kept = self._kept.get(host)
-        if kept is None:
-            return await asyncio.shield(task)
-        is_away = host in self._without_s
-        await asyncio.wait({task}, timeout=AWAY_LOOKUP_S if is_away else self._lookup_s)
-        if not task.done():
-            return self._fall_back(host, kept, f"no answer within {self._lookup_s:g} s")
-        try:
-            return task.result()
-        except OSError as error:
-            if error.errno in _NO_SUCH_NAME:
-                raise
-            return self._fall_back(host, kept, error.strerror or str(error))
+        return task
 
     async def _ask(self, host: str) -> tuple[HostAddress, ...]:
         rows = await self._lookup(host)
@@ -109,19 +144,27 @@ class Resolver:
         if task.cancelled():
             return
         error = task.exception()
-        if isinstance(error, OSError) and error.errno not in _NO_SUCH_NAME:
+        if isinstance(error, OSError) and not is_no_such_name(error):
             return
-        self._kept.pop(host, None)
+        self._forget(host)
         since_s = self._without_s.pop(host, None)
         if since_s is not None:
             away_s = self._now_s() - since_s
             self._log.info("the name service answers for %s again, after %.0f s", host, away_s)
         if error is None:
-            if len(self._kept) >= self._max_names:
-                oldest = next(iter(self._kept))
-                del self._kept[oldest]
-                self._without_s.pop(oldest, None)
-            self._kept[host] = task.result()
+            self._keep(host, task.result())
+            self._answered_s[host] = self._now_s()
+
+    def _keep(self, host: str, addresses: tuple[HostAddress, ...]) -> None:
+        if len(self._kept) >= self._max_names:
+            oldest = next(iter(self._kept))
+            self._forget(oldest)
+            self._without_s.pop(oldest, None)
+        self._kept[host] = addresses
+
+    def _forget(self, host: str) -> None:
+        self._kept.pop(host, None)
+        self._answered_s.pop(host, None)
 
     def _fall_back(self, host: str, kept: tuple[HostAddress, ...], why: str) -> tuple[HostAddress, ...]:
         if host not in self._without_s and host in self._kept:

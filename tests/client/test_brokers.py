@@ -156,6 +156,7 @@ MISSING: list[tuple[str, Callable[[Client], Awaitable[object]]]] = [
     ("idempotent producers", lambda c: c.producer(ProducerSettings(idempotent=True)).send("t", b"x")),
     ("describing brokers", lambda c: c.admin.brokers()),
     ("describing itself", lambda c: c.admin.describe_broker()),
+    ("telling where its controllers are", lambda c: c.admin.describe_cluster()),
     ("replication factors", lambda c: c.admin.create_topic("n", 1, 3)),
     ("validating without creating", lambda c: c.admin.create_topic("n", validate_only=True)),
 ]

@@ -166,3 +166,35 @@ async def test_one_who_gives_up_waiting_leaves_the_lookup_to_the_others() -> Non
     names.hanging.set()
     assert await patient == at("10.0.0.1")
     assert names.asked == 1
+
+
+@in_a_loop
+async def test_names_that_were_learned_are_known_when_the_name_service_is_away() -> None:
+    names, watch = NameService(b1="10.0.0.1", b2="10.0.0.2"), Watch()
+    resolver = resolver_of(names, watch)
+    await resolver.learn(["b1", "127.0.0.1", "b2"])
+    assert names.asked == 2
+    await resolver.learn(["b1", "b2"])
+    assert names.asked == 2, "they were answered a moment ago"
+    names.addresses["b1"] = "10.0.0.3"
+    watch.now_s += 300
+    await resolver.learn(["b1"])
+    names.failing = socket.EAI_AGAIN
+    watch.now_s += 300
+    await resolver.learn(["b1", "b2", "b3"])
+    assert await resolver.resolve("b1") == at("10.0.0.3")
+    assert await resolver.resolve("b2") == resolver.last("b2") == at("10.0.0.2")
+    assert resolver.last("b3") == ()
+    assert resolver.last("127.0.0.1") == at("127.0.0.1")
+
+
+@in_a_loop
+async def test_a_name_service_that_is_away_for_one_name_is_not_waited_for_at_others() -> None:
+    names = NameService(b1="10.0.0.1", b2="10.0.0.2")
+    resolver = resolver_of(names, lookup_s=1000.0)
+    await resolver.learn(["b1", "b2"])
+    names.failing = socket.EAI_AGAIN
+    await resolver.resolve("b1")
+    names.hanging = asyncio.Event()
+    assert await resolver.resolve("b2") == at("10.0.0.2")
+    names.hanging.set()

@@ -16,6 +16,7 @@ from tank_node.sessions import (
     consume,
     control,
     describe_broker,
+    describe_cluster,
     extensions,
     fetch_elsewhere,
     peer,
@@ -297,5 +298,6 @@ _HANDLERS: dict[int, Callable[[TankSession, memoryview], None]] = {
     74: control.list_groups,
     75: extensions.await_ends,
     76: describe_broker.describe_broker,
+    77: describe_cluster.describe_cluster,
 }
 _CARRIES_BUNDLES: Final = frozenset((1, 5, 66))

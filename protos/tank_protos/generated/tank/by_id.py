@@ -20,6 +20,8 @@ from tank_protos.generated.tank.delete_topic_request import DeleteTopicRequest
 from tank_protos.generated.tank.delete_topic_response import DeleteTopicResponse
 from tank_protos.generated.tank.describe_broker_request import DescribeBrokerRequest
 from tank_protos.generated.tank.describe_broker_response import DescribeBrokerResponse
+from tank_protos.generated.tank.describe_cluster_request import DescribeClusterRequest
+from tank_protos.generated.tank.describe_cluster_response import DescribeClusterResponse
 from tank_protos.generated.tank.describe_topics_request import DescribeTopicsRequest
 from tank_protos.generated.tank.describe_topics_response import DescribeTopicsResponse
 from tank_protos.generated.tank.discover_partitions_request import DiscoverPartitionsRequest
@@ -77,6 +79,7 @@ REQUESTS: Final[dict[int, type[Message]]] = {
     74: ListGroupsRequest,
     75: AwaitEndsRequest,
     76: DescribeBrokerRequest,
+    77: DescribeClusterRequest,
 }
 """The request messages."""
 
@@ -103,6 +106,7 @@ RESPONSES: Final[dict[int, type[Message]]] = {
     74: ListGroupsResponse,
     75: AwaitEndsResponse,
     76: DescribeBrokerResponse,
+    77: DescribeClusterResponse,
 }
 """The response messages."""
 

@@ -1,0 +1,39 @@
+"""Names have no answer, a broker and the controllers' leader are killed: clients write on, new ones, too."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.name_service import Mood
+from tests.support.patience import patient
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+
+STORY_S = patient(240)
+UNSHARE = ["unshare", "--net", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
+
+
+def has_namespaces() -> bool:
+    if not shutil.which("unshare") or not shutil.which("ip"):
+        return False
+    return subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not has_namespaces(), reason="it needs namespaces of its own: unshare and iproute2")
+@pytest.mark.parametrize("mood", [Mood.SILENT, Mood.FAILING])
+def test_writes_go_on_without_names_a_broker_and_the_controllers_leader(mood: Mood, tmp_path: Path) -> None:
+    story = [*UNSHARE, "--kill-child", sys.executable, "-m", "tests.support.cluster_of_names", mood.value]
+    ended = subprocess.run(
+        [*story, str(tmp_path)], capture_output=True, text=True, timeout=STORY_S, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stdout.splitlines() == [
+        "written while names are away",
+        "written without a broker and the controllers' leader",
+        "written by a new client",
+        "all read",
+    ]

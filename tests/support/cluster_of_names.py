@@ -1,0 +1,104 @@
+"""A story for namespaces of its own: the name service goes away, then a broker and the controllers' leader
+do, and writes go on. `python -m tests.support.cluster_of_names MOOD FOLDER`; it says what it saw."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import patch
+
+from tank_cli import cluster_processes
+from tank_cli.cluster_folder import BROKER, ClusterFolder, Member, make_secrets, planned
+from tank_client import ClientSettings
+from tank_client.sync import Client
+from tests.support.cluster import LocalCluster, swept
+from tests.support.name_service import ZONE, Mood, use
+from tests.support.patience import patient
+from tests.support.waiting import until
+
+BASE_PORT = 11011
+PARTITIONS = 6
+SETTINGS = ClientSettings(request_timeout_ms=int(patient(60_000)))
+_command_of = cluster_processes.command_of
+
+
+def name_of(member: Member) -> str:
+    """host:port under which the others know it."""
+    return f"{member.name}.{ZONE}:{member.port}"
+
+
+def command_with_names(folder: ClusterFolder, member: Member) -> list[str]:
+    """As `tank cluster up` starts a process, but all are known by names."""
+    command = _command_of(folder, member)
+    flag = "--controllers" if member.role == BROKER else "--cluster"
+    place = command.index(flag) + 1
+    for controller in folder.controllers:
+        command[place] = command[place].replace(controller.address, name_of(controller))
+    return [*command, "--advertise", name_of(member)] if member.role == BROKER else command
+
+
+def running(folder: Path) -> ClusterFolder:
+    """Starts three controllers and three brokers."""
+    made = planned(folder, 3, 3, BASE_PORT)
+    folder.mkdir()
+    made.store()
+    make_secrets(made)
+    with patch.object(cluster_processes, "command_of", command_with_names):
+        for member in made.members:
+            cluster_processes.start(made, member)
+    cluster_processes.await_ready(made, lambda ready: None)
+    return made
+
+
+def write(client: Client, value: bytes) -> None:
+    """One message to each partition, stored."""
+    with client.producer() as producer:
+        sent = [producer.send("t", value, partition=partition) for partition in range(PARTITIONS)]
+        producer.flush()
+        assert all(each.result() for each in sent)
+
+
+def say(what: str) -> None:
+    print(what, flush=True)
+
+
+def play(cluster: LocalCluster, folder: ClusterFolder, away: Callable[[], None]) -> None:
+    """The story; raises when a write fails."""
+    # Named by an address: what it knows of names it has from brokers.
+    survivor, victim = folder.brokers[0], folder.brokers[1]
+    with Client([survivor.address], SETTINGS) as long_there:
+        long_there.admin.create_topic("t", PARTITIONS, replication_factor=3)
+        write(long_there, b"before")
+        away()
+        write(long_there, b"names are away")
+        say("written while names are away")
+        leader = cluster.leader()
+        next(each for each in cluster.processes(BROKER) if each.number == victim.number).kill()
+        leader.kill()
+        write(long_there, b"so are a broker and the leader of the controllers")
+        say("written without a broker and the controllers' leader")
+        with Client([survivor.address], SETTINGS) as new:
+            write(new, b"by one that never had a name's address")
+        say("written by a new client")
+        with long_there.consumer(["t"], start="first", stop_at_end=True) as consumer:
+            assert sum(len(batch.values) for batch in consumer) >= 4 * PARTITIONS
+        say("all read")
+
+
+def main() -> None:
+    """Exit code 0: it went as it should."""
+    mood, folder = Mood(sys.argv[1]), Path(sys.argv[2])
+    names = use(folder)
+    cluster = LocalCluster(folder / "c")
+    with swept(cluster):
+        made = running(folder / "c")
+        until(lambda: bool(cluster.leader()), "no controller leads")
+
+        def away() -> None:
+            names.mood = mood
+
+        play(cluster, made, away)
+        assert names.mood is mood
+
+
+if __name__ == "__main__":
+    main()
