@@ -56,6 +56,20 @@ def test_a_number_is_reached_when_a_majority_has_it() -> None:
     assert reached_by_majority([]) == 0
 
 
+def test_a_snapshot_says_who_were_members_where_it_ends_and_not_who_are_by_what_comes_behind() -> None:
+    four = Configuration((*TRIO.voters, FOUR))
+    log = [
+        Entry(1, 1, EntryKind.CONFIGURATION, TRIO.encode()),
+        entry(2, 1),
+        Entry(3, 1, EntryKind.CONFIGURATION, four.encode()),
+        entry(4, 1),
+    ]
+    raft = Raft(ONE, "c", HardState(1, None, 2), None, log, lambda below: 0)
+    raft.log.applied = 2
+    assert raft.configuration == four, "a configuration counts from the moment at which it is in the log"
+    assert raft.snapshot_point() == (2, 1, TRIO)
+
+
 def test_a_vote_is_won_lost_or_open() -> None:
     voters = (ONE, TWO, THREE)
     assert tally(voters, {ONE: True}) is Vote.PENDING

@@ -144,6 +144,22 @@ def test_the_checkpoint_comes_back_as_it_was_and_every_spoiled_one_is_refused() 
             decode(bytes(spoiled))
 
 
+def test_a_checkpoint_of_an_earlier_orderly_stop_does_not_make_the_last_one_orderly() -> None:
+    """The newest was spoiled since: the one before it knows nothing of what came between the two stops."""
+    folder = Folder()
+    append(folder.log(), b"before the first stop")
+    log = folder.reopen()
+    append(log, b"between the stops")
+    folder.data.close()
+    content = bytearray(folder.fault.content(f"{DATA}/checkpoint"))
+    content[len(content) // 2] ^= 1
+    folder.fault.overwrite(f"{DATA}/checkpoint", bytes(content))
+    folder.data = folder._open()
+    assert not folder.data.recovered.clean
+    assert not folder.data.claims().tail_sure, "the cluster is told that something may be missing"
+    assert read_all(folder.log()) == {1: b"before the first stop", 2: b"between the stops"}
+
+
 def test_a_folder_whose_first_start_was_cut_short_was_never_used() -> None:
     folder = Folder()
     assert not folder.data.was_used
