@@ -425,4 +425,11 @@ MUTANTS = (
         'producers = b""',
         told="a_producer_outlives_what_it_wrote",
     ),
+    Mutant(
+        "blocks of producer ids overlap",
+        "controller/tank_controller/producers.py",
+        "FIRST_OF_BLOCKS + state.index * BLOCK_IDS",
+        "FIRST_OF_BLOCKS + state.index",
+        told="no_producer_id_is_given_twice",
+    ),
 )

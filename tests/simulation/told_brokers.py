@@ -30,6 +30,42 @@ def a_lost_tail_stays_unsure_over_two_starts() -> None:
     _lose_a_tail(2)
 
 
+def no_producer_id_is_given_twice() -> None:
+    """By no broker, nor by one that starts again, nor while no controller leads: ids come in blocks."""
+    with telling(IN_MEMORY) as story:
+        given: list[int] = []
+
+        def begin(machine: BrokerMachine, count: int) -> None:
+            assert machine.server is not None
+            link = machine.server.broker.link
+
+            def ask() -> None:
+                for _ in range(count):
+                    link.init_producer("", 0, lambda outcome: given.append(outcome.producer_id))
+
+            story.until(lambda: link.producer_ids_left >= count, f"a block of ids at {machine.name}")
+            story.do(machine, ask)
+
+        a, b, _ = story.cast
+        for machine in (a, b, a, b):
+            begin(machine, 600)
+        a.end(False)
+        story.go_on(SECOND)
+        a.start()
+        story.until(lambda: story.is_back(a), "A's coming back")
+        begin(a, 600)
+        for node in list(story.cluster.nodes.values())[1:]:
+            node.end(False)
+        story.go_on(5 * SECOND)
+        for machine in (a, b):
+            begin(machine, 300)
+        must(len(given) == 3600 and all(given), "%s of 3,600 producers began", len(given))
+        must(len(set(given)) == len(given), "%s ids were given twice", len(given) - len(set(given)))
+        for node in list(story.cluster.nodes.values())[1:]:
+            node.start()
+        story.rest()
+
+
 def _lose_a_tail(starts: int) -> None:
     """A and B acknowledge from memory, and B's machine loses its power. However often B's process starts
     before anybody hears of it, B doesn't lead: it has lost what was acknowledged."""
@@ -356,4 +392,5 @@ STORIES: tuple[Callable[[], None], ...] = (
     an_old_log_comes_back_after_an_unclean_election,
     what_was_compacted_for_what_is_lost_comes_back,
     what_retention_took_before_a_loss_comes_back,
+    no_producer_id_is_given_twice,
 )
