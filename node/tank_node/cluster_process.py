@@ -70,7 +70,7 @@ class ClusterNodeProcess(NodeProcess):
     async def _find_cluster(self) -> str:
         """RefusedError: it was stopped meanwhile."""
         self._starting = "it is starting: it waits for a controller that belongs to a cluster"
-        found = asyncio.create_task(find_cluster_id(self._controllers, self._prover))
+        found = asyncio.create_task(find_cluster_id(self._controllers, self._prover, self._refused))
         stopped = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait((found, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -80,6 +80,9 @@ class ClusterNodeProcess(NodeProcess):
         finally:
             found.cancel()
             stopped.cancel()
+
+    def _refused(self, why: str) -> None:
+        self._starting = f"it is starting: {why}"
 
     def _recover(self) -> bool:
         self.data_folder.open_found()
@@ -188,7 +191,7 @@ class ClusterNodeProcess(NodeProcess):
         assert session is not None
         assert self._catches_up is not None
         if not self._catches_up.is_over and not session.connected:
-            return _NO_LINE
+            return self._no_line(session)
         own = session.view.brokers.get(session.view.broker_id)
         if own is None or own.fenced:
             return "the controllers have fenced this broker: it leads nothing, and is in no in-sync set"
@@ -206,11 +209,17 @@ class ClusterNodeProcess(NodeProcess):
         session, catches_up = self._session, self._catches_up
         if session is None or catches_up is None or not catches_up.is_over or session.connected:
             return None
-        return _NO_LINE
+        return self._no_line(session)
+
+    def _no_line(self, session: ControllerSession) -> str:
+        return f"{_NO_LINE}; {session.problem}" if session.problem else _NO_LINE
 
 
-async def find_cluster_id(controllers: list[str], prover: Prover = NO_PROOF) -> str:
-    """Asks the controllers until one of them belongs to a cluster."""
+async def find_cluster_id(
+    controllers: list[str], prover: Prover = NO_PROOF, refused: Callable[[str], None] | None = None
+) -> str:
+    """Asks the controllers until one of them belongs to a cluster. `refused`: told why one doesn't answer
+    this broker, or isn't believed."""
     told = False
     refusal = ""
     while True:
@@ -227,6 +236,8 @@ async def find_cluster_id(controllers: list[str], prover: Prover = NO_PROOF) -> 
                     if is_refused and error.details() != refusal:
                         refusal = error.details() or ""
                         _log.error("controller %s: %s", address, refusal)
+                        if refused is not None:
+                            refused(refusal)
         if not told:
             _log.info("waiting for a controller that belongs to a cluster: %s", ", ".join(controllers))
             told = True

@@ -4,6 +4,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub, BrokersStub, ControllersStub
 from tests.support.cluster import LocalCluster, running_cluster
 from tests.support.patience import patient
+from tests.support.ports import free_port
 from tests.support.readiness import facts_of, samples_of
 from tests.support.waiting import until
 
@@ -82,6 +84,43 @@ def test_nobody_is_taken_without_the_secret_nor_with_another(tmp_path: Path) -> 
         assert log.count("was refused: the cluster demands its secret") == 1, "now and then is enough"
         assert secrets.lines[0].decode() not in log
         _speaks_to_people(cluster)
+        for folder in (tmp_path / "stranger", cluster.data / "broker-1"):
+            _stranger_says_why(cluster, folder, address)
+
+
+def _stranger_says_why(cluster: LocalCluster, data: Path, controller: str) -> None:
+    """A broker without the secret, with a new folder or with one that knows its cluster."""
+    for broker in cluster.processes("broker"):
+        if cluster_processes.is_alive(*_member(cluster, broker.number)):
+            broker.stop()
+    http = f"127.0.0.1:{free_port()}"
+    options = [
+        "--broker-id",
+        "1",
+        "--data",
+        str(data),
+        "--listen",
+        f"127.0.0.1:{free_port()}",
+        "--http",
+        http,
+    ]
+    command = [sys.executable, "-m", "tank_node", "--controllers", controller, *options]
+    stranger = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+
+        def says_why() -> bool:
+            problems = facts_of(http).get("problems", [])
+            return any("the cluster demands its secret" in each for each in problems)
+
+        until(says_why, "its /readyz doesn't say why no controller takes it")
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def _member(cluster: LocalCluster, number: int) -> tuple[ClusterFolder, Member]:
+    folder = cluster_folder.load_existing(cluster.data)
+    return folder, next(each for each in folder.brokers if each.number == number)
 
 
 def _run(command: list[str], environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":

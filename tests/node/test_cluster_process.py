@@ -26,7 +26,7 @@ class Line:
         """Nothing to end."""
 
 
-async def belongs_to_c(controllers: list[str], prover: object) -> str:
+async def belongs_to_c(controllers: list[str], *more: object) -> str:
     return "c"
 
 
@@ -86,7 +86,7 @@ class SilentChannel:
         await asyncio.Event().wait()
 
 
-async def waits(controllers: list[str], prover: object) -> str:
+async def waits(controllers: list[str], *more: object) -> str:
     await asyncio.Event().wait()
     return ""
 

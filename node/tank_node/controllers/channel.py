@@ -117,6 +117,7 @@ class ControllerChannel:
             except grpc.aio.AioRpcError as error:
                 why = error.details() or error.code().name
                 if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                    self._session.problem = why
                     self._warn(address, why)
             except asyncio.CancelledError:
                 pass  # the call may be, and this task not
