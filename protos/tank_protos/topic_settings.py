@@ -120,12 +120,6 @@ def parse_text(text: bytes | str) -> dict[str, str]:
     return pairs
 
 
-def split_unknown(pairs: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The pairs whose keys are known, and the other keys: TANK's own CreateTopic reports and skips those."""
-    known = {key: value for key, value in pairs.items() if key in _SETTINGS}
-    return known, sorted(key for key in pairs if key not in _SETTINGS)
-
-
 def unknown_to_tank(keys: Iterable[str]) -> list[str]:
     """Those of the keys that the C++ broker does not know: it makes the topic without them."""
     known = {key for key, setting in _SETTINGS.items() if setting.is_tanks}

@@ -36,6 +36,32 @@ def test_a_topic_is_made_changed_and_deleted(world: World) -> None:
     assert world.cluster.state.topics == {}
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("colour", "red", "setting colour=red: unknown"),
+        ("Flush", "disk", "did you mean flush"),
+        ("log.retention.secs", "2days", "write a number with one of the units"),
+    ],
+)
+def test_settings_are_taken_in_one_way_only(world: World, key: str, value: str, said: str) -> None:
+    async def story(ask: Ask) -> None:
+        assert (await ask(Name.CREATE_TOPIC, {"topic": "there"})).status == 201
+        refused = [
+            await ask(Name.CREATE_TOPIC, {"topic": "new", "settings": {key: value}}),
+            await ask(Name.ALTER_TOPIC, {"settings": {key: value}}, topic="there"),
+        ]
+        for answer in refused:
+            assert (answer.status, answer.code) == (400, "invalid_setting")
+            assert said in answer.body["error"]["message"]
+        unset = await ask(Name.ALTER_TOPIC, {"settings": {"colour": None}}, topic="there")
+        assert (unset.status, unset.code) == (400, "invalid_setting")
+
+    world.run(story)
+    (topic,) = world.cluster.state.topics.values()
+    assert (topic.name, topic.settings) == ("there", {})
+
+
 def test_where_a_limit_is_reached_nobody_is_told_to_ask_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,12 +106,6 @@ def test_an_unknown_key_names_the_nearest() -> None:
         from_pairs({"zzz": "1"})
 
 
-def test_unknown_keys_can_be_set_aside_as_tank_does() -> None:
-    known, unknown = ts.split_unknown({"flush": "disk", "colour": "red"})
-    assert known == {"flush": "disk"}
-    assert unknown == ["colour"]
-
-
 def test_compact_is_kafkas_word_for_cleanup() -> None:
     assert from_pairs({"log.cleanup.policy": "compact"}).cleanup_policy is CleanupPolicy.CLEANUP
 

@@ -123,7 +123,10 @@ class InstantController:
             PartitionView(n, BROKER_ID, 1, 1, (BROKER_ID,), (BROKER_ID,))
             for n in range(len(placed), change.partitions)
         ]
-        settings = topic_settings.from_pairs(text)
+        try:
+            settings = topic_settings.from_pairs(text)
+        except SettingError as error:
+            return done(TopicOutcome(ErrorCode.INVALID_SETTING, str(error)))
         self._publish(ChangeKind.ALTERED, TopicView(topic.topic_id, topic.name, 1, settings, text, placed))
         return done(TopicOutcome(ErrorCode.NONE, "", topic.topic_id))
 

@@ -3,7 +3,8 @@
 A request in flight keeps its numbers and names, never its bytes: those are gone when the controller answers.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from tank_node.controller_link import (
@@ -17,6 +18,7 @@ from tank_node.controller_link import (
     TopicOutcome,
 )
 from tank_node.sessions.outcome import outcome_of
+from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.tank import (
     AlterTopicRequest,
     AlterTopicResponse,
@@ -80,6 +82,14 @@ def init_producer(session: "TankSession", payload: memoryview) -> None:
     session.broker.link.init_producer(request.name, request.generation, done)
 
 
+def _repeated(keys: Iterable[str]) -> str:
+    """What is wrong with these keys of settings; empty when none is there twice."""
+    for key, times in Counter(keys).items():
+        if times > 1:
+            return f"setting {ascii(key[:60])} is there {times} times: say it once"
+    return ""
+
+
 def create_topics(session: "TankSession", payload: memoryview) -> None:
     """Creates a topic; it can be used when the answer comes."""
     request = CreateTopicsRequest.decode(payload)
@@ -89,6 +99,9 @@ def create_topics(session: "TankSession", payload: memoryview) -> None:
         answer = CreateTopicsResponse(request.request_id, outcome.error, outcome.message, outcome.topic_id)
         finish(answer)
 
+    if repeated := _repeated(setting.key for setting in request.settings):
+        done(TopicOutcome(ErrorCode.INVALID_SETTING, repeated))
+        return
     topic = NewTopic(
         name=request.name,
         partitions=request.partitions,
@@ -107,6 +120,9 @@ def alter_topic(session: "TankSession", payload: memoryview) -> None:
     def done(outcome: TopicOutcome) -> None:
         finish(AlterTopicResponse(request.request_id, outcome.error, outcome.message))
 
+    if repeated := _repeated(setting.key for setting in request.settings):
+        done(TopicOutcome(ErrorCode.INVALID_SETTING, repeated))
+        return
     change = TopicAlteration(
         name=request.name,
         partitions=request.partitions,

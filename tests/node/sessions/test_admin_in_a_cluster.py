@@ -5,13 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.tank import (
+    AlteredSetting,
+    AlterTopicRequest,
+    AlterTopicResponse,
     CreateTopicRequest,
     CreateTopicResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
     DiscoverTopicsRequest,
     DiscoverTopicsResponse,
     StatusRequest,
     StatusResponse,
+    TopicSetting,
 )
 from tests.support.bench_node import BenchNode
 from tests.support.broker_cell import BrokerCell
@@ -46,3 +53,31 @@ def test_settings_are_read_as_the_original_reads_them(node: BenchNode) -> None:
     assert topic.settings.retention_ms == 2 * 86_400_000
     assert node.metrics.refused["unknown_setting"] == 1
     assert create("c", b"log.retention.secs=2parsecs") == 4
+
+
+STRICT = [
+    ([("colour", "red")], "setting colour=red: unknown"),
+    ([("Flush", "disk")], "did you mean flush"),
+    ([("log.retention.secs", "2days")], "write a number with one of the units"),
+    ([("log.retention.secs", "1h30min")], "write a number with one of the units"),
+    ([("flush", "disk"), ("flush", "replicated")], "'flush' is there 2 times"),
+]
+
+
+@pytest.mark.parametrize(("settings", "said"), STRICT)
+def test_our_own_messages_take_settings_in_one_way_only(
+    node: BenchNode, settings: list[tuple[str, str]], said: str
+) -> None:
+    named = [TopicSetting(*pair) for pair in settings]
+    made = CreateTopicsResponse.decode(node.client().ask(CreateTopicsRequest(0, 1, 0, "new", 1, 0, named, 0)))
+    assert made.error == ErrorCode.INVALID_SETTING
+    assert said in made.message
+    assert node.controller.view.topic("new") is None
+    before = node.controller.add("there").settings_text
+    altered = [AlteredSetting(*pair) for pair in settings]
+    changed = AlterTopicResponse.decode(node.client().ask(AlterTopicRequest(0, 1, "there", 0, altered, 0)))
+    assert changed.error == ErrorCode.INVALID_SETTING
+    assert said in changed.message
+    topic = node.controller.view.topic("there")
+    assert topic is not None
+    assert topic.settings_text == before
