@@ -39,7 +39,7 @@ def test_a_topic_is_made_changed_and_deleted(world: World) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("colour", "red", "setting colour=red: unknown"),
+        ("colour", "red", "etting colour=red: unknown"),
         ("Flush", "disk", "did you mean flush"),
         ("log.retention.secs", "2days", "write a number with one of the units"),
     ],

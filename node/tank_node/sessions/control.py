@@ -86,7 +86,7 @@ def _repeated(keys: Iterable[str]) -> str:
     """What is wrong with these keys of settings; empty when none is there twice."""
     for key, times in Counter(keys).items():
         if times > 1:
-            return f"setting {ascii(key[:60])} is there {times} times: say it once"
+            return f"setting {key[:60]!a} is there {times} times: say it once"
     return ""
 
 
