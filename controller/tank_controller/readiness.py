@@ -12,6 +12,10 @@ from typing import Final
 
 _log = logging.getLogger("tank.controller")
 
+HOLDS_VOTE: Final = (
+    "it votes for no controller yet: it asks the others how far they are, for its disk may have been put "
+    "back, and too few have answered; start them, or see that it reaches them"
+)
 SAID_AFTER_TICKS: Final = 60
 """Three seconds without a leader are no election any more, and are logged."""
 
@@ -28,6 +32,8 @@ class Sight:
     """What it sends to the leader arrives there."""
     commit_index: int
     applied_index: int
+    holds_vote: bool = False
+    """Its disk may be an older one than it was: it votes when enough others have said how far they are."""
 
 
 class Readiness:
@@ -45,6 +51,8 @@ class Readiness:
         """Why it is not ready yet; empty: it takes part."""
         if self._joined:
             return ""
+        if not self._sight.leader and self._sight.holds_vote:
+            return HOLDS_VOTE
         if not self._sight.leader:
             return (
                 "it has heard from no controller that leads since it started: the others must run, and reach "

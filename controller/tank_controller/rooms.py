@@ -19,6 +19,7 @@ from tank_controller.metadata import Metadata
 from tank_controller.outcome import Outcome
 from tank_controller.peers import Peers
 from tank_controller.proposals import Proposals
+from tank_controller.raft import recollection
 from tank_controller.raft.core import Raft
 from tank_controller.raft.messages import NodeId
 from tank_controller.raft.settings import Settings
@@ -188,6 +189,7 @@ class Rooms:
             leader is not None and self._peers.reaches(leader.ordinal),
             self.member.raft.log.commit,
             driver.applied,
+            not recollection.is_over(self.member.raft),
         )
 
     def tick(self) -> None:

@@ -1,6 +1,7 @@
 """When a controller that started is ready, and what it says when no controller leads."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -20,6 +21,16 @@ def test_one_that_has_heard_from_no_leader_is_not_ready() -> None:
         readiness.look(NONE_LEADS)
     assert "has heard from no controller that leads" in readiness.waits_for
     assert not readiness.knows_leader
+
+
+def test_one_that_holds_its_vote_back_says_so_and_logs_it(caplog: pytest.LogCaptureFixture) -> None:
+    readiness = Readiness()
+    for _ in range(SAID_AFTER_TICKS * 3):
+        readiness.look(replace(NONE_LEADS, holds_vote=True))
+    assert "it votes for no controller yet" in readiness.waits_for
+    assert caplog.messages == [readiness.waits_for]
+    readiness.look(NONE_LEADS)
+    assert "has heard from no controller that leads" in readiness.waits_for
 
 
 def test_one_that_hears_the_leader_and_cannot_reach_it_is_not_ready() -> None:

@@ -54,6 +54,12 @@ def may_vote(raft: RaftState, end: LogEnd) -> bool:
     return own is None or own.done or (own.floor is not None and end >= own.floor)
 
 
+def is_over(raft: RaftState) -> bool:
+    """Whether it votes as any other."""
+    own = raft.recollection
+    return own is None or own.done
+
+
 def begin(raft: RaftState) -> None:
     """At a start. Who has no other voters, or no log, has promised nothing to anybody."""
     raft.recollection = Recollection(raft.random(1 << 62))
