@@ -128,6 +128,7 @@ def validator_table(seconds: float) -> Table:
     table = Table(title=f"What the broker does, microseconds a bundle, {kernel.NAME} kernel")
     table.add_column("bundle")
     table.add_column("validate", justify="right")
+    table.add_column("validate.bundles=false", justify="right")
     many = [b"x" * 100] * 100
     dense = encode(many, timestamps=1, codec=Codec.NONE)
     cases = {
@@ -139,7 +140,11 @@ def validator_table(seconds: float) -> Table:
     }
     for name, bundle in cases.items():
         batch = memoryview(as_batch(bundle))
-        table.add_row(name, f"{best_seconds(partial(validate, batch), seconds) * 1e6:.2f}")
+        table.add_row(
+            name,
+            f"{best_seconds(partial(validate, batch, True), seconds) * 1e6:.2f}",
+            f"{best_seconds(partial(validate, batch), seconds) * 1e6:.2f}",
+        )
     table.add_row(
         "make_sparse, 100 messages", f"{best_seconds(partial(make_sparse, dense, 7), seconds) * 1e6:.2f}"
     )
