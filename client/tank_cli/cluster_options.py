@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from tank_cli.exit_codes import CliError, ExitCode
+from tank_cli.session import DEFAULT_SERVERS, SERVERS_VARIABLE, current
 from tank_node.command_options import ControllersOption
 
 if TYPE_CHECKING:
@@ -30,14 +31,19 @@ FOLDER = click.option(
 
 
 def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--data` and `--controllers`, one of which says which cluster is meant; the function gets
+    """`--data`, `--controllers` and `--servers`, one of which says which cluster is meant; the function gets
     `controllers`."""
 
     @functools.wraps(function)
     def with_controllers(
-        *args: Any, data: Path | None, controllers: list[str] | None, secret_file: Path | None, **kwargs: Any
+        *args: Any,
+        data: Path | None,
+        controllers: list[str] | None,
+        servers: str | None,
+        secret_file: Path | None,
+        **kwargs: Any,
     ) -> Any:
-        with _found(data, controllers, secret_file) as found:
+        with _found(data, controllers, servers, secret_file) as found:
             return function(*args, controllers=found, **kwargs)
 
     by_folder = click.option(
@@ -54,6 +60,12 @@ def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="HOST:PORT,…",
         help="The cluster's controllers; one that runs is enough.",
     )
+    by_brokers = click.option(
+        "--servers",
+        metavar="HOST:PORT,…",
+        help="The cluster's brokers, which know its controllers; one that runs is enough.  "
+        f"[env var: {SERVERS_VARIABLE}; default: {DEFAULT_SERVERS}]",
+    )
     secret = click.option(
         "--secret-file",
         type=click.Path(path_type=Path, dir_okay=False),
@@ -62,29 +74,40 @@ def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="FILE",
         help="The cluster's secret, as its controllers have it; --data finds it by itself.",
     )
-    return by_folder(by_address(secret(with_controllers)))
+    return by_folder(by_address(by_brokers(secret(with_controllers))))
 
 
-def _found(data: Path | None, addresses: list[str] | None, secret: Path | None) -> "Controllers":
+def _found(
+    data: Path | None, addresses: list[str] | None, servers: str | None, secret: Path | None
+) -> "Controllers":
+    """What the command line says goes before what variables say, and controllers go before brokers."""
     from tank_cli import cluster_folder
     from tank_cli.controllers import Controllers
 
-    said = click.get_current_context().get_parameter_source("controllers") is ParameterSource.COMMANDLINE
-    if data is not None and said:
-        raise CliError("--data and --controllers may name two clusters: say one of both.", ExitCode.USAGE)
+    context = click.get_current_context()
+    said = context.get_parameter_source("controllers") is ParameterSource.COMMANDLINE
+    servers_source = context.find_root().get_parameter_source("servers")
+    if servers is None and servers_source is ParameterSource.COMMANDLINE:
+        servers = current().servers
+    ways = [("--data", data is not None), ("--controllers", said), ("--servers", servers is not None)]
+    named_by = [option for option, is_said in ways if is_said]
+    if len(named_by) > 1:
+        both = " and ".join(named_by[:2])
+        raise CliError(f"{both} may name two clusters: say one of both.", ExitCode.USAGE)
     if data is not None:
         folder = cluster_folder.load_existing(data.absolute())
         found = secret or (folder.secret if folder.secret.exists() else None)
         addresses = [member.address for member in folder.controllers]
         return Controllers(addresses, f"--data {data}", prover_of(found))
-    if addresses:
+    if addresses and servers is None:
         named = f"--controllers {','.join(addresses)}" if said else ""
         return Controllers(addresses, named, prover_of(secret))
-    raise CliError(
-        f"Which cluster? Say --data DIR of one on this machine, or --controllers HOST:PORT,… "
-        f"({CONTROLLERS_VARIABLE}).",
-        ExitCode.USAGE,
-    )
+    from tank_cli.controllers_of_brokers import find_controllers
+
+    is_default = servers is None and servers_source is not ParameterSource.ENVIRONMENT
+    told = find_controllers(servers or current().servers, is_default=is_default)
+    named = f"--servers {servers}" if servers else ""
+    return Controllers(told, named, prover_of(secret), by_brokers=True)
 
 
 def prover_of(file: Path | None) -> "Prover":

@@ -54,10 +54,14 @@ class Controllers:
     """Some of a cluster's controllers; within `with`. Every question raises CliError where it stays without
     an answer."""
 
-    def __init__(self, addresses: Iterable[str], options: str, prover: Prover = NO_PROOF) -> None:
+    def __init__(
+        self, addresses: Iterable[str], options: str, prover: Prover = NO_PROOF, *, by_brokers: bool = False
+    ) -> None:
         """`addresses`: host:port. `options`: as a person names this cluster to a command; empty where the
-        environment does. `prover`: with what the cluster's secret is proved."""
+        environment does. `prover`: with what the cluster's secret is proved. `by_brokers`: the cluster's
+        brokers have named the addresses, and not who asks."""
         self._prover = prover
+        self._by_brokers = by_brokers
         self.addresses = list(addresses)
         self.options = options
         self._channels: dict[str, grpc.Channel] = {}
@@ -79,6 +83,8 @@ class Controllers:
     @property
     def listed_in(self) -> str:
         """Where the person who asks has named the controllers; empty: in a pod, the chart has."""
+        if self._by_brokers:
+            return "the brokers' --controllers"
         if self.options or not os.environ.get(POD_VARIABLE):
             return "--controllers" if self.options else CONTROLLERS_VARIABLE
         return ""
@@ -203,8 +209,10 @@ class Controllers:
         waited_s = time.monotonic() - began_s
         if answered_s is None and waited_s > NOBODY_ANSWERS_S:
             addresses = ", ".join(self.addresses)
+            theirs = "as brokers name them; are they running, and can they be reached from here"
+            theirs = theirs if self._by_brokers else "are they running, and are these theirs"
             raise CliError(
-                f"No controller answers at {addresses} ({why}): are they running, and are these theirs?",
+                f"No controller answers at {addresses} ({why}): {theirs}?",
                 ExitCode.UNREACHABLE,
                 self.command("up") if self.options.startswith("--data") else None,
             )

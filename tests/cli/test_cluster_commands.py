@@ -135,9 +135,6 @@ def test_who_finds_no_controller_or_none_that_leads_is_told_what_to_do(
     world.named = "127.0.0.1:1"
     far = ask("brokers")
     assert (far.exit_code, "127.0.0.1:1 leads, and it can't be reached" in far.stderr) == (3, True)
-    which = CliRunner().invoke(main, ["cluster", "status"], prog_name="tank", env={"TANK_CONTROLLERS": ""})
-    assert which.exit_code == ExitCode.USAGE
-    assert "--data DIR" in which.stderr
 
 
 def test_controllers_that_name_each_other_are_not_asked_for_ever(

@@ -67,6 +67,8 @@ def play(cluster: LocalCluster, folder: ClusterFolder, away: Callable[[], None])
     survivor, victim = folder.brokers[0], folder.brokers[1]
     with Client([survivor.address], SETTINGS) as long_there:
         long_there.admin.create_topic("t", PARTITIONS, replication_factor=3)
+        named = {str(controller) for controller in long_there.admin.describe_cluster().controllers}
+        assert named == {name_of(controller) for controller in folder.controllers}
         write(long_there, b"before")
         away()
         write(long_there, b"names are away")
