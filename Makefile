@@ -21,7 +21,7 @@ SEEDS ?= 200
 CI_SEEDS ?= 200
 MINUTES ?= 5
 
-.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure slow test test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
+.PHONY: help setup kernel kernel-auto run check chart e2e unit unit-pure slow test test-busy test-pure fuzz fuzz-short fuzz-sanitized crash sim sim-compiled sim-short mutants chaos long nightly bench bench-broker bench-client bench-spark bench-memory bench-cluster proto proto-fresh proto-compatible docs wheel ci clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ test: unit slow ## everything: units, real processes, kill -9, Spark, in their s
 
 slow: $(VENV)/.ready-dev ## what runs real processes: integration, kills, Spark
 	@pytest -q -n 2 --dist loadgroup -m '(integration or spark or crash) and not long'
+
+test-busy: $(VENV)/.ready-dev ## make test beside four processes that take all the processor that they get
+	@$(BIN)/python -m tests.busy
 
 test-pure: ## make test as it is where no compiler was
 	@TANK_KERNEL=pure $(MAKE) --no-print-directory test
