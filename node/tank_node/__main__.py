@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -148,6 +147,7 @@ def run_leave(broker_id: int, controllers: list[str], within_ms: int, secret: Pa
     from tank_protos.call_proof import ProvenCalls
     from tank_protos.generated import control_pb2 as pb
     from tank_protos.generated.control_pb2_grpc import BrokersStub
+    from tank_protos.resolver import is_no_such_name, look_up
 
     prover = prover_of(secret, broker_id)
     pod = os.environ.get("POD_NAME", "")
@@ -165,9 +165,9 @@ def run_leave(broker_id: int, controllers: list[str], within_ms: int, secret: Pa
 
     async def is_named(address: str) -> bool:
         try:
-            await asyncio.get_running_loop().getaddrinfo(address.rpartition(":")[0].strip("[]"), None)
-        except socket.gaierror as error:
-            return error.errno not in (socket.EAI_NONAME, socket.EAI_NODATA)
+            await look_up(address.rpartition(":")[0].strip("[]"))
+        except OSError as error:
+            return not is_no_such_name(error)
         return True
 
     with _pod_log(pod) as log:

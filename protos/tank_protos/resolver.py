@@ -7,8 +7,11 @@ lies here, below them.
 """
 
 import asyncio
+import contextlib
+import errno
 import logging
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -27,14 +30,44 @@ REFRESH_S: Final = 300.0
 MAX_NAMES: Final = 1024
 """Names whose addresses are kept: many times the brokers and controllers of a cluster. The one that was
 answered the longest ago is forgotten first."""
+MAX_LOOKUPS: Final = 64
+"""Lookups under way at once, each with a thread; further ones wait for their turn."""
 _NO_SUCH_NAME: Final = frozenset((socket.EAI_NONAME, socket.EAI_NODATA))
 """What says that there is no such name, or no address of it. All else says that the name service does not
 answer, or that this process could not ask it: it has no descriptor left, say."""
 
 
 async def look_up(host: str) -> Sequence[tuple[Any, ...]]:
-    """The name service of this machine, in a thread of the running loop's executor."""
-    return await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    """The name service of this machine, in a thread of its own: a process that is to end would wait for one
+    of an executor, for as long as a name service that is away takes to be given up."""
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[Sequence[tuple[Any, ...]]] = loop.create_future()
+
+    def tell(rows: Sequence[tuple[Any, ...]], error: OSError | None) -> None:
+        if found.done():
+            return  # it was given up
+        if error is None:
+            found.set_result(rows)
+        else:
+            found.set_exception(error)
+
+    def ask() -> None:
+        rows: Sequence[tuple[Any, ...]] = ()
+        failure: OSError | None = None
+        try:
+            rows = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except OSError as error:
+            failure = error
+        except UnicodeError as error:  # a label that is empty or too long
+            failure = socket.gaierror(socket.EAI_NONAME, f"{host!r} can be no name: {error}")
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(tell, rows, failure)
+
+    try:
+        threading.Thread(target=ask, name=f"look up {host}", daemon=True).start()
+    except RuntimeError as error:
+        raise OSError(errno.EAGAIN, str(error)) from None
+    return await found
 
 
 def numeric(host: str) -> HostAddress | None:
@@ -76,6 +109,7 @@ class Resolver:
         self._max_names = max_names
         self._kept: dict[str, tuple[HostAddress, ...]] = {}
         """The last answer for each name, not empty; the name answered last stands last."""
+        self._turns = asyncio.Semaphore(MAX_LOOKUPS)
         self._asked: dict[str, asyncio.Task[tuple[HostAddress, ...]]] = {}
         """Lookups under way, one for each name: a name service that hangs holds one thread for each."""
         self._without_s: dict[str, float] = {}
@@ -133,7 +167,8 @@ class Resolver:
         return task
 
     async def _ask(self, host: str) -> tuple[HostAddress, ...]:
-        rows = await self._lookup(host)
+        async with self._turns:
+            rows = await self._lookup(host)
         found = dict.fromkeys((int(row[0]), str(row[4][0])) for row in rows)
         if not found:
             raise socket.gaierror(socket.EAI_NONAME, f"{host} has no address")

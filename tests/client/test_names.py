@@ -9,7 +9,7 @@ import pytest
 
 from tank_client import Client, errors
 from tests.support.scripted_broker import ScriptedBroker
-from tests.support.scripted_pair import QUICK, fetched, two_brokers
+from tests.support.scripted_pair import QUICK, ROUTE, fetched, two_brokers
 from tests.support.waiting import run
 
 _SHORT = replace(QUICK, request_timeout_ms=300)
@@ -48,6 +48,17 @@ def test_a_leader_is_reached_again_at_its_last_address(names: Names, code: int) 
             for broker in brokers:
                 broker.cut_all()
             assert await fetched(client) == b"first"
+
+    run(scenario(), 20)
+
+
+def test_who_wants_a_connection_of_his_own_to_a_leader_gets_an_address(names: Names) -> None:
+    async def scenario() -> None:
+        async with _pair() as brokers, Client(brokers[0].address, QUICK) as client:
+            assert await fetched(client) == b"first"
+            names.failing = socket.EAI_AGAIN
+            address, _ = await client.leader(*ROUTE)
+            assert str(address) == brokers[1].address.replace("broker.test", "127.0.0.1")
 
     run(scenario(), 20)
 

@@ -4,13 +4,15 @@ import asyncio
 import errno
 import logging
 import socket
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from typing import Any
 
 import pytest
 
-from tank_protos.resolver import HostAddress, Resolver
+from tank_protos.resolver import MAX_LOOKUPS, HostAddress, Resolver, look_up
+from tests.support.patience import patient
 from tests.support.waiting import run
 
 V4 = int(socket.AF_INET)
@@ -198,3 +200,46 @@ async def test_a_name_service_that_is_away_for_one_name_is_not_waited_for_at_oth
     names.hanging = asyncio.Event()
     assert await resolver.resolve("b2") == at("10.0.0.2")
     names.hanging.set()
+
+
+@in_a_loop
+async def test_lookups_under_way_are_bounded() -> None:
+    names = NameService(**{f"b{number}": "10.0.0.1" for number in range(2 * MAX_LOOKUPS)})
+    names.hanging = asyncio.Event()
+    resolver = resolver_of(names)
+    waiting = [asyncio.create_task(resolver.resolve(host)) for host in names.addresses]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert names.asked == MAX_LOOKUPS
+    names.hanging.set()
+    assert await asyncio.gather(*waiting) == [at("10.0.0.1")] * len(waiting)
+
+
+def test_a_lookup_that_hangs_does_not_keep_a_program_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, released, returned = threading.Event(), threading.Event(), threading.Event()
+
+    def hang(*_: object, **__: object) -> list[object]:
+        asked.set()
+        released.wait(patient(60))
+        returned.set()
+        return []
+
+    async def story() -> None:
+        task = asyncio.create_task(look_up("b1.test"))
+        while not asked.is_set():  # noqa: ASYNC110 - another thread sets it
+            await asyncio.sleep(0.001)
+        task.cancel()
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    run(story())
+    assert not returned.is_set()
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "look up b1.test")
+    released.set()
+
+
+@in_a_loop
+async def test_this_machines_name_service_is_asked() -> None:
+    assert at("127.0.0.1")[0] in await Resolver(look_up, Watch(), logging.getLogger()).resolve("localhost")
+    with pytest.raises(socket.gaierror) as raised:
+        await look_up("a..b")
+    assert raised.value.errno == socket.EAI_NONAME
