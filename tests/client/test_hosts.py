@@ -4,12 +4,21 @@ import asyncio
 import logging
 import socket
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tank_client.hosts import Hosts
+from tank_client.model import Address
+from tank_client.pool import Pool
+from tank_client.routes import Routes
+from tank_client.settings import ClientSettings
+from tank_node.cluster_view import BrokerView
+from tank_node.surroundings import Surroundings
 from tank_protos.resolver import HostAddress, Resolver
+from tests.support.scripted_broker import Kind, ScriptedBroker
+from tests.support.served_node import ServedNode
 from tests.support.waiting import comes, run
 
 AT_1: HostAddress = (socket.AF_INET, "10.0.0.1")
@@ -111,3 +120,27 @@ def test_names_that_metadata_names_are_known_before_they_are_dialed() -> None:
         assert scene.asked == 0
 
     run(story())
+
+
+def test_the_first_broker_that_knows_is_asked_over_the_connection_that_there_is(tmp_path: Path) -> None:
+    async def story(node: ServedNode) -> None:
+        node.broker.link.view.brokers[2] = BrokerView(2, 1, "b1", 11011, "")
+        node.broker.surroundings = Surroundings(addresses=lambda host: ["10.0.0.2"] if host == "b1" else [])
+        scene = Scene()
+        scene.failing = socket.EAI_AGAIN
+        here = Address("127.0.0.1", node.port)
+        async with ScriptedBroker(Kind.CPP, {"t": 1}) as other_kind:
+            there = Address("127.0.0.1", int(other_kind.address.rpartition(":")[2]))
+            resolver = Resolver(scene.look_up, lambda: 0.0, logging.getLogger("tests.hosts"))
+            pool = Pool(Routes([there, here]), ClientSettings(), resolver)
+            await pool.at(there)
+            with pytest.raises(socket.gaierror):
+                await pool._hosts.resolve("b1")
+            await pool.at(here)
+            assert await pool._hosts.resolve("b1") == (AT_2,)
+            with pytest.raises(socket.gaierror):
+                await pool._hosts.resolve("b2")
+            await pool.close()
+
+    with ServedNode(tmp_path / "data") as node:
+        run(story(node))
