@@ -56,6 +56,7 @@ def layout_of(schema: StructType, options: SourceOptions) -> Layout:
     kinds = {str(field.name): str(field.dataType.simpleString()) for field in schema.fields}
     as_json = options.value_format is ValueFormat.JSON
     if as_json and not (kinds.get("value", "").startswith("struct<") and set(names) <= set(COLUMNS)):
+        _check_corrupt_field(schema, options)
         return Layout(names, flat=True)
     for name, kind in kinds.items():
         if name == "value" and as_json:
@@ -66,4 +67,18 @@ def layout_of(schema: StructType, options: SourceOptions) -> Layout:
                 f"tank has no column `{name} {kind}`; it has {wanted}: leave out .schema(...), "
                 "or add .option('valueFormat', 'json') to have the content decoded into your columns"
             )
+    if as_json and "value" in names:
+        _check_corrupt_field(schema["value"].dataType, options)
     return Layout(names, json_column="value" if as_json else None)
+
+
+def _check_corrupt_field(fields: StructType, options: SourceOptions) -> None:
+    """Refuses a field for content that doesn't fit which cannot hold it. Raises SchemaError."""
+    for field in fields.fields:
+        kind = field.dataType.simpleString()
+        if field.name == options.corrupt_field and (kind != "string" or not field.nullable):
+            raise SchemaError(
+                f"the field `{field.name}` is for content that doesn't fit the schema, so it has to be a "
+                f"STRING that may be null, not {kind}: change it, or name another one by "
+                "columnNameOfCorruptRecord"
+            )

@@ -1,18 +1,15 @@
 """Messages' content, JSON objects, to Arrow structs: fast where all of them fit the schema, exact where not.
 
 The fast way hands all contents to Arrow's own JSON reader in one piece. What it refuses is halved down to
-small blocks, and a block that is still refused is read one by one, as `from_json` reads: a field that doesn't
-fit its type is null, content that is no JSON object is a null struct, or an error (`mode=FAILFAST`).
+small blocks, and a block that is still refused is read one by one, as `from_json` reads (json_rows.py).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from pyspark_tank.errors import TankSourceError
+from pyspark_tank.json_rows import RowReader
 from pyspark_tank.options import ParseMode
 
 if TYPE_CHECKING:
@@ -22,24 +19,27 @@ if TYPE_CHECKING:
 # not too few, so that a topic full of them doesn't either.
 BLOCK = 64
 
-Fit = Callable[[Any], object]
-
 
 class JsonDecoder:
-    """Decodes content by one schema; made once for a task."""
+    """Decodes content by one schema; made once for a task.
 
-    def __init__(self, fields: pa.Schema, mode: ParseMode) -> None:
+    `corrupt` names the field, if the schema has it, that gets the whole content where it doesn't fit.
+    """
+
+    def __init__(self, fields: pa.Schema, mode: ParseMode, corrupt: str | None = None) -> None:
         import pyarrow as pa
 
         self._type = pa.struct(list(fields))
-        self._mode = mode
-        plain = [pa.field(field.name, _as_read(field.type)) for field in fields]
+        self._corrupt = corrupt if corrupt in fields.names else None
+        plain = [
+            pa.field(field.name, _as_read(field.type)) for field in fields if field.name != self._corrupt
+        ]
         self._read_as = pa.schema(plain)
-        self._fits = [(field.name, self._fitting(field)) for field in fields]
+        self._rows = RowReader(fields, mode, self._corrupt)
         self._fast = bool(plain) and all(_readable(field.type) for field in plain)
 
     def decode(self, contents: pa.Array) -> pa.StructArray:
-        """One struct a content, null where it is no JSON object. Raises TankSourceError under FAILFAST."""
+        """One struct a content, null where it is empty. Raises TankSourceError under FAILFAST."""
         import pyarrow as pa
 
         if len(contents) == 0:
@@ -84,107 +84,22 @@ class JsonDecoder:
             if table.num_rows != len(contents):
                 return None
             columns = [
-                _single(table.column(index)).cast(field.type) for index, field in enumerate(self._type)
+                pa.nulls(len(contents), field.type)
+                if field.name == self._corrupt
+                else _single(table.column(field.name)).cast(field.type)
+                for field in self._type
             ]
+            made = pa.StructArray.from_arrays(columns, fields=list(self._type))
+            # Arrow's reader takes bytes for UTF-8, and numbers for decimals that hold them, without a look.
+            made.validate(full=True)
         except pa.ArrowException:
             return None
-        return pa.StructArray.from_arrays(columns, fields=list(self._type))
+        return made
 
     def _one_by_one(self, contents: pa.Array) -> pa.StructArray:
         import pyarrow as pa
 
-        return pa.array([self._row(content) for content in contents.to_pylist()], self._type)
-
-    def _row(self, content: bytes) -> dict[str, object] | None:
-        try:
-            document = json.loads(content)
-        except (ValueError, RecursionError):
-            document = None
-        if not isinstance(document, dict):
-            if self._mode is ParseMode.FAILFAST:
-                raise TankSourceError(
-                    f"content is not a JSON object: {content[:200]!r}; "
-                    "leave out mode=FAILFAST to get null for such messages"
-                )
-            return None
-        return {name: fit(document.get(name)) for name, fit in self._fits}
-
-    def _fitting(self, field: pa.Field) -> Fit:
-        """Makes of a value what Arrow can hold as this field: None when it doesn't fit, or an error."""
-        convert = self._converter(field.type)
-        fail_fast = self._mode is ParseMode.FAILFAST
-
-        def fit(value: object) -> object:
-            if value is None:
-                return None
-            try:
-                return convert(value)
-            except (TypeError, ValueError, OverflowError):  # Arrow's errors are ValueErrors and TypeErrors
-                if not fail_fast:
-                    return None
-                raise TankSourceError(
-                    f"field {field.name!r} is {value!r}, not {field.type}; "
-                    "leave out mode=FAILFAST to get null for such fields"
-                ) from None
-
-        return fit
-
-    def _converter(self, kind: pa.DataType) -> Fit:
-        import pyarrow as pa
-
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            return lambda value: value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-        if pa.types.is_boolean(kind):
-            return lambda value: _of_types(value, bool)
-        if pa.types.is_integer(kind):
-            most = 2 ** (kind.bit_width - 1) - 1
-            return lambda value: _within(_of_types(value, int), most)
-        if pa.types.is_floating(kind):
-            return lambda value: float(_of_types(value, int, float))
-        if pa.types.is_struct(kind):
-            fits = [(part.name, self._fitting(part)) for part in kind]
-            return lambda value: {name: fit(_of_types(value, dict).get(name)) for name, fit in fits}
-        if pa.types.is_map(kind):
-            item = self._fitting(kind.item_field)
-            return lambda value: [(name, item(inner)) for name, inner in _of_types(value, dict).items()]
-        if pa.types.is_list(kind):
-            element = self._fitting(kind.value_field)
-            return lambda value: [element(inner) for inner in _of_types(value, list)]
-        if pa.types.is_timestamp(kind):
-            return lambda value: _time(_of_types(value, str), kind)
-        return lambda value: _by_arrow(value, kind)
-
-
-def _of_types(value: object, *kinds: type) -> Any:
-    """The value when its type is exactly one of these: a boolean is no number, nor a fraction an integer."""
-    if type(value) not in kinds:
-        raise TypeError(kinds)
-    return value
-
-
-def _within(value: int, most: int) -> int:
-    if not -most - 1 <= value <= most:
-        raise OverflowError(value)
-    return value
-
-
-def _time(value: str, kind: pa.DataType) -> object:
-    """An ISO time; one without a zone is UTC."""
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        return _by_arrow(value, kind)
-    if kind.tz is None:
-        return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-
-
-def _by_arrow(value: object, kind: pa.DataType) -> object:
-    """Dates, decimals and rare forms of times, as Arrow reads their text."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    return pc.cast(pa.scalar(str(_of_types(value, str, int, float))), kind).as_py()
+        return pa.array([self._rows.read(content) for content in contents.to_pylist()], self._type)
 
 
 def _as_read(kind: pa.DataType) -> pa.DataType:

@@ -22,6 +22,7 @@ SOURCE = (
     "valueFormat",
     "valueSchema",
     "mode",
+    "columnNameOfCorruptRecord",
     "latestOffsetWaitMs",
     "fetchBytes",
     "fetchTimeoutMs",

@@ -46,6 +46,7 @@ DEFAULT_LATEST_OFFSET_WAIT_MS = 500
 DEFAULT_MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
 DEFAULT_FETCH_TIMEOUT_MS = 60_000
 
+DEFAULT_CORRUPT_FIELD = "_corrupt_record"  # as Spark's own setting has it
 DEFAULT_BUNDLE_ROWS = 10_000
 DEFAULT_BUNDLE_BYTES = 512 * 1024
 MAX_WRITE_NAME_BYTES = 200  # a producer's name has 255, and holds the task's number as well
@@ -62,7 +63,7 @@ class ValueFormat(Enum):
 
 
 class ParseMode(Enum):
-    """What becomes of content that is not JSON of the schema: null, as in `from_json`, or an error."""
+    """What becomes of content that is not JSON of the schema: nulls, as in `from_json`, or an error."""
 
     PERMISSIVE = "PERMISSIVE"
     FAILFAST = "FAILFAST"
@@ -113,6 +114,8 @@ class SourceOptions:
     value_format: ValueFormat = ValueFormat.BINARY
     value_schema: str | None = None
     parse_mode: ParseMode = ParseMode.PERMISSIVE
+    corrupt_field: str = DEFAULT_CORRUPT_FIELD
+    """The field that gets content that doesn't fit, where the schema has it."""
     latest_offset_wait_ms: int = DEFAULT_LATEST_OFFSET_WAIT_MS
     fetch_bytes: int = DEFAULT_FETCH_BYTES
     fetch_timeout_ms: int = DEFAULT_FETCH_TIMEOUT_MS
@@ -184,6 +187,7 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
         value_format=value_format,
         value_schema=value_schema,
         parse_mode=_choice(given, "mode", ParseMode, ParseMode.PERMISSIVE),
+        corrupt_field=given.get("columnnameofcorruptrecord", DEFAULT_CORRUPT_FIELD),
         latest_offset_wait_ms=_count(
             given, "latestOffsetWaitMs", DEFAULT_LATEST_OFFSET_WAIT_MS, least=0, most=60_000
         ),

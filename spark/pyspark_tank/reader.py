@@ -294,10 +294,10 @@ class _Filler:
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC")
         self._json: JsonDecoder | None = None
         if layout.flat:
-            self._json = JsonDecoder(self._arrow_schema, options.parse_mode)
+            self._json = JsonDecoder(self._arrow_schema, options.parse_mode, options.corrupt_field)
         elif layout.json_column is not None:
             kind = self._arrow_schema.field(layout.json_column).type
-            self._json = JsonDecoder(pa.schema(list(kind)), options.parse_mode)
+            self._json = JsonDecoder(pa.schema(list(kind)), options.parse_mode, options.corrupt_field)
         # What makes each of the columns; None: the JSON objects' fields are the columns.
         self._makers: list[Callable[[Columns], pa.Array]] | None = None
         if not layout.flat:
