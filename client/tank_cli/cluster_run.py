@@ -90,27 +90,36 @@ def up(
     data.mkdir(parents=True, exist_ok=True)
     folder.store()
     cluster_folder.make_secrets(folder)
-    if dead and not session.as_json:
-        note(f"Starting {len(dead)} of {len(folder.members)} processes ...")
 
     def tell(member: cluster_folder.Member) -> None:
         if not session.as_json:
             click.echo(f"{member.name} is ready at {member.address} (process {member.pid})", err=True)
 
-    away = _start(folder, dead, comes_back=brokers is not None)
-    count = f"{len(dead) - len(away)} of {len(folder.members)} processes"
-    cluster_processes.await_ready(folder, tell)
+    try:
+        if dead and not session.as_json:
+            note(f"Starting {len(dead)} of {len(folder.members)} processes ...")
+        away = _start(folder, dead, comes_back=brokers is not None)
+        count = f"{len(dead) - len(away)} of {len(folder.members)} processes"
+        cluster_processes.await_ready(folder, tell)
+    except KeyboardInterrupt:
+        note(f"What was started goes on. To wait for it: tank cluster up --data {data}; "
+             f"to end it: tank cluster down --data {data}")  # fmt: skip
+        raise
     if session.as_json:
         print_json(folder.as_json())
         return
+    _tell_next_steps(folder, f"{count} started in {seconds_text(time.monotonic() - began)}")
+
+
+def _tell_next_steps(folder: "ClusterFolder", said: str) -> None:
+    """On stdout: that it is up, and what to type now."""
     servers = ",".join(member.address for member in folder.brokers)
-    took = seconds_text(time.monotonic() - began)
-    click.echo(f"Cluster {folder.cluster_id} is up: {count} started in {took}.")
+    click.echo(f"Cluster {folder.cluster_id} is up: {said}.")
     click.echo(f"  export TANK_SERVERS={servers}")
     click.echo(f"  export {CONTROLLERS_VARIABLE}={','.join(member.address for member in folder.controllers)}")
     click.echo(f"  export {SECRET_VARIABLE}={folder.secret.absolute()}")
     click.echo("  tank cluster status")
-    click.echo(f"  tank cluster down --data {data}")
+    click.echo(f"  tank cluster down --data {folder.path}")
 
 
 def _start(folder: "ClusterFolder", dead: "list[Member]", *, comes_back: bool) -> "list[Member]":

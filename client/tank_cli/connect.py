@@ -21,6 +21,12 @@ PATIENCE_S = 2.0
 longer.
 Once there was one, the client's own retries (30 s) bridge a restart."""
 RETRY_EVERY_S = 0.1
+GREETING_S = 10.0
+"""For the ping with which every broker greets a connection, all servers together: one that is frozen, or
+whose machine has nothing left for it, takes connections and says nothing. A busy one takes a second or
+two."""
+PING = 3
+"""The id of that message, its first byte."""
 ENDS_PATIENCE_MS = 3_000
 """For one leader to say how far its partitions reach: who looks at a cluster in trouble doesn't wait long for
 the dead."""
@@ -73,7 +79,7 @@ def ends_by_leader(servers: str, groups: Iterable[list[tuple[str, int]]]) -> dic
 
 
 def require_server(servers: list[Address]) -> None:
-    """Waits until one of the servers takes a connection. CliError when none does."""
+    """Waits until one of the servers takes a connection, and greets. CliError when none does."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         reasons = unreachable(servers, max(deadline - time.monotonic(), RETRY_EVERY_S))
@@ -90,16 +96,32 @@ def require_server(servers: list[Address]) -> None:
 
 
 def unreachable(servers: list[Address], timeout_s: float) -> str:
-    """Why none of the servers takes a connection; empty when one does."""
+    """Why none of the servers is a broker that answers; empty when one is. timeout_s: for each connection;
+    a greeting has its own time."""
     reasons = []
     for server in servers:
         try:
-            socket.create_connection(server, timeout=timeout_s).close()
+            with socket.create_connection(server, timeout=timeout_s) as connected:
+                connected.settimeout(max(GREETING_S / len(servers), timeout_s))
+                greeted = _greets(connected)
         except OSError as error:
             reasons.append(f"{server}: {reason_of(error)}")
         else:
-            return ""
+            if not greeted:
+                return ""
+            reasons.append(f"{server}: {greeted}")
     return "; ".join(reasons)
+
+
+def _greets(connected: socket.socket) -> str:
+    """What is wrong with the first byte that comes; empty: nothing is."""
+    try:
+        first = connected.recv(1)
+    except TimeoutError:
+        return f"takes connections and says nothing for {connected.gettimeout():g} s"
+    if not first:
+        return "closes the connection at once"
+    return "" if first[0] == PING else "is no TANK broker"
 
 
 def reason_of(error: OSError) -> str:

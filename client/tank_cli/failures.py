@@ -44,7 +44,7 @@ def as_cli_error(error: BaseException) -> CliError:
     if isinstance(error, CliError):
         return error
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return CliError("Interrupted.", ExitCode.INTERRUPTED)
+        return interrupted()
     if isinstance(error, click.UsageError):
         return usage_error(error)
     if isinstance(error, click.ClickException):
@@ -61,6 +61,11 @@ def as_cli_error(error: BaseException) -> CliError:
         assert isinstance(error, ModuleNotFoundError)
         return CliError(f"{server_packages.sentence(error.name or '')}.", hint=server_packages.INSTALL)
     return CliError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
+def interrupted() -> CliError:
+    """The person typed Ctrl-C."""
+    return CliError("Interrupted.", ExitCode.INTERRUPTED)
 
 
 def usage_error(error: click.UsageError) -> CliError:
@@ -103,7 +108,7 @@ def say(failure: CliError, *, as_json: bool, debug_would_help: bool) -> None:
         body = {"code": int(failure.code), "message": failure.message, "hint": failure.hint}
         text = json.dumps({"error": body}, ensure_ascii=False)
     elif failure.code == ExitCode.INTERRUPTED:
-        text = ""  # the prompt comes on a line of its own, behind the terminal's ^C
+        return  # who has typed it knows
     else:
         mark = click.style("error:", fg="red", bold=True)
         text = f"{mark} {failure.message}"

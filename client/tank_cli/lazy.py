@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from tank_cli.exit_codes import ExitCode
-from tank_cli.failures import open_missing_streams, report_failure, silence_stdout
+from tank_cli.failures import interrupted, open_missing_streams, report_failure, silence_stdout
+from tank_cli.interrupts import Interrupts, end_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,18 @@ class LazyGroup(click.Group):
         except BrokenPipeError:
             silence_stdout()
             raise click.exceptions.Exit(ExitCode.OUTPUT_CLOSED) from None
+        except KeyboardInterrupt as interrupt:
+            raise interrupted() from interrupt
         return outcome
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """As click's, which would end a line for Ctrl-C a second time."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except KeyboardInterrupt as interrupt:
+            raise interrupted() from interrupt
 
     def main(
         self,
@@ -92,8 +104,11 @@ class LazyGroup(click.Group):
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         arguments = list(sys.argv[1:] if args is None else args)
         open_missing_streams()
-        try:
-            outcome = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
-        except BaseException as error:
-            sys.exit(report_failure(error, arguments))
+        with Interrupts() as interrupts:
+            try:
+                outcome = super().main(arguments, prog_name, complete_var, standalone_mode=False, **extra)
+            except BaseException as error:
+                if isinstance(error, click.Abort) and not interrupts.came:
+                    end_line()  # Ctrl-D where a question was asked
+                sys.exit(report_failure(error, arguments))
         sys.exit(outcome if isinstance(outcome, int) else 0)

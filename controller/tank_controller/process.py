@@ -6,6 +6,7 @@ import logging
 import os
 import random
 import signal
+import sys
 import uuid
 from collections.abc import Callable
 
@@ -200,6 +201,8 @@ class ControllerProcess:
         if self._stopping.is_set():
             _log.warning("told to stop a second time: stopping at once, the next start recovers")
             os._exit(128 + number)
+        if number == signal.SIGINT and sys.stderr.isatty():
+            sys.stderr.write("\n")  # the terminal has shown ^C on this line
         self._stopping.set()
 
     async def _close(self) -> None:

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
@@ -283,6 +284,8 @@ class NodeProcess(ABC):
     def _on_signal(self, number: signal.Signals) -> None:
         if self._stopping.is_set():
             stop_at_once(number)
+        if number == signal.SIGINT and sys.stderr.isatty():
+            sys.stderr.write("\n")  # the terminal has shown ^C on this line
         self._stopping.set()
 
     def _health(self) -> Health:

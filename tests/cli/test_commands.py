@@ -32,7 +32,7 @@ def test_help_imports_no_command_and_no_library_but_click() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "Commands:" in ended.stdout
-    own = {f"tank_cli.{name}" for name in ("exit_codes", "failures", "lazy", "main", "session")}
+    own = {f"tank_cli.{name}" for name in ("exit_codes", "failures", "interrupts", "lazy", "main", "session")}
     assert set(ended.stderr.split()) == {"tank_cli"} | own
 
 
