@@ -1,4 +1,4 @@
-"""Names have no answer, a broker and the controllers' leader are killed: clients write on, new ones, too."""
+"""Names have no answer, a broker and the controllers' leader are gone: writes go on, controllers elect."""
 
 import os
 import shutil
@@ -23,17 +23,35 @@ def has_namespaces() -> bool:
     return subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.skipif(not has_namespaces(), reason="it needs namespaces of its own: unshare and iproute2")
-@pytest.mark.parametrize("mood", [Mood.SILENT, Mood.FAILING])
-def test_writes_go_on_without_names_a_broker_and_the_controllers_leader(mood: Mood, tmp_path: Path) -> None:
-    story = [*UNSHARE, "--kill-child", sys.executable, "-m", "tests.support.cluster_of_names", mood.value]
+def told(module: str, mood: Mood, folder: Path) -> list[str]:
+    """Plays a story in namespaces of its own; what it said."""
+    story = [*UNSHARE, "--kill-child", sys.executable, "-m", f"tests.support.{module}", mood.value]
     ended = subprocess.run(
-        [*story, str(tmp_path)], capture_output=True, text=True, timeout=STORY_S, check=False
+        [*story, str(folder)], capture_output=True, text=True, timeout=STORY_S, check=False
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert ended.stdout.splitlines() == [
+    return ended.stdout.splitlines()
+
+
+needs_namespaces = pytest.mark.skipif(
+    not has_namespaces(), reason="it needs namespaces of its own: unshare and iproute2"
+)
+
+
+@needs_namespaces
+@pytest.mark.parametrize("mood", [Mood.SILENT, Mood.FAILING])
+def test_writes_go_on_without_names_a_broker_and_the_controllers_leader(mood: Mood, tmp_path: Path) -> None:
+    assert told("cluster_of_names", mood, tmp_path) == [
         "written while names are away",
         "written without a broker and the controllers' leader",
         "written by a new client",
         "all read",
     ]
+
+
+@needs_namespaces
+@pytest.mark.parametrize("mood", [Mood.SILENT, Mood.FAILING])
+def test_controllers_that_came_back_elsewhere_find_each_other_without_names(
+    mood: Mood, tmp_path: Path
+) -> None:
+    assert told("controllers_of_names", mood, tmp_path) == ["another one leads"]

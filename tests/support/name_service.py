@@ -8,7 +8,7 @@ from pathlib import Path
 
 ADDRESS = "127.0.0.1"
 ZONE = "tank.test"
-"""Every name in it is this machine."""
+"""Every name in it has an address."""
 _A, _HEADER_BYTES = 1, 12
 _ANSWERED, _FAILED, _NO_SUCH_NAME = 0x8580, 0x8582, 0x8583
 
@@ -29,6 +29,8 @@ class NameService(threading.Thread):
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.mood = Mood.WELL
+        self.addresses: dict[str, str] = {}
+        """Of names that are not at 127.0.0.1."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind((ADDRESS, 53))
 
@@ -36,25 +38,25 @@ class NameService(threading.Thread):
         while True:
             query, asker = self._socket.recvfrom(4096)
             if self.mood is not Mood.SILENT:
-                self._socket.sendto(_answer(query, is_failing=self.mood is Mood.FAILING), asker)
+                self._socket.sendto(self._answer(query), asker)
 
-
-def _answer(query: bytes, *, is_failing: bool) -> bytes:
-    """What a query for one name is answered: 127.0.0.1 to those of the zone that want an IPv4 address."""
-    labels: list[str] = []
-    at = _HEADER_BYTES
-    while size := query[at]:
-        labels.append(query[at + 1 : at + 1 + size].decode().lower())
-        at += 1 + size
-    question = query[_HEADER_BYTES : at + 5]
-    wanted = int.from_bytes(query[at + 1 : at + 3], "big")
-    is_ours = ".".join(labels).endswith("." + ZONE)
-    flags = _FAILED if is_failing else _ANSWERED if is_ours else _NO_SUCH_NAME
-    has_address = flags == _ANSWERED and wanted == _A
-    counts = (1, int(has_address), 0, 0)
-    head = query[:2] + flags.to_bytes(2, "big") + b"".join(count.to_bytes(2, "big") for count in counts)
-    record = b"\xc0\x0c" + b"\0\1" + b"\0\1" + bytes(4) + b"\0\4" + socket.inet_aton(ADDRESS)
-    return head + question + (record if has_address else b"")
+    def _answer(self, query: bytes) -> bytes:
+        """What a query for one name is answered: an IPv4 address to those of the zone that want one."""
+        labels: list[str] = []
+        at = _HEADER_BYTES
+        while size := query[at]:
+            labels.append(query[at + 1 : at + 1 + size].decode().lower())
+            at += 1 + size
+        name, question = ".".join(labels), query[_HEADER_BYTES : at + 5]
+        wanted = int.from_bytes(query[at + 1 : at + 3], "big")
+        flags = _ANSWERED if name.endswith("." + ZONE) else _NO_SUCH_NAME
+        flags = _FAILED if self.mood is Mood.FAILING else flags
+        has_address = flags == _ANSWERED and wanted == _A
+        counts = (1, int(has_address), 0, 0)
+        head = query[:2] + flags.to_bytes(2, "big") + b"".join(count.to_bytes(2, "big") for count in counts)
+        address = socket.inet_aton(self.addresses.get(name, ADDRESS))
+        record = b"\xc0\x0c" + b"\0\1" + b"\0\1" + bytes(4) + b"\0\4" + address
+        return head + question + (record if has_address else b"")
 
 
 def use(folder: Path) -> NameService:
