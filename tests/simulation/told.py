@@ -110,6 +110,11 @@ class ToldStory(ClusterStory):
         return self.wanted.topic_id, 0
 
     @property
+    def is_led(self) -> bool:
+        """Whether a controller leads that has all that is committed: there is a `state`."""
+        return self._state() is not None
+
+    @property
     def state(self) -> ClusterState:
         """As the leading controller has it."""
         state = self._state()

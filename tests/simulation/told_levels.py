@@ -45,8 +45,12 @@ def _upgrade(story: ToldStory, machine: Machine) -> None:
     _replace(story, machine, OWN)
     if isinstance(machine, BrokerMachine):
         story.until(lambda: story.is_back(machine), "its coming back")
-    story.until(lambda: story.cluster.leader() is not None, "a leader")
-    story.until(lambda: len(story.placed.in_sync) == 3, "everybody in sync")
+    _until_in_sync(story)
+
+
+def _until_in_sync(story: ToldStory) -> None:
+    """All replicas, by the word of a controller that leads and knows all."""
+    story.until(lambda: story.is_led and len(story.placed.in_sync) == 3, "everybody in sync")
 
 
 def _upgrade_all(story: ToldStory) -> None:
@@ -115,8 +119,7 @@ def a_roll_is_taken_back_before_its_end() -> None:
         must(last.life is not None, "what it doesn't know came into force")
         for machine in reversed(others):
             _replace(story, machine, OLD)
-            story.until(lambda: story.cluster.leader() is not None, "a leader")
-            story.until(lambda: len(story.placed.in_sync) == 3, "everybody in sync")
+            _until_in_sync(story)
         must(story.state.feature_level == OLD.highest, "it was raised")
         must(last.levels == OLD, "it was upgraded")
         story.rest()
