@@ -42,6 +42,9 @@ logger = logging.getLogger("pyspark_tank")
 
 JsonOffset = dict[str, Any]
 
+COMMIT_AGAIN_S = 30.0
+"""After positions of a group that were not taken, none are tried for so long: no batch waits for them."""
+
 
 class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """`spark.readStream.format("tank")`. An offset is `{"topic": {"0": next sequence number}}`.
@@ -62,6 +65,8 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         self._target_checked = False  # whether the checkpoint's offsets were held against it
         self._reported: Offsets | None = None
         self._last_batch_s: float | None = None  # None: no batch yet, the first one waits for nothing
+        self._committed: Offsets | None = None  # the group's positions, as last taken
+        self._commit_again_s = 0.0  # after some that were not taken, none are tried before
         self._fair = FairLimit()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,6 +95,8 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         """How far the next batch goes. Without news it waits in the broker for `latestOffsetWaitMs`."""
         begin, self._read_ids = offsets_from_json(start), topic_ids_from_json(start)
         end = self._target_from(begin) if self._target is not None else self._news(begin)
+        # All before `begin` is done. Spark says so with the next batch only, and that one may not come.
+        self._commit_positions(begin)
         ranges = ranges_between(begin, end)
         if not isinstance(limit, ReadAllAvailable) and self._too_few(sum(part.size for part in ranges)):
             ranges = []
@@ -134,21 +141,28 @@ class TankStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # 
         return self._ranges.read(partition.messages)
 
     def commit(self, end: JsonOffset) -> None:
-        """The batch is done, as Spark's checkpoint says. The group's positions are for `tank lag` to see:
-        what goes wrong with them is said, and stops no query.
+        """The batch is done, as Spark's checkpoint says. Spark calls it as the next batch begins."""
+        self._commit_positions(offsets_from_json(end))
+
+    def _commit_positions(self, done: Offsets) -> None:
+        """Commits the group's positions, for `tank lag` to see: what goes wrong with them is said, and stops
+        no query.
         """
         from tank_client.errors import TankError
 
-        if self._options.group is None:
+        now_s = time.monotonic()
+        if self._options.group is None or done == self._committed or now_s < self._commit_again_s:
             return
         positions = {
             (topic, partition): offset
-            for topic, numbers in offsets_from_json(end).items()
+            for topic, numbers in done.items()
             for partition, offset in numbers.items()
         }
         try:
             self._client().admin.commit_positions(self._options.group, positions)
+            self._committed = done
         except TankError as error:
+            self._commit_again_s = time.monotonic() + COMMIT_AGAIN_S
             logger.warning("the positions of group %s were not committed: %s", self._options.group, error)
 
     def stop(self) -> None:

@@ -249,14 +249,20 @@ def test_a_group_follows_what_spark_has_done(new_topic: NewTopic, client: Client
     topic = new_topic(partitions=2)
     topic.add_numbers(0, 3, partition=1)
     reader = reader_of(topic, subscribe=topic.name, **{"kafka.group.id": "the-query"})
+
+    def positions() -> list[int]:
+        kept = client.admin.fetch_positions("the-query", [topic.name])
+        return [kept[topic.name, partition].number for partition in (0, 1)]
+
     end = next_offset(reader, reader.initialOffset())
-    assert client.admin.fetch_positions("the-query") == {}
+    assert positions() == [1, 1], "it has begun, and nothing is done"
     reader.commit(end)
-    positions = client.admin.fetch_positions("the-query", [topic.name])
-    assert {route: kept.number for route, kept in positions.items()} == {
-        (topic.name, 0): 1,
-        (topic.name, 1): 4,
-    }
+    assert positions() == [1, 4]
+    topic.add_numbers(3, 5)
+    end = next_offset(reader, end)
+    assert positions() == [1, 4]
+    assert next_offset(reader, end) == end, "Spark asks for the next batch when this one is done"
+    assert positions() == [3, 4], "the last batch counts, though no next one follows"
     reader.stop()
 
 

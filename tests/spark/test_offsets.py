@@ -59,6 +59,15 @@ def test_offsets_survive_the_checkpoint_as_the_same_text() -> None:
     assert offsets_from_json(json.loads(text)) == offsets
 
 
+def test_a_topics_id_stands_where_versions_that_know_none_expect_a_partition() -> None:
+    """So they end with an error, as docs/spark.md says of a downgrade, and read nothing wrong."""
+    text = json.dumps(offsets_to_json({"a": {0: 5}}, {"a": 7}))
+    assert text == '{"a": {"0": 5, "topicId": 7}}'
+    assert offsets_from_json(json.loads(text)) == {"a": {0: 5}}
+    with pytest.raises(OptionError, match="'topicIds' is not a partition's number"):
+        offsets_from_json({"a": {"0": 5, "topicIds": 7}})
+
+
 @pytest.mark.parametrize("bad", [None, [], {"a": 1}, {"a": {"x": 1}}, {"a": {"0": "1"}}, {"a": {"0": True}}])
 def test_a_checkpoint_that_is_not_ours_is_refused(bad: object) -> None:
     with pytest.raises(OptionError):
