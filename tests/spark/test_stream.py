@@ -128,7 +128,7 @@ def test_json_streams(spark: SparkSession, new_topic: NewTopic, checkpoint: str)
     source, sink = new_topic(), new_topic()
     source.add([b'{"n":%d,"s":"x"}' % number for number in range(10)] + [b"bad"])
     rows = source.stream(spark, valueFormat="json", valueSchema="n INT, s STRING")
-    wanted = rows.where("value IS NOT NULL").selectExpr("key", "string(value.n + offset) AS value")
+    wanted = rows.where("value.n IS NOT NULL").selectExpr("key", "string(value.n + offset) AS value")
     run_to_end(write_stream(wanted, sink, checkpoint))
     assert sink.numbers() == list(range(1, 21, 2))
 
