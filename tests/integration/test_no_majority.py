@@ -8,12 +8,18 @@ import pytest
 from tank_client import ClientSettings, RequestTimedOut
 from tank_client.sync import Client
 from tests.support.cluster import running_cluster
+from tests.support.patience import patient
+from tests.support.readiness import samples_of
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
 FIRST_OF_BLOCKS = 1 << 50
 PATIENCE_S = 60
+
+
+def is_without_leader(http: str) -> bool:
+    return samples_of(http)["tank_controllers_silence_seconds"] > 3
 
 
 def test_new_producers_write_and_new_groups_read_while_no_controller_leads(tmp_path: Path) -> None:
@@ -46,7 +52,9 @@ def test_new_producers_write_and_new_groups_read_while_no_controller_leads(tmp_p
             with client.consumer(["t"], group="new", start="first", stop_at_end=True) as consumer:
                 found = sorted(int(value) for batch in consumer for value in batch.values)
             assert found == list(range(30))
-        patience = ClientSettings(request_timeout_ms=3000)
+        for broker in cluster.processes("broker"):
+            until(partial(is_without_leader, str(broker.addresses["http"])), "it hears a leader still")
+        patience = ClientSettings(request_timeout_ms=int(patient(5) * 1000))
         with (
             Client(servers, patience) as client,
             pytest.raises(RequestTimedOut, match="no controller leads, and"),
