@@ -78,7 +78,7 @@ def names_of_ours(module: str) -> set[str]:
     return names - {"errors"}
 
 
-@pytest.mark.parametrize(("name", "kind"), public_classes(), ids=str)
+@pytest.mark.parametrize(("name", "kind"), list(public_classes()), ids=str)
 def test_what_its_signatures_name_is_exported(name: str, kind: type) -> None:
     missing = {
         (whose, word)
