@@ -207,7 +207,14 @@ class Partition(ReadablePartition):
         self, producer: Producer, messages: int, settler: Settler, token: int, deadline_ms: int
     ) -> bool:
         """Whether an idempotent bundle is appended; else it is settled, or its first copy is waited for."""
-        verdict = self.log.check_producer(producer.producer_id, producer.epoch, producer.sequence, messages)
+        try:
+            verdict = self.log.check_producer(
+                producer.producer_id, producer.epoch, producer.sequence, messages
+            )
+        except StorageError as error:  # its memory is read from the disk where it isn't there
+            self.note_error(error)
+            settler.settle(token, ErrorCode.STORAGE, 0, 0)
+            return False
         outcome = verdict.outcome
         if outcome is Outcome.APPEND:
             return True

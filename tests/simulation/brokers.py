@@ -24,6 +24,7 @@ from tank_node.partition import Partition
 from tank_node.replicas.replicator import Replicator
 from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
+from tank_protos.topic_settings import FlushPolicy
 from tests.simulation.clocks import ClockError, SimulatedClock
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.disks import SimulatedDisk
@@ -73,6 +74,10 @@ class BrokerMachine:
         self.levels = feature_levels.OWN
         """The feature levels that the version which its next process runs knows."""
         self.forwarding = ForwardingPolicy.NEVER
+        self.default_flush: Callable[[], FlushPolicy] = lambda: FlushPolicy.DISK
+        """What its next process is configured with."""
+        self.fsyncs_overlap = False
+        """Whether an fsync covers what was written before it was asked for, and no more."""
         self._boot = 0
         """Starts of the machine."""
         self.clock_error = ClockError(self.world.random.choice((0, 0, -3000, 5000)))
@@ -91,7 +96,8 @@ class BrokerMachine:
         if not self.cluster.founded:
             return  # a broker is told the id of its cluster
         self.world.say(self.name, "starts")
-        self.life = Life(self.name, self._check, self.end)
+        life = self.life = Life(self.name, self._check, self.end)
+        self.disk.is_used = lambda: self.world.acting is life
         self.world.guarded(self.life, self._open)
 
     def break_streams(self, share: float, late_us: int) -> None:
@@ -114,7 +120,7 @@ class BrokerMachine:
             self._boot += 1
         else:
             self.disk.kill_process()
-        self.disk.failing_syncs = 0
+        self.disk.recover()
         if self.earlier is None and level >= feature_levels.FOLDERS_IN_TIME:
             self.earlier = copy.deepcopy(self.disk)
 
@@ -146,6 +152,7 @@ class BrokerMachine:
             self.server.close(line)
         partitions = list(self.broker.partitions())
         self.broker.close()
+        self.disk.recover()
         self._check()  # the last fsync may have committed something
         was_clean = not json.loads(self.disk.content(f"{FOLDER}/meta.json"))["boot_id"]
         for partition in partitions if was_clean else ():
@@ -187,6 +194,7 @@ class BrokerMachine:
             return
         claims = folder.claims()
         self.world.say(self.name, "claims: sure %s, damaged %s", claims.tail_sure, claims.damaged)
+        default_flush = self.default_flush()
         registration = Registration(
             incarnation=self.world.random_bytes(16),
             disk_uuid=uuid.UUID(claims.disk_uuid).bytes,
@@ -197,6 +205,7 @@ class BrokerMachine:
             damaged=lambda: folder.claims().damaged,
             folder_epoch=lambda: folder.meta.broker_epoch,
             levels=self.levels,
+            flush_replicated=default_flush is FlushPolicy.REPLICATED,
         )
         controllers = [f"{node.name}:1" for node in self.cluster.nodes.values()]
         link = ControllerSession(
@@ -209,15 +218,18 @@ class BrokerMachine:
         )
         self.link = link
         assert self.life is not None
-        self.world.every(LINE_US, self.life, lambda: self._keep_line(folder, clock))
+        self.world.every(LINE_US, self.life, lambda: self._keep_line(folder, clock, default_flush))
 
-    def _serve(self, folder: DataFolder, link: ControllerSession, clock: SteadyClock) -> None:
+    def _serve(
+        self, folder: DataFolder, link: ControllerSession, clock: SteadyClock, default_flush: FlushPolicy
+    ) -> None:
         """The registration is in the view: the partitions are opened, and clients come in."""
         assert self.life is not None
         world = self.world
         world.say(self.name, "is registered with epoch %s", link.broker_epoch)
         flusher = SimulatedFlusher(world, self.life, self.disk, lambda: world.now < self.slow_until)
-        broker = Broker(folder, link, flusher, clock, self.limits, Metrics())
+        flusher.overlaps = self.fsyncs_overlap
+        broker = Broker(folder, link, flusher, clock, self.limits, Metrics(), default_flush)
         server = Server(world, self.network, self.name, self.life, broker)
         replicator = Replicator(broker, SimulatedDialer(server, self.addresses))
         broker.roles.pushers = replicator
@@ -258,7 +270,7 @@ class BrokerMachine:
 
     # --- the line to the controllers ---
 
-    def _keep_line(self, folder: DataFolder, clock: SteadyClock) -> None:
+    def _keep_line(self, folder: DataFolder, clock: SteadyClock, default_flush: FlushPolicy) -> None:
         link = self.link
         assert link is not None
         if link.refused is not None:
@@ -266,7 +278,7 @@ class BrokerMachine:
             self.end(False)
             return
         if link.broker_epoch and self.broker is None:
-            self._serve(folder, link, clock)
+            self._serve(folder, link, clock, default_flush)
         link.tick()
         address = link.target()
         if address is None or self.life is None:

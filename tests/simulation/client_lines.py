@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tank_protos.framing import FrameReader, frame
 from tank_protos.wire import Message
 from tests.simulation.brokers import PORT, BrokerMachine
-from tests.simulation.network import End, Network, Stream
+from tests.simulation.network import End, Frames, Network, Stream
 from tests.simulation.serving import Addresses, Asked
 from tests.simulation.world import MS, Life, World
 
@@ -79,8 +79,8 @@ class ClientLine:
         """A request; and for the books, which it is and what it is about."""
         if self._stream is None or self._end is None:
             return
-        asked = Asked(b"".join(frame(message.ID, message.encode())))
-        asked.request_id, asked.topic, asked.in_partition = request_id, topic, partition
+        asked = Frames(b"".join(frame(message.ID, message.encode())))
+        asked.notes = (Asked(request_id, topic, partition),)
         self._stream.send(self._end, asked)
 
     def used(self, request_id: int) -> tuple[int, int]:

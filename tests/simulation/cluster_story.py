@@ -9,12 +9,14 @@ from tank_node.controller_link import NewTopic, TopicOutcome
 from tank_node.forwarding import ForwardingPolicy
 from tank_node.log.log import LogState
 from tank_protos.error_codes import ErrorCode
+from tank_protos.topic_settings import FlushPolicy
 from tests.simulation import faults
 from tests.simulation.adversary import Adversary
 from tests.simulation.brokers import BrokerMachine
 from tests.simulation.client_lines import ClientLine
 from tests.simulation.clients import PAUSES_US, Client, Target
 from tests.simulation.consumers import Consumer, FollowersConsumer, Keeper
+from tests.simulation.controller_rot import spoil
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.faults import Faults, Machine
 from tests.simulation.ingredients import Ingredient, Wanted, any_topic, ingredients
@@ -72,16 +74,7 @@ class ClusterStory:
         if Ingredient.ROT in self.among:
             own |= {"changed bytes": partial(self._damage, index=False)}
             own |= {"lost index": partial(self._damage, index=True)}
-        if Ingredient.CATCH_UP in self.among:
-            for machine in self.brokers.values():
-                machine.limits = replace(
-                    machine.limits,
-                    catch_up_from_bytes=chance.choice((200, 3000)),
-                    catch_up_bytes_per_s=chance.choice((1000, 20_000, 64 << 20)),
-                )
-        if Ingredient.FORWARDING in self.among:
-            for machine in self.brokers.values():
-                machine.forwarding = chance.choice((ForwardingPolicy.AUTO, ForwardingPolicy.ALWAYS))
+        self._configure(weather)
         self.faults = Faults(world, self.network, machines, faults.plan(world), own)
         if Ingredient.PROPOSALS in self.among:
             names = [node.name for node in self.cluster.nodes.values()]
@@ -93,6 +86,28 @@ class ClusterStory:
         self.clients: dict[str, list[Client]] = {}
         """By topic's name: those of the topic that is there."""
         self.length_us = chance.choice((8, 12, 20)) * SECOND
+
+    def _configure(self, weather: Weather) -> None:
+        """Brokers and network, by what the story is made of."""
+        chance = self.world.random
+        if Ingredient.CATCH_UP in self.among:
+            for machine in self.brokers.values():
+                machine.limits = replace(
+                    machine.limits,
+                    catch_up_from_bytes=chance.choice((200, 3000)),
+                    catch_up_bytes_per_s=chance.choice((1000, 20_000, 64 << 20)),
+                )
+        if Ingredient.FORWARDING in self.among:
+            for machine in self.brokers.values():
+                machine.forwarding = chance.choice((ForwardingPolicy.AUTO, ForwardingPolicy.ALWAYS))
+        if Ingredient.DEFAULT_FLUSH in self.among:
+            defaults = chance.choice(((FlushPolicy.REPLICATED,), (FlushPolicy.REPLICATED, FlushPolicy.DISK)))
+            for machine in self.brokers.values():
+                machine.default_flush = partial(chance.choice, defaults)
+        for machine in self.brokers.values():
+            machine.fsyncs_overlap = Ingredient.OVERLAP in self.among
+        if Ingredient.PIECES in self.among:
+            weather.pieces = chance.choice((0.05, 0.3))
 
     # --- the story ---
 
@@ -283,7 +298,9 @@ class ClusterStory:
         return one_is_enough and lacks
 
     def _damage(self, machine: Machine, *, index: bool) -> bool:
-        """Whether something of a partition was spoiled, while the process was down."""
+        """Whether something of a partition, or of a controller, was spoiled, while the process was down."""
+        if isinstance(machine, Controller):
+            return not index and self.cluster.may_be_emptied(machine) and spoil(self.world, machine)
         state = self._state()
         if not isinstance(machine, BrokerMachine) or machine.broker is None or state is None:
             return False
@@ -344,7 +361,8 @@ class ClusterStory:
         if Ingredient.LASTING_FULL_DISK in self.among and leader and self.cluster.may_be_spared(leader):
             self.faults.fill_for_good(leader)
         self.faults.stop()
-        self.network.weather = Weather()
+        self.network.weather = Weather(pieces=self.network.weather.pieces)
+        self._settle_defaults()
         for machine in self.brokers.values():
             if machine.broker is not None and any(
                 partition.log.state is LogState.FAILED for partition in machine.broker.partitions()
@@ -368,6 +386,17 @@ class ClusterStory:
         must(done, "the cluster did not come to rest: %s", self._complaint())
         self.books.check_acknowledged()
         self._check_replicas()
+
+    def _settle_defaults(self) -> None:
+        """A roll that gives all brokers one default flush ends: while they differ, a follower that fsyncs
+        less often than its leader asks for is in sync by turns."""
+        if Ingredient.DEFAULT_FLUSH not in self.among:
+            return
+        default = self.world.random.choice(list(FlushPolicy))
+        for machine in self.brokers.values():
+            machine.default_flush = lambda: default
+            machine.end(False)
+            machine.start()
 
     def _check_replicas(self) -> None:
         state = self._state()

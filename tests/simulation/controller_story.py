@@ -5,6 +5,7 @@ from functools import partial
 
 from tank_controller.raft.messages import NodeId
 from tests.simulation import faults, operators
+from tests.simulation.controller_rot import spoil
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.disks import SimulatedDisk
 from tests.simulation.faults import Faults, Machine
@@ -32,7 +33,7 @@ class ControllerStory:
         self.network = Network(world, weather)
         self.cluster = Cluster(world, self.network, chance.choice((1, 3, 3, 3, 5)))
         machines = list(self.cluster.nodes.values())
-        own = {"emptied disk": self._empty, "folder put back": self._put_back}
+        own = {"emptied disk": self._empty, "folder put back": self._put_back, "changed bytes": self._spoil}
         self.faults = Faults(world, self.network, machines, faults.plan(world), own)
         self.operators = [
             Operator(self.cluster, f"o{n}", operators.any_command, chance.choice((20, 100, 400)) * MS)
@@ -79,6 +80,11 @@ class ControllerStory:
             return False
         machine.empty()
         return True
+
+    def _spoil(self, machine: Machine) -> bool:
+        if not isinstance(machine, Controller) or not self.cluster.may_be_emptied(machine):
+            return False
+        return spoil(self.world, machine)
 
     def _put_back(self, machine: Machine) -> bool:
         """It is killed, and soon afterwards has the disk that it had then."""

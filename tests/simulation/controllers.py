@@ -141,6 +141,10 @@ class Controller:
         """The feature levels that the version which its next process runs knows."""
         self.life: Life | None = None
         self.clock_error = ClockError()
+        self.is_spoiled = False
+        """Whether bytes of its disk were changed, which its next start looks at."""
+        self._boot = 0
+        """Starts of the machine."""
         self.own = NodeId(ordinal, b"")
         self.driver: RaftDriver[Outcome] | None = None
         self.machine: BookedMetadata | None = None
@@ -166,7 +170,11 @@ class Controller:
         self.world.say(self.name, "starts")
         life = Life(self.name, self._check, self.end)
         self.life = life
+        self._use_disk(life)
         self.world.guarded(life, self._open)
+
+    def _use_disk(self, life: Life) -> None:
+        self.disk.is_used = lambda: self.world.acting is life
 
     def end(self, power: bool) -> None:
         """The process is gone; with its machine's power, what was not synced, too."""
@@ -180,9 +188,10 @@ class Controller:
         self.world.say(self.name, "loses power" if power else "is gone")
         if power:
             self.disk.lose_power(self.world.random)
+            self._boot += 1
         else:
             self.disk.kill_process()
-        self.disk.failing_syncs = 0
+        self.disk.recover()
 
     def break_streams(self, share: float = 1.0, late_us: int = 0) -> None:
         """The others hear that its streams of messages have ended, though it may live; perhaps late."""
@@ -210,16 +219,29 @@ class Controller:
         self.disk = earlier
         self.cluster.raft_books.put_back(self.own)
 
-    def _open(self) -> None:
+    def _storage_of_disk(self) -> BookedStorage:
         storage = BookedStorage(
-            FOLDER, SimulatedFiles(self.disk), self.world.random_bytes, SEGMENT_BYTES, SNAPSHOT_AFTER_BYTES
+            FOLDER,
+            SimulatedFiles(self.disk),
+            self.world.random_bytes,
+            SEGMENT_BYTES,
+            SNAPSHOT_AFTER_BYTES,
+            boot_id=lambda: f"boot {self._boot}",
         )
         storage.books = self.cluster.raft_books
         storage.ordinal = self.ordinal
+        return storage
+
+    def _open(self) -> None:
+        storage = self._storage_of_disk()
         self._storage = storage
         try:
             stored = storage.open()
         except StorageDamagedError as error:
+            if self.is_spoiled:
+                self.world.say(self.name, "is damaged: %s", error)
+                self.end(False)
+                return
             raise Violation(f"{self.name} can't read what a crash left: {error}") from error
         except RaftStorageError as error:
             self.world.say(self.name, "can't start: %s", error)
@@ -400,4 +422,5 @@ class Controller:
             return
         self.life.alive = False
         self.life = Life(self.name, self._check, self.end)
+        self._use_disk(self.life)
         self.world.guarded(self.life, self._open)

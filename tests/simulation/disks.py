@@ -24,6 +24,26 @@ class SimulatedDisk(FaultDisk):
         self.failing_syncs = 0
         """So many of the next fsyncs fail."""
         self.fail_sync = self._sync_fails
+        self.failing_reads = 0
+        """So many of the next reads fail."""
+        self.fail_read = self._read_fails
+        self.is_used: Callable[[], bool] = lambda: False
+        """Whether its machine's process is at work: others, who look at what is there, meet no error."""
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        """As any disk; the books find room for a file where the process finds none."""
+        if self.max_open_files is None or self.is_used():
+            return super().open(path, create=create)
+        allowed, self.max_open_files = self.max_open_files, None
+        try:
+            return super().open(path, create=create)
+        finally:
+            self.max_open_files = allowed
+
+    def recover(self) -> None:
+        """What failed for a while fails no more."""
+        self.failing_syncs = self.failing_reads = 0
+        self.max_open_files = None
 
     def stop_soon(self, changes: int, *, power: bool) -> None:
         """The process ends before the change that comes so many changes from now."""
@@ -40,6 +60,12 @@ class SimulatedDisk(FaultDisk):
         if not self.failing_syncs:
             return False
         self.failing_syncs -= 1
+        return True
+
+    def _read_fails(self, path: str) -> bool:
+        if not self.failing_reads or not self.is_used():
+            return False
+        self.failing_reads -= 1
         return True
 
 

@@ -64,6 +64,8 @@ KINDS = (
     "changed bytes",
     "lost index",
     "clock step",
+    "read errors",
+    "too many open files",
 )
 
 
@@ -108,6 +110,8 @@ class Faults:
             "full disk": self._fill,
             "starts that end early": self._start_in_vain,
             "clock step": self._step_clock,
+            "read errors": self._fail_reads,
+            "too many open files": self._open_no_more,
         }
         for kind in own:
             self._makers[kind] = partial(self._make_own, kind)
@@ -127,7 +131,7 @@ class Faults:
             if machine.disk is not self.lasting:
                 machine.disk.capacity_bytes = None
             machine.disk.stop_at = None
-            machine.disk.failing_syncs = 0
+            machine.disk.recover()
             if machine.life is None:
                 machine.start()
             elif machine.life.frozen:
@@ -231,6 +235,29 @@ class Faults:
             self.world.fault("failed fsync", "at %s", machine.name)
             machine.disk.failing_syncs += 1
 
+    def _fail_reads(self, machine: Machine) -> None:
+        """A few of them, of the process or of its next start."""
+        self.world.fault("read errors", "at %s", machine.name)
+        machine.disk.failing_reads += self.world.random.choice((1, 1, 2, 20))
+        if self.world.chance(0.3):
+            machine.end(False)
+            machine.disk.failing_reads = 1
+            self._start_again(machine)
+        delay = self.world.between(100 * MS, 3 * SECOND)
+        self.world.after(delay, None, partial(_read_again, machine.disk))
+
+    def _open_no_more(self, machine: Machine) -> None:
+        """No file beyond those that are open, or a few more; a start may meet that."""
+        disk = machine.disk
+        if disk.max_open_files is not None:
+            return
+        self.world.fault("too many open files", "at %s", machine.name)
+        if self.world.chance(0.3):
+            machine.end(False)
+            self._start_again(machine)
+        disk.max_open_files = disk.open_files + self.world.random.choice((0, 0, 1, 3))
+        self.world.after(self.world.between(100 * MS, 5 * SECOND), None, partial(_open_again, disk))
+
     def _fill(self, machine: Machine) -> None:
         disk = machine.disk
         if disk.capacity_bytes is not None:
@@ -281,3 +308,11 @@ class Faults:
 
 def _make_room(disk: SimulatedDisk) -> None:
     disk.capacity_bytes = None
+
+
+def _read_again(disk: SimulatedDisk) -> None:
+    disk.failing_reads = 0
+
+
+def _open_again(disk: SimulatedDisk) -> None:
+    disk.max_open_files = None

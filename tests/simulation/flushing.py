@@ -1,8 +1,10 @@
 """A broker's fsyncs in virtual time: the real flusher, whose threads are events."""
 
 import contextlib
+from collections import deque
 from collections.abc import Callable
 
+from tank_node.log.flush_work import TOGETHER_FROM
 from tank_node.log.flusher import Flusher
 from tests.simulation.disks import SimulatedDisk
 from tests.simulation.world import MS, SECOND, Life, World
@@ -20,6 +22,11 @@ class SimulatedFlusher(Flusher):
         self._world = world
         self._life = life
         self._is_slow = is_slow
+        self.overlaps = False
+        """Whether a round covers what was written before it was asked for, and no more."""
+        self._simulated = disk
+        self._asked_at: deque[int] = deque()
+        """The disk's last change when each of `_works` was asked for."""
         self._jobs: dict[int, Callable[[], None]] = {}
         """Under way, in the order in which they were asked for."""
 
@@ -28,12 +35,24 @@ class SimulatedFlusher(Flusher):
 
     def _submit(self, job: Callable[[], None]) -> None:
         self._idle -= 1
+        if len(self._asked_at) < len(self._works):
+            self._asked_at.append(self._simulated.changes)
         delay = self._world.between(USUAL_US // 4, USUAL_US)
         if self._is_slow():
             delay += self._world.between(100 * MS, 700 * MS)
         elif self._world.chance(0.02):
             delay *= self._world.between(2, SLOWEST)
         self._plan(delay, job)
+
+    def _sync(self) -> None:
+        count = len(self._works) if len(self._works) >= TOGETHER_FROM else min(len(self._works), 1)
+        asked_at = [self._asked_at.popleft() for _ in range(count)]
+        if self.overlaps and asked_at and self._world.chance(0.7):
+            self._simulated.covers = max(asked_at)
+        try:
+            super()._sync()
+        finally:
+            self._simulated.covers = None
 
     def _plan(self, delay: int, job: Callable[[], None]) -> None:
         self._jobs[id(job)] = job

@@ -24,6 +24,10 @@ class Ingredient(Enum):
     FORWARDING = 0.3, "brokers forward what another one leads, of this client or of all"
     LASTING_FULL_DISK = 0.25, "the disk of the controllers' leader is full, and stays so"
 
+    DEFAULT_FLUSH = 0.3, "brokers' default is flush=replicated, of some or all, and of topics that don't say"
+    PIECES = 0.4, "frames arrive in pieces, or several at once"
+    OVERLAP = 0.4, "an fsync covers what was written before it was asked for, and no more"
+
     def __init__(self, probability: float, about: str) -> None:
         self.probability = probability
         self.about = about
@@ -63,6 +67,8 @@ def any_topic(world: World, number: int, among: frozenset[Ingredient]) -> Wanted
     """One that fits into the story."""
     chance = world.random
     settings = {"flush": chance.choice(("disk", "disk", "disk", "replicated"))}
+    if Ingredient.DEFAULT_FLUSH in among and chance.random() < 0.6:
+        settings = {}
     if chance.random() < 0.7:  # a stretch ends with its segment: few bytes, many stretches
         settings["log.segment.bytes"] = str(chance.choice((300, 600, 3000)))
     factor = chance.choice((1, 2, 3, 3, 3))

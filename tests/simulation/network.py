@@ -5,7 +5,8 @@ vanish in a cut; what is on a stream waits for its end, as TCP's retransmissions
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from tests.simulation.world import MS, SECOND, Life, World
 
@@ -22,6 +23,8 @@ class Weather:
     """How often a message takes up to `slow_us`."""
     slow_us: int = 300 * MS
     usual_us: int = MS
+    pieces: float = 0.0
+    """How often bytes on a stream arrive in pieces, or with those that come next."""
 
     def delay(self, world: World) -> int:
         """Of one message."""
@@ -120,6 +123,27 @@ class Network:
         return stream
 
 
+class Frames(bytes):
+    """Frames on their way over a stream of bytes, which may cut and join them."""
+
+    notes: tuple[object, ...] = ()
+    """Of the sender, for the books: seen where the last byte arrives. They are not sent."""
+
+
+def _cut(data: bytes, positions: list[int]) -> list[bytes]:
+    """Its pieces; the last one has the notes."""
+    ends = [*positions, len(data)]
+    pieces: list[bytes] = [data[begin:end] for begin, end in zip([0, *positions], ends, strict=True)]
+    pieces[-1] = _with_notes(pieces[-1], [data])
+    return pieces
+
+
+def _with_notes(data: bytes, of: list[bytes]) -> Frames:
+    frames = Frames(data)
+    frames.notes = tuple(note for one in of if isinstance(one, Frames) for note in one.notes)
+    return frames
+
+
 @dataclass(slots=True)
 class End:
     """One side of a stream: whose it is, and what it is told."""
@@ -134,6 +158,8 @@ class End:
     """When the last thing on its way here arrives: order is kept."""
     waiting: list[object] | None = None
     """What a cut holds up, oldest first."""
+    held: list[bytes] = field(default_factory=list)
+    """Bytes that have arrived, and are handed over with those that come next."""
 
 
 _GONE = object()
@@ -143,13 +169,15 @@ _GONE = object()
 class Stream:
     """An ordered connection between two lives."""
 
-    __slots__ = ("_network", "far", "near", "number", "used")
+    __slots__ = ("_network", "carries_bytes", "far", "near", "number", "used")
 
     def __init__(self, network: Network, number: int, near: End, far: End) -> None:
         self.used: dict[int, tuple[int, int]] = {}
         """By request: the topic's id and the leader epoch that the broker went by. It is not sent: it is
         for the books."""
         self._network = network
+        self.carries_bytes = False
+        """A stream of bytes, which keeps no frame together; else one of messages."""
         self.number = number
         self.near = near
         self.far = far
@@ -178,6 +206,7 @@ class Stream:
             if end.open:
                 end.arrives = 0
                 end.waiting = None
+                end.held.clear()
                 self._plan(end, _GONE)
 
     def died(self, end: End, *, tell: bool) -> None:
@@ -202,17 +231,40 @@ class Stream:
             self._plan(end, data)
 
     def _plan(self, end: End, data: object) -> None:
-        world = self._network.world
-        end.arrives = max(end.arrives + 1, world.now + self._network.weather.delay(world))
-        world.at(end.arrives, end.life, lambda: self._arrive(end, data))
+        world, pieces = self._network.world, [data]
+        if self._is_torn() and isinstance(data, bytes) and len(data) > 1:
+            chance = world.random
+            positions = {chance.randrange(1, len(data)) for _ in range(chance.choice((1, 1, 2, 5)))}
+            pieces = [*_cut(data, sorted(positions))]
+        for piece in pieces:
+            end.arrives = max(end.arrives + 1, world.now + self._network.weather.delay(world))
+            world.at(end.arrives, end.life, partial(self._arrive, end, piece))
+
+    def _is_torn(self) -> bool:
+        """Whether the next bytes aren't handed over as they were sent."""
+        often = self._network.weather.pieces
+        return bool(often) and self.carries_bytes and self._network.world.chance(often)
+
+    def _hand_over(self, end: End) -> None:
+        """What has arrived, in one."""
+        held, end.held = end.held, []
+        if held and end.open:
+            end.received(_with_notes(b"".join(held), held))
 
     def _arrive(self, end: End, data: object) -> None:
         if not end.open:
             return
         if data is _GONE:
-            end.open = False
-            self._forget()
-            end.broken()
+            self._hand_over(end)
+            if end.open:
+                end.open = False
+                self._forget()
+                end.broken()
+        elif isinstance(data, bytes) and (end.held or self._is_torn()):
+            end.held.append(data)
+            if len(end.held) == 1:
+                world = self._network.world
+                world.after(world.between(1, 5 * MS), end.life, lambda: self._hand_over(end))
         else:
             end.received(data)
 

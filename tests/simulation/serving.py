@@ -3,6 +3,7 @@
 Bytes that arrive go to the session, the broker's tick ends, and what was answered leaves.
 """
 
+from dataclasses import dataclass
 from functools import partial
 
 from tank_node.broker import Broker
@@ -11,12 +12,13 @@ from tank_node.network.outgoing import Dialer
 from tank_node.sessions.session import Session
 from tank_node.sessions.tank import TankSession
 from tank_protos.errors import WireError
-from tests.simulation.network import End, Network, Stream
+from tests.simulation.network import End, Frames, Network, Stream
 from tests.simulation.world import Life, World
 
 
-class Asked(bytes):
-    """A client's request on its way, with what the answer is compared by."""
+@dataclass(slots=True, frozen=True)
+class Asked:
+    """A client's request, as the books know it by what the answer is compared with."""
 
     request_id: int
     topic: str
@@ -121,8 +123,10 @@ class Server:
 
     def _received(self, line: Line, data: object) -> None:
         assert isinstance(data, bytes)
-        if isinstance(data, Asked) and line.stream is not None:
-            line.stream.used[data.request_id] = self._used(data)
+        assert line.stream is not None
+        for asked in data.notes if isinstance(data, Frames) else ():
+            assert isinstance(asked, Asked)
+            line.stream.used[asked.request_id] = self._used(asked)
         self.begin()
         self._take(line, line.pending + data)
         self.finish()
@@ -190,14 +194,25 @@ class Server:
         session.out_bytes = 0
         session.has_chunks = False
         parts: list[bytes] = []
+        lost = False  # a chunk can't be read: what is before it goes, and the connection ends there
         for output in out:
             if isinstance(output, Stretch):
-                disk = output.file.files.disk
-                parts.append(disk.read_at(output.file.fd, output.length, output.position))
+                if not lost:
+                    try:
+                        parts.append(self._read(output))
+                    except OSError:
+                        output.file.unreadable = lost = True
                 output.file.release()
+            elif lost:
+                continue
             else:
                 parts.append(bytes(output))
         line.stream.send(line.end, b"".join(parts))
+        if lost:
+            self._hang_up(line, "that lost a chunk")
+
+    def _read(self, chunk: Stretch) -> bytes:
+        return chunk.file.files.disk.read_at(chunk.file.fd, chunk.length, chunk.position)
 
     def pass_time(self) -> None:
         """What is due by the clock."""
@@ -231,6 +246,7 @@ class Addresses:
     def accept(self, address: tuple[str, int], stream: Stream) -> None:
         """The process there hears of the connection; if it is frozen, when it goes on."""
         server = self.servers[address]
+        stream.carries_bytes = True
         server.world.after(0, server.life, lambda: server.accept(stream, stream.far))
 
 

@@ -1,9 +1,11 @@
 """The simulated network and disk do what real ones do."""
 
+import copy
+
 import pytest
 
 from tests.simulation.disks import SimulatedDisk
-from tests.simulation.network import End, Network, Weather
+from tests.simulation.network import End, Frames, Network, Weather
 from tests.simulation.world import SECOND, Life, ProcessEnded, World
 
 
@@ -117,3 +119,77 @@ def test_a_process_ends_between_two_changes() -> None:
     with pytest.raises(ProcessEnded) as ended:
         disk.sync(fd)
     assert ended.value.power
+
+
+def test_a_stream_of_bytes_cuts_and_joins_what_it_carries_and_keeps_the_order_and_what_the_books_noted() -> (
+    None
+):
+    pair = Pair()
+    pair.network.weather.pieces = 0.7
+    pair.stream.carries_bytes = True
+    sent = [Frames(bytes([number]) * 10) for number in range(50)]
+    for number, frames in enumerate(sent):
+        frames.notes = (number,)
+        pair.stream.send(pair.ends[0], frames)
+    pair.stream.close(pair.ends[0])
+    pair.rest()
+    *arrived, last = pair.told["b"]
+    assert last == "broken"
+    pieces = [piece for piece in arrived if isinstance(piece, bytes)]
+    assert b"".join(pieces) == b"".join(sent)
+    assert {len(piece) for piece in pieces} - {10}, "none was cut or joined"
+    noted = [note for piece in pieces if isinstance(piece, Frames) for note in piece.notes]
+    assert noted == list(range(50))
+
+
+def test_a_stream_of_messages_keeps_each_together() -> None:
+    pair = Pair()
+    pair.network.weather.pieces = 0.7
+    for number in range(50):
+        pair.stream.send(pair.ends[0], bytes([number]) * 10)
+    pair.rest()
+    assert pair.told["b"] == [bytes([number]) * 10 for number in range(50)]
+
+
+def file_of(disk: SimulatedDisk) -> int:
+    disk.make_folders("/f")
+    disk.sync_folder("/")
+    fd = disk.open("/f/a", create=True)
+    disk.sync_folder("/f")
+    return fd
+
+
+def test_an_fsync_that_overlaps_writes_covers_those_that_came_before_it() -> None:
+    disk = SimulatedDisk()
+    fd = file_of(disk)
+    disk.write_at(fd, [b"before"], 0)
+    disk.covers = disk.changes
+    disk.write_at(fd, [b"AFTER!"], 0)
+    disk.sync(fd)
+    disk.covers = None
+    kept = set()
+    for seed in range(20):
+        copied = copy.deepcopy(disk)
+        copied.lose_power(World(seed).random)
+        kept.add(copied.content("/f/a"))
+    assert kept == {b"before", b"AFTER!"}
+    disk.sync(fd)
+    disk.lose_power(World(0).random)
+    assert disk.content("/f/a") == b"AFTER!"
+
+
+def test_reads_and_opens_fail_for_the_process_and_not_for_the_books() -> None:
+    disk = SimulatedDisk()
+    fd = file_of(disk)
+    disk.write_at(fd, [b"here"], 0)
+    disk.failing_reads, disk.max_open_files = 1, disk.open_files
+    assert disk.read_at(fd, 4, 0) == b"here"
+    disk.close(disk.open("/f/a"))
+    disk.is_used = lambda: True
+    with pytest.raises(OSError, match="Input/output"):
+        disk.read_at(fd, 4, 0)
+    with pytest.raises(OSError, match="Too many open files"):
+        disk.open("/f/a")
+    assert disk.read_at(fd, 4, 0) == b"here"
+    disk.recover()
+    disk.close(disk.open("/f/a"))

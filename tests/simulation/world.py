@@ -68,6 +68,8 @@ class World:
         self.trace: deque[tuple[int, str, str, tuple[object, ...]]] = deque(maxlen=TRACE_LINES)
         self.bugs: list[str] = []
         """Errors with a traceback that the code under test logged and went on from."""
+        self.acting: Life | None = None
+        """Whose event happens now."""
         self._heap: list[Event] = []
         self._order = 0
 
@@ -132,10 +134,13 @@ class World:
 
     def guarded(self, life: Life, call: Callable[[], None]) -> None:
         """Something a process does: it may end in the middle of it; what holds is checked afterwards."""
+        before, self.acting = self.acting, life
         try:
             call()
         except ProcessEnded as end:
             life.ended(end.power)
+        finally:
+            self.acting = before
         if life.alive:
             life.check()
 

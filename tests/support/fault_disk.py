@@ -26,8 +26,15 @@ class _File:
         """What a read sees."""
         self.durable = bytearray()
         """What is left when all that was not synced is lost."""
-        self.pending: list[tuple[int, bytes | None]] = []
-        """Writes (position, bytes) and truncations (length, None) since the last sync."""
+        self.pending: list[tuple[int, bytes | None, int]] = []
+        """Writes (position, bytes) and truncations (length, None) since the last sync, each with its number
+        among the disk's changes."""
+
+    def take_pending(self, through: int | None) -> list[tuple[int, bytes | None, int]]:
+        """What a sync covers: all of it, or what was changed up to that number."""
+        taken = [one for one in self.pending if through is None or one[2] <= through]
+        self.pending = self.pending[len(taken) :]
+        return taken
 
 
 _Node = _File | None  # None: a folder
@@ -46,7 +53,8 @@ def _apply(data: bytearray, position: int, content: bytes | None) -> None:
 
 
 class FaultDisk:
-    """See the module. `capacity_bytes`, `max_open_files` and `fail_sync` may be changed at any time."""
+    """See the module. `capacity_bytes`, `max_open_files` and what says which calls fail may be changed at any
+    time."""
 
     def __init__(self) -> None:
         self.names: dict[str, _Node] = {"/": None}
@@ -62,6 +70,10 @@ class FaultDisk:
         self.fail_sync: Callable[[str], bool] = lambda path: False
         """Asked with the file's path on every fsync: True fails it with EIO."""
         self.fail_write: Callable[[str], bool] = lambda path: False
+        self.fail_read: Callable[[str], bool] = lambda path: False
+        self.covers: int | None = None
+        """The last change that a sync makes durable: it began when that one was made, and ends later. None:
+        all that was written before its end."""
         self.stop_at: int | None = None
         """The number of the change (write, truncation, rename, sync, …) at which the power goes."""
         self.changes = 0
@@ -171,6 +183,8 @@ class FaultDisk:
         return len(self._open[fd].data)
 
     def read_at(self, fd: int, length: int, position: int) -> bytes:
+        if self.fail_read(self._paths[fd]):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         data = bytes(self._open[fd].data[position : position + length])
         self.bytes_read += len(data)
         return data
@@ -189,7 +203,7 @@ class FaultDisk:
                 if not content:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         _apply(file.data, position, content)
-        file.pending.append((position, content))
+        file.pending.append((position, content, self.changes))
         return len(content)
 
     def truncate(self, fd: int, length: int) -> None:
@@ -197,7 +211,7 @@ class FaultDisk:
         file = self._open[fd]
         if len(file.data) != length:
             _apply(file.data, length, None)
-            file.pending.append((length, None))
+            file.pending.append((length, None, self.changes))
 
     def allocate(self, fd: int, position: int, length: int) -> bool:
         return self.capacity_bytes is None
@@ -206,10 +220,10 @@ class FaultDisk:
         self._change()
         self.syncs += 1
         file = self._open[fd]
-        pending, file.pending = file.pending, []
+        pending = file.take_pending(self.covers)
         if self.fail_sync(self._paths[fd]):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        for position, content in pending:
+        for position, content, _ in pending:
             _apply(file.durable, position, content)
 
     def begin_sync(self, fd: int) -> None:
@@ -231,9 +245,8 @@ class FaultDisk:
         for folder in list(self._name_changes):
             self.sync_folder(folder)
         for _, node in files:
-            for position, content in node.pending:
+            for position, content, _ in node.take_pending(self.covers):
                 _apply(node.durable, position, content)
-            node.pending.clear()
         return True
 
     def entries(self, path: str) -> list[Entry]:
@@ -302,7 +315,7 @@ def _settle(file: _File, chance: random.Random) -> None:
     """What of a file's unsynced changes survives: nothing, everything, or single sectors of single writes."""
     keep = chance.choice(("nothing", "everything", "some", "some"))
     survived = file.durable
-    for position, content in file.pending:
+    for position, content, _ in file.pending:
         if keep == "nothing":
             break
         if keep == "everything" or content is None:

@@ -7,6 +7,7 @@ import pytest
 
 from tank_node.log.errors import StorageError
 from tank_node.log.flush_work import FlushWork
+from tank_node.log.index import TAIL_RECORDS
 from tank_protos.error_codes import ErrorCode
 from tests.node.sessions.test_produce import batch_of, idempotent, outcome, produce, read
 from tests.support.bench_node import BenchNode
@@ -80,3 +81,20 @@ def test_no_descriptors_left_is_an_error_of_the_request(node: BenchNode, disk: F
     disk.max_open_files = None
     assert produce(client, batch_of(b"y")) == b"\0"
     assert read(client) == [(1, b"y")]
+
+
+def test_a_producers_memory_that_cannot_be_read_is_an_error_of_the_request(
+    node: BenchNode, disk: FaultDisk
+) -> None:
+    client = node.client()
+    many = 2 * TAIL_RECORDS + 1
+    for sequence in range(many):
+        idempotent(client, sequence, b"x")
+        assert outcome(client) == (0, sequence + 1, sequence + 1)
+    node.broker.topics["a"].partitions[0].log.forget()
+    disk.fail_read = lambda path: True
+    idempotent(client, many, b"y")
+    assert outcome(client)[0] == ErrorCode.STORAGE
+    disk.fail_read = lambda path: False
+    idempotent(client, many, b"y")
+    assert outcome(client) == (0, many + 1, many + 1)
