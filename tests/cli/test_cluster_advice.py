@@ -236,6 +236,54 @@ def test_fenced_brokers_with_and_without_a_stream() -> None:
     ]
 
 
+def with_clock(number: int, ahead_ms: int | None, *, leads: int = 0) -> pb.BrokerLoad:
+    found = load(number)
+    found.broker.clock_off, found.leads = True, leads
+    if ahead_ms is not None:
+        found.clock_ahead_ms = ahead_ms
+    return found
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (with_clock(2, 40_000), "The clock of broker 2 is 40.0 s ahead: others lead; set it right."),
+        (with_clock(2, -12_340), "The clock of broker 2 is 12.3 s behind: others lead; set it right."),
+        (with_clock(2, None), "The clock of broker 2 is off: others lead; set it right."),
+        (
+            with_clock(2, 40_000, leads=3),
+            "The clock of broker 2 is 40.0 s ahead: it leads 3 partitions that no other can; set it right.",
+        ),
+    ],
+)
+def test_a_broker_whose_clock_is_off_is_named_with_what_it_still_leads(
+    found: pb.BrokerLoad, sentence: str
+) -> None:
+    assert said(found=pb.OverviewAnswer(brokers=[load(1), found])) == [sentence]
+
+
+def test_a_leading_controllers_clock_counts_from_the_allowed_skew_on() -> None:
+    def told(ahead_ms: int) -> list[str]:
+        found = pb.OverviewAnswer(
+            brokers=[load(1), load(2)], clock_skew_max_ms=10_000, controller_clock_ahead_ms=ahead_ms
+        )
+        return said(found=found)
+
+    assert told(10_000) == told(-10_000) == []
+    assert told(-10_500) == ["The leading controller's clock is 10.5 s behind: set it right."]
+
+
+def test_clocks_without_a_majority_are_said_alone() -> None:
+    found = pb.OverviewAnswer(
+        brokers=[load(1), load(2)],
+        clocks_disagree=True,
+        clock_skew_max_ms=10_000,
+        controller_clock_ahead_ms=99_000,
+    )
+    first, _ = said(found=found)
+    assert first.startswith("The brokers' clocks disagree, and no majority agrees")
+
+
 def test_what_there_is_of_a_secret() -> None:
     def of(
         standing: pb.OverviewAnswer.SecretStanding,

@@ -77,6 +77,14 @@ def test_a_brokers_state_in_words(
     assert report.broker_state(load) == state
 
 
+def test_a_broker_whose_clock_is_off_says_so_beside_its_other_states() -> None:
+    broker = pb.Broker(broker_id=1, clock_off=True)
+    found = pb.BrokerLoad(broker=broker, connected=True)
+    assert report.broker_state(found) == "alive, clock off"
+    found.broker.fenced_index = 9
+    assert report.broker_state(found) == "fenced, connected, clock off"
+
+
 def test_a_broker_that_kubectl_scaled_away_says_so() -> None:
     load = pb.BrokerLoad(
         broker=pb.Broker(broker_id=5, draining=True, scaled_down=True), connected=True, replicas=3

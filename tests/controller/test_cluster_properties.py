@@ -139,7 +139,7 @@ def unfence(world: World, broker_id: int) -> pb.Command:
 
 def set_broker(world: World, broker_id: int, *flags: bool | None) -> pb.Command:
     change = pb.SetBroker(broker_id=broker_id, epoch=world.epoch(broker_id))
-    for name, flag in zip(("draining", "shutting_down", "scaled_down"), flags, strict=True):
+    for name, flag in zip(("draining", "shutting_down", "scaled_down", "clock_off"), flags, strict=True):
         if flag is not None:
             setattr(change, name, flag)
     return pb.Command(set_broker=change)
@@ -257,7 +257,7 @@ steps: st.SearchStrategy[Step] = st.one_of(
     step(unfence, brokers),
     step(unfence, brokers),
     step(unfence, brokers),
-    step(set_broker, brokers, maybe, maybe, maybe),
+    step(set_broker, brokers, maybe, maybe, maybe, maybe),
     step(remove_broker, brokers),
     step(change_in_sync, numbers, some_brokers, st.sampled_from([0, 0, 0, 0, -1, 1])),
     step(change_in_sync, numbers, st.just(list(BROKERS)), st.just(0)),
@@ -373,7 +373,7 @@ def test_when_all_brokers_are_back_and_duties_are_done_every_partition_is_led(st
         each(world)
     for broker_id in BROKERS:
         world.apply(register(world, broker_id, True, False, True, False, []))
-        world.apply(set_broker(world, broker_id, False, None, None))
+        world.apply(set_broker(world, broker_id, False, None, None, False))
     for broker_id in BROKERS:
         world.apply(unfence(world, broker_id))
     duties = Duties()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tank_controller.cluster_state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
@@ -253,3 +254,55 @@ def test_an_election_of_a_kind_that_nobody_knows_is_refused() -> None:
     cluster = Cluster(1)
     command = pb.Command(elect_leader=pb.ElectLeader(kind=7))  # type: ignore[arg-type]
     assert cluster.error(command) is ErrorCode.INVALID_REQUEST
+
+
+# --- a broker whose clock is off ---
+
+
+def mark(cluster: Cluster, broker_id: int, name: str, *, is_so: bool = True) -> None:
+    """One flag of a broker."""
+    change = pb.SetBroker(broker_id=broker_id, epoch=cluster.epoch(broker_id))
+    setattr(change, name, is_so)
+    cluster.do(pb.Command(set_broker=change))
+
+
+def test_a_broker_whose_clock_is_off_is_passed_over_while_another_is_in_sync() -> None:
+    cluster = Cluster(1, 2, 3)
+    t = cluster.topic()
+    mark(cluster, 2, "clock_off")
+    cluster.fence(1)
+    assert cluster.partition(t).leader == 3
+
+
+def test_a_broker_whose_clock_is_off_leads_what_no_other_can() -> None:
+    cluster = Cluster(1, 2, 3)
+    t = cluster.topic()
+    mark(cluster, 2, "clock_off")
+    cluster.fence(1, 3)
+    assert cluster.partition(t).leader == 2
+    assert cluster.state.brokers[2].clock_off
+
+
+@pytest.mark.parametrize(("other", "leader"), [("draining", 3), ("shutting_down", 2), ("no_room", 2)])
+def test_a_clock_that_is_off_is_worse_than_draining_and_better_than_what_takes_no_messages(
+    other: str, leader: int
+) -> None:
+    cluster = Cluster(1, 2, 3)
+    t = cluster.topic()
+    mark(cluster, 2, "clock_off")
+    mark(cluster, 3, other)
+    cluster.fence(1)
+    assert cluster.partition(t).leader == leader
+
+
+def test_a_clock_that_is_off_stays_so_over_a_snapshot_and_over_a_new_process() -> None:
+    cluster = Cluster(1, 2)
+    mark(cluster, 2, "clock_off")
+    again = ClusterState.load(cluster.state.snapshot())
+    assert [each.clock_off for each in again.brokers.values()] == [False, True]
+    before = cluster.epoch(2)
+    cluster.register(2)
+    assert cluster.epoch(2) != before
+    assert cluster.state.brokers[2].clock_off
+    mark(cluster, 2, "clock_off", is_so=False)
+    assert not ClusterState.load(cluster.state.snapshot()).brokers[2].clock_off

@@ -36,6 +36,8 @@ MUTANTS = (
     *mutants_of_clocks.MUTANTS,
     *mutants_of_volumes.MUTANTS,
 )
+STORIES = 60
+"""So many random stories each mutant gets, unless another number is said."""
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("node", "controller", "protos", "client")
 
@@ -148,20 +150,38 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--list", action="store_true", help="name them, and run nothing")
     by_chance = "look for them by seeds, though a story is told for each"
     parser.add_argument("--by-chance", action="store_true", help=by_chance)
+    stories = "say after how many random stories each is caught, of N at most: a table, and no failure"
+    parser.add_argument("--stories", type=int, metavar="N", nargs="?", const=STORIES, help=stories)
     options = parser.parse_args(arguments)
+    if options.stories is not None and options.stories < 1:
+        parser.error("--stories takes a number from 1 on")
     if wrong := problems():
         print("\n".join(wrong), file=sys.stderr)
         return 2
     chosen = [m for m in MUTANTS if not options.names or any(name in m.name for name in options.names)]
     if not chosen:
         parser.error("no mutant is called so: --list names them")
-    if options.by_chance:
-        chosen = [replace(m, told="") for m in chosen]
+    if options.by_chance or options.stories is not None:
+        chosen = [replace(m, told="", seeds=options.stories or m.seeds) for m in chosen]
     if options.list:
         for mutant in chosen:
             print(f"{mutant.name}  ({mutant.file})")
         return 0
+    if options.stories is not None:
+        return _count_stories(chosen, options.processes)
     return _try_all(chosen, options.processes)
+
+
+def _count_stories(chosen: Sequence[Mutant], processes: int) -> int:
+    """A table, line by line as they end; 0, however many survive: chance promises nothing."""
+    print("| mutant | random stories until it is caught |\n|---|---|")
+    caught = 0
+    for fate in fates(chosen, processes):
+        caught += fate.seeds > 0
+        found = str(fate.seeds) if fate.seeds else fate.seen or f"more than {fate.mutant.seeds}"
+        print(f"| {fate.mutant.name} | {found} |", flush=True)
+    print(f"\n{caught} of {len(chosen)} caught")
+    return 0
 
 
 def _try_all(chosen: Sequence[Mutant], processes: int) -> int:

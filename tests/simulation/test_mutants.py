@@ -123,6 +123,36 @@ def test_a_mutant_that_cannot_run_is_not_caught_and_ends_no_run() -> None:
     assert fate.seen.startswith("the simulator itself ended badly, with 1: NameError")
 
 
+def test_a_table_says_after_how_many_random_stories_each_is_caught(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried: list[Mutant] = []
+
+    def fates(chosen: list[Mutant], processes: int) -> list[mutants.Fate]:
+        tried.extend(chosen)
+        counts = (7, 0, 0)
+        seen = ("a vote was forgotten", "", "what shows it fails without it, too: no leader")
+        return [
+            mutants.Fate(mutant, count, text, 0.1)
+            for mutant, count, text in zip(chosen, counts, seen, strict=True)
+        ]
+
+    among = [harmless(name=name, told="a_voter_starts_again") for name in ("one", "two", "three")]
+    monkeypatch.setattr(mutants, "MUTANTS", among)
+    monkeypatch.setattr(mutants, "problems", list)
+    monkeypatch.setattr(mutants, "fates", fates)
+    assert mutants.main(["--stories", "40"]) == 0
+    assert {(mutant.told, mutant.seeds) for mutant in tried} == {("", 40)}
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:] == [
+        "| one | 7 |",
+        "| two | more than 40 |",
+        "| three | what shows it fails without it, too: no leader |",
+        "",
+        "1 of 3 caught",
+    ]
+
+
 def test_a_failure_of_many_lines_is_told_in_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
