@@ -62,7 +62,7 @@ def pytest_runs(folder: Path, source: str, *arguments: str, **environment: str) 
     return ended.returncode, ended.stdout + ended.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_what_a_run_has_started_ends_when_a_signal_ends_the_run(
     tmp_path: Path, number: signal.Signals
 ) -> None:
