@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tank_cli.broker_reports import Asked
-from tank_cli.figures import bytes_text, count_text, plural
+from tank_cli.figures import bytes_text, count_text, is_nearly_full, plural
 from tank_cli.output import Json
 from tank_client import PartitionTrouble, Trouble
 from tank_controller.api_report import Controller, Row, newest, silent
@@ -16,8 +16,6 @@ from tank_protos.generated import control_pb2 as pb
 
 FAR_BEHIND = 10_000
 """Entries: a controller that is so far behind is slow, cut off, or has just come."""
-LITTLE_ROOM = 10
-"""A disk with less than this part of it free is about to be full: one in so many."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -297,6 +295,6 @@ def _low(named: str) -> str:
 
 def _little(free_bytes: int | None, disk_bytes: int | None) -> str:
     """How little room a disk has; empty: it has enough, or nobody knows."""
-    if free_bytes is None or not disk_bytes or free_bytes * LITTLE_ROOM >= disk_bytes:
+    if free_bytes is None or disk_bytes is None or not is_nearly_full(free_bytes, disk_bytes):
         return ""
     return f"{bytes_text(free_bytes)} of {bytes_text(disk_bytes)}"

@@ -55,11 +55,10 @@ def as_cli_error(error: BaseException) -> CliError:
         return from_client(error)
     if isinstance(error, OSError):
         return CliError(os_sentence(error))
-    if lacks_server_package(error):
+    if package := lacking(error):
         from tank_protos import server_packages
 
-        assert isinstance(error, ModuleNotFoundError)
-        return CliError(f"{server_packages.sentence(error.name or '')}.", hint=server_packages.INSTALL)
+        return CliError(f"{server_packages.sentence(package)}.", hint=server_packages.INSTALL)
     return CliError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
 
 
@@ -86,20 +85,16 @@ def os_sentence(error: OSError) -> str:
 def is_unforeseen(error: BaseException) -> bool:
     """Whether only a traceback can explain it: a fault of ours."""
     foreseen = isinstance(error, CliError | click.ClickException | click.Abort | KeyboardInterrupt | OSError)
-    return (
-        not foreseen
-        and not lacks_server_package(error)
-        and not type(error).__module__.startswith("tank_client")
-    )
+    return not foreseen and not lacking(error) and not type(error).__module__.startswith("tank_client")
 
 
-def lacks_server_package(error: BaseException) -> bool:
-    """Whether only the client is installed, and this needs more."""
+def lacking(error: BaseException) -> str:
+    """The package of a server that is not installed; empty: the error is another one."""
     if not isinstance(error, ModuleNotFoundError):
-        return False
+        return ""
     from tank_protos import server_packages
 
-    return server_packages.is_of_server(error)
+    return (error.name or "") if server_packages.is_of_server(error) else ""
 
 
 def say(failure: CliError, *, as_json: bool, debug_would_help: bool) -> None:

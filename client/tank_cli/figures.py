@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 from tank_protos.topic_settings import in_units, parse_duration_ms
 
+LITTLE_ROOM = 10
+"""A disk with less than this part of it free is about to be full: one in so many."""
 # What a terminal obeys instead of showing: C0 (but tab), DEL, C1, and the signs that turn the writing's
 # direction.
 OBEYED = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -31,6 +33,11 @@ def bytes_text(size: float) -> str:
         if size < 1024:
             return f"{size:.1f} {unit}"
     return f"{size / 1024:.1f} TiB"
+
+
+def is_nearly_full(free_bytes: int, disk_bytes: int) -> bool:
+    """Whether a disk is about to be full; one without a size isn't known."""
+    return disk_bytes > 0 and free_bytes * LITTLE_ROOM < disk_bytes
 
 
 def settings_text(settings: Iterable[tuple[str, str]]) -> str:

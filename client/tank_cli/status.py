@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tank_cli.broker_reports import troubles_json
-from tank_cli.figures import bytes_text, count_text, plural, seconds_text, time_text
+from tank_cli.figures import bytes_text, count_text, is_nearly_full, plural, seconds_text, time_text
 from tank_cli.output import Json, print_facts, print_gap, print_json, print_table, warn
 from tank_cli.session import Session, shared_options
 from tank_cli.topic import total_bytes, total_messages
@@ -139,9 +139,10 @@ def disk_facts(report: "BrokerReport") -> list[tuple[str, str]]:
 def print_troubles(report: "BrokerReport") -> None:
     """Partitions that can't be used as they should, and folders that were set aside; nothing when all is
     well."""
-    if report.free_bytes is not None and report.disk_bytes and report.free_bytes * 10 < report.disk_bytes:
+    free_bytes, disk_bytes = report.free_bytes, report.disk_bytes
+    if free_bytes is not None and disk_bytes is not None and is_nearly_full(free_bytes, disk_bytes):
         warn(
-            f"the broker's disk has {bytes_text(report.free_bytes)} free of {bytes_text(report.disk_bytes)}, "
+            f"the broker's disk has {bytes_text(free_bytes)} free of {bytes_text(disk_bytes)}, "
             "and a full one takes no messages: enlarge it, delete topics, or shorten what they keep "
             "(`tank topic alter NAME --set log.retention.secs=1d`)"
         )

@@ -12,6 +12,7 @@ from tank_controller.api import Api
 from tank_controller.rooms import Rooms
 from tank_controller.trust import Trust
 from tank_protos.cluster_secret import Refusal
+from tank_protos.resolver import host_and_port
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -55,9 +56,9 @@ class HttpServer:
                 oldest.force_close()
             return server()
 
-        host, _, port = address.rpartition(":")
+        host, port = host_and_port(address)
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(adopt, host.strip("[]"), int(port))
+        self._listener = await loop.create_server(adopt, host, int(port))
         chosen: int = self._listener.sockets[0].getsockname()[1]
         return chosen
 

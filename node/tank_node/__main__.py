@@ -147,7 +147,7 @@ def run_leave(broker_id: int, controllers: list[str], within_ms: int, secret: Pa
     from tank_protos.call_proof import ProvenCalls
     from tank_protos.generated import control_pb2 as pb
     from tank_protos.generated.control_pb2_grpc import BrokersStub
-    from tank_protos.resolver import is_no_such_name, look_up
+    from tank_protos.resolver import host_and_port, is_no_such_name, look_up
 
     prover = prover_of(secret, broker_id)
     pod = os.environ.get("POD_NAME", "")
@@ -165,7 +165,7 @@ def run_leave(broker_id: int, controllers: list[str], within_ms: int, secret: Pa
 
     async def is_named(address: str) -> bool:
         try:
-            await look_up(address.rpartition(":")[0].strip("[]"))
+            await look_up(host_and_port(address)[0])
         except OSError as error:
             return not is_no_such_name(error)
         return True

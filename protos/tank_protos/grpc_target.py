@@ -6,7 +6,7 @@ and comes to nothing while no name service answers: a caller that makes one for 
 
 from typing import NamedTuple
 
-from tank_protos.resolver import Resolver, numeric
+from tank_protos.resolver import Resolver, host_and_port, numeric
 
 
 class GrpcTarget(NamedTuple):
@@ -20,8 +20,7 @@ class GrpcTarget(NamedTuple):
 async def target_of(resolver: Resolver, address: str) -> GrpcTarget:
     """For host:port, where the host is a name or an address. A name without an address stays a name: gRPC
     says what is wrong with it."""
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
+    host, port = host_and_port(address)
     if numeric(host) is not None:
         return GrpcTarget(address, ())
     try:

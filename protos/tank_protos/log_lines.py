@@ -51,9 +51,8 @@ def set_up_logs(*, as_json: bool, level: str, stream: TextIO | None = None) -> N
 
 
 def _time(record: logging.LogRecord) -> str:
-    return (
-        datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[: -len("+00:00")] + "Z"
-    )
+    stamp = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+    return stamp.removesuffix("+00:00") + "Z"
 
 
 def _extra(record: logging.LogRecord) -> dict[str, object]:

@@ -26,7 +26,8 @@ that is well answers in milliseconds; glibc waits 5 s for each server of one tha
 AWAY_LOOKUP_S: Final = 0.05
 """The same, where the name had no answer last time: enough for a name service that is well again."""
 REFRESH_S: Final = 300.0
-"""`learn` looks a name up again after so long: a pod that comes back has another address."""
+"""`learn` looks a name up again after so long, where it is not said: a pod that comes back has another
+address."""
 MAX_NAMES: Final = 1024
 """Names whose addresses are kept: many times the brokers and controllers of a cluster. The one that was
 answered the longest ago is forgotten first."""
@@ -79,6 +80,12 @@ def numeric(host: str) -> HostAddress | None:
             continue
         return family, host
     return None
+
+
+def host_and_port(address: str) -> tuple[str, str]:
+    """Of host:port, which must be one: the host without the brackets of an IPv6 address, and the port."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), port
 
 
 def is_no_such_name(error: OSError) -> bool:
@@ -138,13 +145,13 @@ class Resolver:
                 raise
             return self._fall_back(host, kept, error.strerror or str(error))
 
-    async def learn(self, hosts: Iterable[str]) -> None:
-        """Looks up those of these names that have no last address, or an old one: each may have to be dialed
-        when the name service is away. One after the other, so that one that hangs holds one thread; what has
-        no answer is passed over."""
+    async def learn(self, hosts: Iterable[str], refresh_s: float = REFRESH_S) -> None:
+        """Looks up those of these names that have no last address, or one that is `refresh_s` old: each may
+        have to be dialed when the name service is away. One after the other, so that one that hangs holds one
+        thread; what has no answer is passed over."""
         for host in hosts:
             answered_s = self._answered_s.get(host)
-            is_fresh = answered_s is not None and self._now_s() - answered_s < REFRESH_S
+            is_fresh = answered_s is not None and self._now_s() - answered_s < refresh_s
             if not is_fresh and numeric(host) is None:
                 await asyncio.wait({self._task(host)})
 

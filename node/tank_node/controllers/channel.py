@@ -13,7 +13,7 @@ from tank_protos.call_proof import NO_PROOF, ChannelProofs, Prover
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import BrokersStub
 from tank_protos.grpc_target import target_of
-from tank_protos.resolver import Resolver, look_up
+from tank_protos.resolver import Resolver, host_and_port, look_up
 
 TICK_MS = 50
 CONNECT_S = 1.0
@@ -74,22 +74,20 @@ class ControllerChannel:
             self._session.tick()
 
     async def _keep_looking_up(self) -> None:
-        """Knows the addresses of all controllers and brokers before the name service is away: whoever leads
-        next may be one that was never dialed."""
+        """Knows the addresses of all controllers and brokers before the name service is away: the next
+        leader may never have been dialed."""
         loop = asyncio.get_running_loop()
-        looked_up_s: dict[str, float] = {}
+        known: set[str] = set()
+        looked_s = -LOOK_UP_EVERY_S
         while True:
             hosts = self._hosts()
-            looked_up_s = {host: at_s for host, at_s in looked_up_s.items() if host in hosts}
-            for host in sorted(hosts):
-                if loop.time() - looked_up_s.get(host, -LOOK_UP_EVERY_S) >= LOOK_UP_EVERY_S:
-                    looked_up_s[host] = loop.time()
-                    with contextlib.suppress(OSError):
-                        await self._resolver.resolve(host)
+            if not hosts <= known or loop.time() - looked_s >= LOOK_UP_EVERY_S:
+                known, looked_s = hosts, loop.time()
+                await self._resolver.learn(hosts, LOOK_AROUND_S)
             await asyncio.sleep(LOOK_AROUND_S)
 
     def _hosts(self) -> set[str]:
-        controllers = {address.rpartition(":")[0].strip("[]") for address in self._session.addresses}
+        controllers = {host_and_port(address)[0] for address in self._session.addresses}
         return controllers | {broker.host for broker in self._session.view.brokers.values() if broker.host}
 
     async def _talk(self, address: str) -> None:

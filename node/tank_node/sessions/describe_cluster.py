@@ -9,6 +9,7 @@ from tank_protos.generated.tank import (
     HostAddress,
     KnownHost,
 )
+from tank_protos.resolver import host_and_port
 
 if TYPE_CHECKING:
     from tank_node.sessions.tank import TankSession
@@ -29,8 +30,8 @@ def describe_cluster(session: "TankSession", payload: memoryview) -> None:
     ]
     controllers = []
     for address in around.controllers()[:_MOST_ADDRESSES]:
-        host, _, port = address.rpartition(":")
-        controllers.append(ControllerAddress(host.strip("[]"), int(port)))
+        host, port = host_and_port(address)
+        controllers.append(ControllerAddress(host, int(port)))
     answer = DescribeClusterResponse(
         request_id=request.request_id, cluster_id=view.cluster_id, controllers=controllers, hosts=hosts
     )
