@@ -217,6 +217,15 @@ class Admin:
         generation ends the older ones."""
         return await self._caller.call(state_operations.init_producer(name, generation))
 
+    async def reserve_producer_ids(self, count: int) -> range:
+        """Fresh producer ids that follow each other, of which nothing is kept: each worker of one write takes
+        the one of its number, and takes it again when it is run again. Their epochs begin at 0.
+
+        `count`: 1 to 1,048,576. A cluster that is being upgraded, or was founded just now, may give one
+        alone.
+        """
+        return await self._caller.call(state_operations.reserve_producer_ids(count))
+
     async def features(self) -> Features:
         """What the broker is and can do; any broker."""
         return await self._caller.server()

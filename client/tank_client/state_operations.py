@@ -36,6 +36,8 @@ from tank_protos.generated.tank import (
     ListGroupsRequest,
     ListGroupsResponse,
     PositionToCommit,
+    ReserveProducerIdsRequest,
+    ReserveProducerIdsResponse,
     StatusRequest,
     StatusResponse,
 )
@@ -133,6 +135,22 @@ def init_producer(name: str, generation: int) -> Operation[ProducerIdentity]:
         return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
     return Operation("get a producer id", build, lambda server: InitProducerResponse, read)
+
+
+def reserve_producer_ids(count: int) -> Operation[range]:
+    """Producer ids that follow each other. Repeatable: an id nobody uses costs nothing."""
+
+    def build(server: Features) -> ReserveProducerIdsRequest:
+        need(server, "reserve_producer_ids", "producer ids that follow each other", "ask for one at a time")
+        return ReserveProducerIdsRequest(count=count)
+
+    def read(answer: ReserveProducerIdsResponse, server: Features) -> range:
+        error = error_of(answer.error, "", -1, answer.message)
+        if error is not None:
+            raise error
+        return range(answer.first_id, answer.first_id + answer.count)
+
+    return Operation("reserve producer ids", build, lambda server: ReserveProducerIdsResponse, read)
 
 
 def status() -> Operation[ServerStatus]:

@@ -105,6 +105,10 @@ class Admin:
         """A producer id."""
         return self._thread.run(self._admin.init_producer(name, generation))
 
+    def reserve_producer_ids(self, count: int) -> range:
+        """Producer ids that follow each other; see `tank_client.Admin.reserve_producer_ids`."""
+        return self._thread.run(self._admin.reserve_producer_ids(count))
+
     def features(self) -> Features:
         """What the broker is and can do."""
         return self._thread.run(self._admin.features())

@@ -9,10 +9,10 @@ from tank_controller.state_parts import ProducerState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import PRODUCER_BLOCKS
 from tank_protos.generated import control_pb2 as pb
-from tank_protos.names import MAX_PRODUCER_NAME_BYTES
+from tank_protos.names import MAX_BLOCK_IDS, MAX_PRODUCER_NAME_BYTES
 
 BLOCK_IDS = 1000
-"""Ids of a block: a broker that ends takes what is left of its block with it, and there are 2^50 and more."""
+"""Ids of a block that a broker asks for without a number: it gives them out one by one."""
 FIRST_OF_BLOCKS = 1 << 50
 """Ids of blocks are from here on: below are log indices, which are ids, too, and never come so far."""
 
@@ -27,6 +27,8 @@ def check_init_producer(state: ClusterState, command: pb.Command) -> None:
     """Raises Rejected."""
     init = command.init_producer
     if not init.name:
+        if init.block_ids > MAX_BLOCK_IDS:
+            raise Rejected(ErrorCode.INVALID_REQUEST, f"a block has at most {MAX_BLOCK_IDS} producer ids")
         return
     if len(init.name.encode()) > MAX_PRODUCER_NAME_BYTES:
         message = f"a producer's name has at most {MAX_PRODUCER_NAME_BYTES} bytes"
@@ -52,8 +54,8 @@ def init_producer(state: ClusterState, command: pb.Command, outcome: Outcome) ->
     outcome.producer_id = state.index
     if not init.name:
         if init.block and state.feature_level >= PRODUCER_BLOCKS:
-            outcome.producer_id = FIRST_OF_BLOCKS + state.index * BLOCK_IDS
-            outcome.producer_ids = BLOCK_IDS
+            outcome.producer_id = FIRST_OF_BLOCKS + state.index * MAX_BLOCK_IDS
+            outcome.producer_ids = init.block_ids or BLOCK_IDS
         return
     producer = state.producers.pop(init.name, None)
     if producer is None:

@@ -59,12 +59,13 @@ class TopicOutcome:
 
 @dataclass(slots=True)
 class ProducerOutcome:
-    """Of asking for a producer id; never 0 when all went well."""
+    """Of asking for a producer id; never 0 when all went well. `count`: so many, from that one on."""
 
     error: ErrorCode
     message: str = ""
     producer_id: int = 0
     producer_epoch: int = 0
+    count: int = 1
 
 
 @dataclass(slots=True)
@@ -203,6 +204,12 @@ class ControllerLink(Protocol):
 
         Errors: STALE_PRODUCER_EPOCH for a generation below the name's, INVALID_NAME, OVERLOADED when there
         are too many names.
+        """
+
+    def reserve_producer_ids(self, count: int, done: Callable[[ProducerOutcome], None]) -> None:
+        """Fresh ids that follow each other; one alone below the feature level of blocks.
+
+        Errors: INVALID_REQUEST for none, or for more than MAX_BLOCK_IDS.
         """
 
     def commit_positions(

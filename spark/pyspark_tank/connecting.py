@@ -61,6 +61,21 @@ def require_idempotence(servers: str) -> None:
     _take_writes.add(servers)
 
 
+def reserve_producer_ids(servers: str) -> range:
+    """Producer ids for a batch write that has no name, one for each task that it may have; for its driver.
+    An older broker has none to reserve, and a cluster at an older feature level gives one. Raises
+    ServersError, and what the client raises.
+    """
+    from tank_client.operations import has
+    from tank_client.sync import Client
+    from tank_protos.names import MAX_BLOCK_IDS
+
+    with options_named(), Client(servers) as client:
+        if not has(client.admin.features(), "reserve_producer_ids"):
+            return range(0)
+        return client.admin.reserve_producer_ids(MAX_BLOCK_IDS)
+
+
 @contextmanager
 def options_named() -> Iterator[None]:
     """The client's error that no broker answers, in words of Spark's options: raises ServersError for it."""

@@ -66,7 +66,7 @@ class _Delivery:
         self._options = options
         self._identity = identity
         self._most_bytes = 0  # of a bundle, as the broker says; 0: not known
-        self._producer_id = 0  # asked for with the first bundle: many tasks have nothing to write
+        self._producer_id = 0  # known with the first bundle: many tasks have nothing to write
         self._sequences: dict[TopicPartition, int] = {}
         self._leaders: dict[Address, LeaderConnection] = {}
         self._leader_of: dict[TopicPartition, LeaderConnection] = {}
@@ -97,10 +97,8 @@ class _Delivery:
 
     def _send(self, where: TopicPartition, rows: Rows) -> None:
         if not self._producer_id:
-            identity = self._identity
             with self._explained(where):
-                producer = self._client.admin.init_producer(identity.producer, identity.generation)
-            self._producer_id = producer.producer_id
+                self._producer_id = self._own_id()
             self._most_bytes = self._client.admin.features().limits.get("bundle_bytes", 0)
         bundle = self._encode(where, rows)
         if 0 < self._most_bytes < len(bundle):
@@ -127,6 +125,12 @@ class _Delivery:
         self._waiting.append(_Sending(where, rows, bundle, sequence, leader, number))
         if leader is None:
             self._send_again()
+
+    def _own_id(self) -> int:
+        identity = self._identity
+        if identity.producer_id:
+            return identity.producer_id
+        return self._client.admin.init_producer(identity.producer, identity.generation).producer_id
 
     def _leader(self, where: TopicPartition) -> LeaderConnection:
         """The connection for all bundles of a partition: they arrive in the order of their sequences."""

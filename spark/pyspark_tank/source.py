@@ -63,13 +63,15 @@ class TankSource(DataSource):  # type: ignore[misc]
 
     def writer(self, schema: StructType, overwrite: bool) -> TankWriter:
         """For `df.write`. Raises OptionError, SchemaError, ServersError, SinkError."""
-        from pyspark_tank.connecting import require_idempotence
+        from pyspark_tank.connecting import require_idempotence, reserve_producer_ids
         from pyspark_tank.writer import TankWriter
 
         options = parse_sink_options(self.options)
         self._tell(options.without_meaning)
         writer = TankWriter(options, schema, overwrite)
         require_idempotence(options.servers)
+        if options.write_name is None:
+            writer.producer_ids = reserve_producer_ids(options.servers)
         return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TankStreamWriter:

@@ -1,7 +1,8 @@
 """Writes: the sink of streams and of batches. What it promises is said in docs/spark.md.
 
 A task numbers what it writes: producer `spark/<query>/<task's partition>`, epoch = batch, sequences from 0 in
-every partition it writes to. A task that Spark runs again sends the same bundles under the same numbers, and
+every partition it writes to. For a batch write without a name the driver reserves producer ids, and each task
+takes the one of its number. A task that Spark runs again sends the same bundles under the same numbers, and
 the broker acknowledges those that it has without storing them again.
 """
 
@@ -35,6 +36,8 @@ class WriteIdentity(NamedTuple):
     query: str
     batch: int
     task: int
+    # Reserved by the driver; 0: the producer of that name has one.
+    producer_id: int = 0
 
     @classmethod
     def of_write(cls, name: str, write_id: int, task: int) -> WriteIdentity:
@@ -77,9 +80,12 @@ class TankStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
 
 class TankWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """`df.write.format("tank").mode("append")`. Made once in the driver, which draws the id of a
-    write that has no name.
-    """
+    """`df.write.format("tank").mode("append")`. Made once in the driver."""
+
+    # Of a write that has no name, reserved by the driver: a task takes the one of its number, and no name is
+    # left behind. An older cluster reserves none, or one: other tasks get the id of a name that was drawn
+    # here.
+    producer_ids = range(0)
 
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -89,7 +95,7 @@ class TankWriter(DataSourceArrowWriter):  # type: ignore[misc]
             )
         check_columns(schema, options)
         self._options = options
-        self._write_id = str(uuid.uuid4())
+        self._drawn_name = str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         from pyspark import TaskContext
@@ -102,7 +108,8 @@ class TankWriter(DataSourceArrowWriter):  # type: ignore[misc]
         if options.write_name is not None and options.write_id is not None:
             identity = WriteIdentity.of_write(options.write_name, options.write_id, task)
         else:
-            identity = WriteIdentity(self._write_id, 0, task)
+            producer_id = self.producer_ids[task] if task < len(self.producer_ids) else 0
+            identity = WriteIdentity(self._drawn_name, 0, task, producer_id)
         return deliver(iterator, options, identity)
 
 

@@ -152,6 +152,7 @@ MISSING: list[tuple[str, Callable[[Client], Awaitable[object]]]] = [
     ("committed positions", lambda c: c.admin.fetch_positions("g")),
     ("consumer groups", lambda c: c.admin.list_groups()),
     ("idempotent producers", lambda c: c.admin.init_producer()),
+    ("producer ids that follow each other", lambda c: c.admin.reserve_producer_ids(2)),
     ("idempotent produce", lambda c: c.produce_bundle("t", 0, encode([b"x"], timestamps=1), producer_id=7)),
     ("idempotent producers", lambda c: c.producer(ProducerSettings(idempotent=True)).send("t", b"x")),
     ("describing brokers", lambda c: c.admin.brokers()),

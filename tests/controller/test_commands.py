@@ -9,6 +9,7 @@ from tank_controller.producers import BLOCK_IDS
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import PRODUCER_BLOCKS, VALIDATED_BUNDLES
 from tank_protos.generated import control_pb2 as pb
+from tank_protos.names import MAX_BLOCK_IDS
 from tests.controller.commands_for_tests import (
     DAY_MS,
     alter,
@@ -185,6 +186,21 @@ def test_a_block_is_of_ids_that_no_other_entry_gives() -> None:
         assert not ids & given
         given |= ids | {apply(state, init_producer()).producer_id}
     assert len(given) == 5 * (BLOCK_IDS + 1)
+
+
+def test_a_block_has_as_many_ids_as_were_asked_for() -> None:
+    state = applied(register())
+    state.feature_level = PRODUCER_BLOCKS
+
+    def block(ids: int) -> pb.Command:
+        return pb.Command(init_producer=pb.InitProducer(block=True, block_ids=ids))
+
+    given = [apply(state, block(ids)) for ids in (MAX_BLOCK_IDS, 1, 1001, MAX_BLOCK_IDS)]
+    assert [outcome.producer_ids for outcome in given] == [MAX_BLOCK_IDS, 1, 1001, MAX_BLOCK_IDS]
+    ends = [outcome.producer_id + outcome.producer_ids for outcome in given]
+    assert all(end <= later.producer_id for end, later in zip(ends, given[1:], strict=False))
+    assert not state.producers, "nothing is kept of them"
+    assert error_of(state, block(MAX_BLOCK_IDS + 1)) is ErrorCode.INVALID_REQUEST
 
 
 def test_name_and_generation_always_give_the_same_id() -> None:

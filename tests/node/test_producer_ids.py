@@ -67,3 +67,25 @@ def test_without_a_line_producers_get_ids_that_the_broker_holds_and_named_ones_w
         node.session.init_producer("", 0, given.append)
     node.session.init_producer("named", 1, given.append)
     assert [(each.error, each.producer_id) for each in given] == [(0, 4000), (0, 4001)]
+
+
+def test_ids_that_follow_each_other_come_from_the_controllers() -> None:
+    node = Node()
+    node.session.serve()
+    line = node.register()
+    given: list[ProducerOutcome] = []
+    node.session.reserve_producer_ids(0, given.append)
+    node.session.reserve_producer_ids(64, given.append)
+    node.session.reserve_producer_ids(64, given.append)
+    assert [(each.error, each.message) for each in given] == [
+        (ErrorCode.INVALID_REQUEST, "ask for one producer id at least")
+    ]
+    block, alone = line.all("proposal")[-2:]
+    assert block.proposal.command.init_producer == pb.InitProducer(block=True, block_ids=64)
+    for asked, ids in ((block, 64), (alone, 0)):
+        node.hear(
+            outcome=pb.ProposalOutcome(
+                request_id=asked.proposal.request_id, producer_id=4000, producer_ids=ids
+            )
+        )
+    assert [(each.error, each.producer_id, each.count) for each in given[1:]] == [(0, 4000, 64), (0, 4000, 1)]

@@ -428,7 +428,7 @@ MUTANTS = (
     Mutant(
         "blocks of producer ids overlap",
         "controller/tank_controller/producers.py",
-        "FIRST_OF_BLOCKS + state.index * BLOCK_IDS",
+        "FIRST_OF_BLOCKS + state.index * MAX_BLOCK_IDS",
         "FIRST_OF_BLOCKS + state.index",
         told="no_producer_id_is_given_twice",
     ),

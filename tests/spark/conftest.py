@@ -12,6 +12,7 @@ import pytest
 from tests.spark.jvm import SharedSpark
 from tests.spark.topics import Topic
 from tests.support.broker_process import BrokerProcess
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +55,8 @@ def _client(_broker: BrokerProcess) -> Iterator[Client]:
     from tank_client.sync import Client
 
     with Client(_broker.address) as connected:
+        # A cluster that was founded just now is about to raise its feature level.
+        until(lambda: len(connected.admin.reserve_producer_ids(2)) == 2, "the feature level of today")
         yield connected
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pyspark_tank.connecting import reserve_producer_ids
 from pyspark_tank.delivery import deliver
 from pyspark_tank.errors import SinkError
 from pyspark_tank.options import Compression, SinkOptions
@@ -27,6 +28,17 @@ def write(topic: Topic, count: int, *, batch: int = 0, task: int = 0, bundle_row
     options = SinkOptions(topic.servers, topic.name, bundle_rows=bundle_rows)
     rows = pa.record_batch({"value": pa.array([b"%d" % number for number in range(count)], pa.binary())})
     deliver(iter([rows]), options, WriteIdentity(f"query-{topic.name}", batch, task))
+
+
+def test_tasks_with_reserved_ids_repeat_nothing_and_are_told_apart(new_topic: NewTopic) -> None:
+    topic = new_topic()
+    ids = reserve_producer_ids(topic.servers)
+    options = SinkOptions(topic.servers, topic.name, bundle_rows=7)
+    for task, count in ((0, 30), (1, 20), (0, 100), (1, 40), (len(ids) - 1, 5)):
+        rows = pa.record_batch({"value": pa.array([b"%d" % number for number in range(count)], pa.binary())})
+        deliver(iter([rows]), options, WriteIdentity("unnamed", 0, task, ids[task]))
+    written = sorted(int(message.value) for message in topic.messages())
+    assert written == sorted([*range(100), *range(40), *range(5)])
 
 
 def test_a_second_attempt_adds_only_what_the_first_did_not_reach(new_topic: NewTopic) -> None:

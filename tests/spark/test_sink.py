@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from tank_client.sync import Client
     from tests.spark.conftest import NewTopic
+    from tests.support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.spark
 
@@ -107,6 +109,25 @@ def test_a_batch_write_whose_task_fails_repeats_nothing(spark: SparkSession, new
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert [int(message.value) for message in sink.messages()] == list(range(500))
+
+
+def requests(broker: BrokerProcess, name: str) -> float:
+    """So many of one kind the broker has answered well."""
+    asked = re.findall(rf'^tank_requests_total{{.*kind="{name}".*}} (.+)$', broker.metrics(), re.MULTILINE)
+    return sum(map(float, asked))
+
+
+def test_a_batch_write_without_a_name_leaves_no_name_in_the_cluster(
+    spark: SparkSession, new_topic: NewTopic, broker: BrokerProcess
+) -> None:
+    sink = new_topic()
+    names, blocks = requests(broker, "init_producer"), requests(broker, "reserve_producer_ids")
+    for begin in (0, 30):
+        rows = spark.range(begin, begin + 30, 1, 3).selectExpr("CAST(id AS STRING) AS value")
+        rows.write.format("tank").mode("append").options(servers=sink.servers, topic=sink.name).save()
+    assert sink.numbers() == list(range(60))
+    assert requests(broker, "reserve_producer_ids") == blocks + 2, "once for all tasks of a write"
+    assert requests(broker, "init_producer") == names
 
 
 def test_a_checkpoint_put_back_to_an_older_state_is_noticed(

@@ -144,6 +144,11 @@ class InstantController:
         self._ids += 1
         done(ProducerOutcome(ErrorCode.NONE, "", self._ids, 0))
 
+    def reserve_producer_ids(self, count: int, done: Callable[[ProducerOutcome], None]) -> None:
+        first = self._ids + 1
+        self._ids += count
+        done(ProducerOutcome(ErrorCode.NONE, "", first, count=count))
+
     def commit_positions(
         self, group: str, positions: Sequence[Position], done: Callable[[CommitOutcome], None]
     ) -> None:

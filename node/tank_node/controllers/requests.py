@@ -209,6 +209,20 @@ class RequestingLink(ABC):
         init = pb.InitProducer(name=name, generation=generation)
         self._propose(self._dated(pb.Command(init_producer=init)), answer, of_client=True)
 
+    def reserve_producer_ids(self, count: int, done: Callable[[ProducerOutcome], None]) -> None:
+        """As ControllerLink; the controllers say what more than MAX_BLOCK_IDS are."""
+        if count == 0:
+            done(ProducerOutcome(ErrorCode.INVALID_REQUEST, "ask for one producer id at least"))
+            return
+
+        def answer(outcome: pb.ProposalOutcome) -> None:
+            error = _known(outcome.error)
+            ids = outcome.producer_ids or 1
+            done(ProducerOutcome(error, outcome.message, outcome.producer_id, count=ids))
+
+        init = pb.InitProducer(block=True, block_ids=count)
+        self._propose(self._dated(pb.Command(init_producer=init)), answer, of_client=True)
+
     def _ask_for_ids(self, done: Proposed) -> None:
         self._propose(self._dated(pb.Command(init_producer=pb.InitProducer(block=True))), done)
 

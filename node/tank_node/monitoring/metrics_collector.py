@@ -19,7 +19,7 @@ MESSAGE_NAMES = {
     64: "features", 65: "init_producer", 66: "idempotent_produce", 67: "find_by_time", 68: "describe_topics",
     69: "create_topics",
     70: "alter_topic", 71: "delete_topic", 72: "commit_positions", 73: "fetch_positions", 74: "list_groups",
-    75: "await_ends", 76: "describe_broker", 77: "describe_cluster",
+    75: "await_ends", 76: "describe_broker", 77: "describe_cluster", 78: "reserve_producer_ids",
 }  # fmt: skip
 
 MOST_TOPICS = 1000

@@ -36,6 +36,8 @@ from tank_protos.generated.tank import (
     InitProducerResponse,
     ListGroupsRequest,
     ListGroupsResponse,
+    ReserveProducerIdsRequest,
+    ReserveProducerIdsResponse,
 )
 from tank_protos.wire import Message
 
@@ -80,6 +82,22 @@ def init_producer(session: "TankSession", payload: memoryview) -> None:
         )
 
     session.broker.link.init_producer(request.name, request.generation, done)
+
+
+def reserve_producer_ids(session: "TankSession", payload: memoryview) -> None:
+    """Producer ids that follow each other."""
+    request = ReserveProducerIdsRequest.decode(payload)
+    finish = _asking(session, payload)
+
+    def done(outcome: ProducerOutcome) -> None:
+        count = 0 if outcome.error else outcome.count
+        finish(
+            ReserveProducerIdsResponse(
+                request.request_id, outcome.error, outcome.message, outcome.producer_id, count
+            )
+        )
+
+    session.broker.link.reserve_producer_ids(request.count, done)
 
 
 def _repeated(keys: Iterable[str]) -> str:

@@ -46,7 +46,7 @@ UNKNOWN = 2**64 - 1
 FEATURES = (
     "init_producer", "idempotent_produce", "find_by_time", "describe_topics", "create_topics", "alter_topic",
     "delete_topic", "commit_positions", "fetch_positions", "list_groups", "await_ends",
-    "describe_broker", "describe_cluster",
+    "describe_broker", "describe_cluster", "reserve_producer_ids",
 )  # fmt: skip
 
 

@@ -299,5 +299,6 @@ _HANDLERS: dict[int, Callable[[TankSession, memoryview], None]] = {
     75: extensions.await_ends,
     76: describe_broker.describe_broker,
     77: describe_cluster.describe_cluster,
+    78: control.reserve_producer_ids,
 }
 _CARRIES_BUNDLES: Final = frozenset((1, 5, 66))

@@ -314,14 +314,16 @@ class DeleteTopic(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ...) -> None: ...
 
 class InitProducer(_message.Message):
-    __slots__ = ("name", "generation", "block")
+    __slots__ = ("name", "generation", "block", "block_ids")
     NAME_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     BLOCK_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_IDS_FIELD_NUMBER: _ClassVar[int]
     name: str
     generation: int
     block: bool
-    def __init__(self, name: _Optional[str] = ..., generation: _Optional[int] = ..., block: bool = ...) -> None: ...
+    block_ids: int
+    def __init__(self, name: _Optional[str] = ..., generation: _Optional[int] = ..., block: bool = ..., block_ids: _Optional[int] = ...) -> None: ...
 
 class CommitPositions(_message.Message):
     __slots__ = ("group", "positions")

@@ -91,6 +91,8 @@ if TYPE_CHECKING:
     from tank_protos.generated.tank.reload_conf_request import ReloadConfRequest
     from tank_protos.generated.tank.reload_conf_response import ReloadConfResponse
     from tank_protos.generated.tank.replica_id_request import ReplicaIdRequest
+    from tank_protos.generated.tank.reserve_producer_ids_request import ReserveProducerIdsRequest
+    from tank_protos.generated.tank.reserve_producer_ids_response import ReserveProducerIdsResponse
     from tank_protos.generated.tank.status_request import StatusRequest
     from tank_protos.generated.tank.status_response import StatusResponse
 
@@ -183,6 +185,8 @@ _HOMES: Final = {
     "ReloadConfRequest": "reload_conf_request",
     "ReloadConfResponse": "reload_conf_response",
     "ReplicaIdRequest": "replica_id_request",
+    "ReserveProducerIdsRequest": "reserve_producer_ids_request",
+    "ReserveProducerIdsResponse": "reserve_producer_ids_response",
     "StatusRequest": "status_request",
     "StatusResponse": "status_response",
     "StrayFolder": "describe_broker_response",
@@ -290,6 +294,8 @@ __all__ = [
     "ReloadConfRequest",
     "ReloadConfResponse",
     "ReplicaIdRequest",
+    "ReserveProducerIdsRequest",
+    "ReserveProducerIdsResponse",
     "StatusRequest",
     "StatusResponse",
     "StrayFolder",

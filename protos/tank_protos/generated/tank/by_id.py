@@ -50,6 +50,8 @@ from tank_protos.generated.tank.push_answer import PushAnswer
 from tank_protos.generated.tank.reload_conf_request import ReloadConfRequest
 from tank_protos.generated.tank.reload_conf_response import ReloadConfResponse
 from tank_protos.generated.tank.replica_id_request import ReplicaIdRequest
+from tank_protos.generated.tank.reserve_producer_ids_request import ReserveProducerIdsRequest
+from tank_protos.generated.tank.reserve_producer_ids_response import ReserveProducerIdsResponse
 from tank_protos.generated.tank.status_request import StatusRequest
 from tank_protos.generated.tank.status_response import StatusResponse
 from tank_protos.wire import Message
@@ -80,6 +82,7 @@ REQUESTS: Final[dict[int, type[Message]]] = {
     75: AwaitEndsRequest,
     76: DescribeBrokerRequest,
     77: DescribeClusterRequest,
+    78: ReserveProducerIdsRequest,
 }
 """The request messages."""
 
@@ -107,6 +110,7 @@ RESPONSES: Final[dict[int, type[Message]]] = {
     75: AwaitEndsResponse,
     76: DescribeBrokerResponse,
     77: DescribeClusterResponse,
+    78: ReserveProducerIdsResponse,
 }
 """The response messages."""
 
