@@ -58,6 +58,10 @@ fenced that was only slow, writes pause for an election, and nothing is lost."""
 BROKEN_STREAM_GRACE_MS = 200
 """How long a broker whose stream broke may take to connect again: a crashed one can't. One that lives tries
 at once, and needs some 20 ms."""
+ARRIVALS_IN_A_SESSION = 4
+"""A leader that was elected just now waits such a part of a session after the last broker that came, for the
+next: 500 ms. Brokers that live leave a silent leader at the same time, wait where they get to, and come when
+one is elected, within some 50 ms."""
 MAX_FENCES_PER_TICK = 16
 """Each may change many thousand partitions."""
 

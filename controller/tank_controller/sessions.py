@@ -1,7 +1,8 @@
 """Which brokers live, as the leading controller sees it. Pure: times come in, commands come out.
 
-Sessions are not in the log: a new leader knows nobody, and gives everybody a full timeout. Silence is judged
-by `tick`; call it after what waits in the sockets was read.
+Sessions are not in the log: a new leader knows no broker. Those that live come to it within a moment; one
+that has not come when the others have is gone, and at the latest after a full timeout. Silence is judged by
+`tick`; call it after what waits in the sockets was read.
 """
 
 from dataclasses import dataclass
@@ -46,12 +47,16 @@ class BrokerSessions:
         self._grace_ms = grace_ms
         self._sessions: dict[int, _Session] = {}
         self._all_until_ms = 0
-        """Until then nobody is fenced who was never heard of."""
+        """Until then a broker has time to come, however many others have come."""
+        self._arrivals_end_ms = 0
+        """A broker that was not heard of by then stays away: the last of the others came so long ago. 0: none
+        has come."""
 
     def lead(self, now_ms: int) -> None:
-        """This controller leads from now on, or was itself held up: everybody has a full timeout."""
+        """This controller leads from now on, or was itself held up: every broker has to be heard anew."""
         self._sessions.clear()
         self._all_until_ms = now_ms + self._timeout_ms
+        self._arrivals_end_ms = 0
 
     def connected(self, broker_id: int, epoch: int, now_ms: int) -> None:
         """The broker's process of this epoch has a stream."""
@@ -61,6 +66,8 @@ class BrokerSessions:
         """A heartbeat; its view has come so far."""
         session = self._sessions.get(broker_id)
         if session is None or session.epoch < epoch:
+            if session is None:
+                self._arrivals_end_ms = now_ms + self._timeout_ms // limits.ARRIVALS_IN_A_SESSION
             session = self._sessions[broker_id] = _Session(epoch, 0)
         elif session.epoch > epoch:
             return  # of a process before
@@ -104,9 +111,14 @@ class BrokerSessions:
 
     def _judge(self, broker: BrokerState, now_ms: int) -> pb.Command | None:
         session = self._sessions.get(broker.broker_id)
-        if session is not None and session.epoch != broker.epoch:
+        until_ms = self._all_until_ms
+        if session is None:
+            until_ms = min(until_ms, self._arrivals_end_ms or until_ms)
+        elif session.epoch == broker.epoch:
+            until_ms = session.deadline_ms
+        else:
             session = None
-        silent = now_ms >= (self._all_until_ms if session is None else session.deadline_ms)
+        silent = now_ms >= until_ms
         if not broker.fenced:
             if not silent:
                 return None

@@ -6,6 +6,8 @@ from tank_controller.outcome import Outcome
 from tank_controller.raft_driver import RaftDriver
 from tank_protos.generated import control_pb2 as pb
 
+LATE_TICKS = 6
+"""Two of three heartbeats did not come: a broker that is sent to that leader now may wait in vain."""
 WAIT_TICKS = 20
 """An election takes fewer where the way from the leader broke; a leader that is silent is missed by brokers
 later than by controllers. Where a majority can't be reached there is no election: brokers ask the others, in
@@ -56,7 +58,10 @@ class WaitingStreams:
 
     @property
     def _will_hear(self) -> bool:
-        """Whether nobody leads, as far as is known here, but it would be heard here; or this controller was
-        elected, and doesn't know everything yet. Who is no voter (any more) may never hear of anybody."""
+        """Whether no controller leads, as far as is known here, but it would be heard here; or the one that
+        does is late with its heartbeats; or this controller was elected, and doesn't know everything yet. A
+        controller that is no voter (any more) may never hear of one."""
         raft = self._driver.raft
-        return raft.own in raft.configuration.voters and raft.leader in (None, raft.own)
+        if raft.own not in raft.configuration.voters:
+            return False
+        return raft.leader in (None, raft.own) or raft.election_elapsed >= LATE_TICKS

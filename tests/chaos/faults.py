@@ -160,13 +160,14 @@ def flap(scene: Scene) -> None:
         time.sleep(scene.chance.uniform(0.1, 1))
 
 
-def isolate(scene: Scene, member: Member) -> None:
-    """Cut off from all members both ways; clients reach it."""
-    scene.tell(f"cut {member.name} off from all others for {CUT_S:.0f} s")
-    for other in scene.members.all:
-        if other is not member:
-            scene.members.network.cut(member.host, other.host)
-            scene.members.network.cut(other.host, member.host)
+def isolate(scene: Scene, *members: Member) -> None:
+    """Cut off from all other members both ways; clients reach them, and they each other."""
+    scene.tell(f"cut {' and '.join(each.name for each in members)} off from all others for {CUT_S:.0f} s")
+    for member in members:
+        for other in scene.members.all:
+            if other not in members:
+                scene.members.network.cut(member.host, other.host)
+                scene.members.network.cut(other.host, member.host)
     time.sleep(CUT_S)
     scene.members.network.mend()
 
@@ -177,6 +178,11 @@ def isolate_leading_broker(scene: Scene) -> None:
 
 def isolate_leading_controller(scene: Scene) -> None:
     isolate(scene, scene.members.leader())
+
+
+def isolate_both_leaders(scene: Scene) -> None:
+    """As if the machine were lost on which both are."""
+    isolate(scene, scene.members.leader(), scene.leading_broker())
 
 
 def isolate_following_controller(scene: Scene) -> None:
@@ -285,6 +291,7 @@ FAULTS = (
     Fault("let a link come and go", flap, needs_links=True),
     Fault("cut a leading broker off", isolate_leading_broker, needs_links=True),
     Fault("cut the leading controller off", isolate_leading_controller, needs_links=True),
+    Fault("cut both leaders off", isolate_both_leaders, needs_links=True),
     Fault("cut a following controller off", isolate_following_controller, needs_links=True),
     Fault("fill a broker's disk", fill_broker, needs_small_disk=True),
     Fault("fill a controller's disk", fill_controller, needs_small_disk=True),

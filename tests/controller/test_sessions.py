@@ -7,6 +7,7 @@ from tests.controller.cluster_for_tests import Cluster
 
 TIMEOUT_MS = 6000
 GRACE_MS = 300
+ARRIVALS_END_MS = TIMEOUT_MS // limits.ARRIVALS_IN_A_SESSION
 
 
 class Watched:
@@ -99,6 +100,29 @@ def test_a_new_leader_gives_every_broker_a_full_timeout() -> None:
     watched.sessions.lead(10_000)
     assert watched.tick(10_000 + TIMEOUT_MS - 1) == []
     assert watched.tick(10_000 + TIMEOUT_MS) == ["fence 1", "fence 2"]
+
+
+def test_a_broker_that_does_not_come_to_a_new_leader_as_others_do_is_fenced_when_no_more_come() -> None:
+    watched = Watched(1, 2, 3)
+    watched.sessions.lead(10_000)
+    assert watched.tick(13_000) == [], "none has come: this leader may be hard to reach"
+    watched.connect(1, 13_000)
+    assert watched.tick(13_000 + ARRIVALS_END_MS - 1) == []
+    watched.connect(2, 13_000 + ARRIVALS_END_MS - 1)
+    assert watched.tick(13_000 + 2 * ARRIVALS_END_MS - 2) == [], "the next may come, too"
+    watched.hear(1, 13_000 + 2 * ARRIVALS_END_MS - 2)
+    assert watched.tick(13_000 + 2 * ARRIVALS_END_MS - 1) == ["fence 3"]
+
+
+def test_a_broker_that_came_to_a_new_leader_and_started_anew_has_a_full_timeout() -> None:
+    watched = Watched(1, 2)
+    watched.sessions.lead(10_000)
+    for broker_id in (1, 2):
+        watched.connect(broker_id, 10_000)
+    watched.cluster.up(1)
+    watched.hear(2, 12_000)
+    assert watched.tick(10_000 + TIMEOUT_MS - 1) == []
+    assert watched.tick(10_000 + TIMEOUT_MS) == ["fence 1"]
 
 
 def test_a_stream_that_breaks_on_a_leader_that_never_had_it_is_no_hint() -> None:

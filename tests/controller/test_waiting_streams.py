@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tank_controller.raft.messages import Configuration, Entry, EntryKind, NodeId
-from tank_controller.waiting_streams import WAIT_TICKS
+from tank_controller.waiting_streams import LATE_TICKS, WAIT_TICKS
 from tests.controller.office import Office
 
 
@@ -61,6 +61,21 @@ def test_where_nobody_is_elected_for_too_long_a_broker_is_told_to_go(office: Off
     assert late.line.sent == [], "it came later"
     office.desk.tick()
     assert late.line.ended
+
+
+def test_a_broker_that_comes_while_the_leader_is_late_is_not_sent_to_it(office: Office) -> None:
+    raft = office.driven.driver.raft
+    raft.become_follower(raft.term + 1, NodeId(2, b"another"))
+    raft.election_elapsed = LATE_TICKS - 1
+    sent_on = office.stream(1)
+    raft.election_elapsed = LATE_TICKS
+    waiting = office.stream(2)
+    office.desk.tick()
+    assert [m.WhichOneof("message") for m in sent_on.line.sent] == ["not_leader"]
+    assert waiting.line.sent == []
+    raft.election_elapsed = 0
+    office.desk.tick()
+    assert waiting.line.ended, "the leader is heard again, and named"
 
 
 def test_a_controller_that_was_taken_away_lets_nobody_wait(office: Office) -> None:

@@ -15,6 +15,7 @@ from tank_node.controllers.pending import LEADERLESS_MS, PENDING_MS
 from tank_node.controllers.session import (
     FIRST_TIMEOUT_MS,
     HEARTBEATS,
+    SILENCES,
     Registration,
 )
 from tank_node.limits import DAMAGED_NAMED
@@ -188,13 +189,55 @@ def test_heartbeats_say_what_was_seen_but_not_before_it_serves(node: Node) -> No
     assert line.all("heartbeat")[-1].heartbeat.seen_index == 9, "so that it is let in at once"
 
 
+def pass_in_ticks(node: Node, ms: int) -> None:
+    """The broker's clock goes on, and the session hears of it as often as it does in a process."""
+    while ms > 0:
+        node.clock.pass_ms(min(ms, 50))
+        node.session.tick()
+        ms -= 50
+
+
+def test_a_controller_that_does_not_take_this_broker_has_a_whole_timeout_for_it(node: Node) -> None:
+    line = node.connect()
+    pass_in_ticks(node, FIRST_TIMEOUT_MS)
+    ended = [line.ended]
+    pass_in_ticks(node, 1)
+    assert [*ended, line.ended] == [False, True]
+
+
+def test_a_controller_is_not_called_silent_for_a_time_in_which_this_process_stood_still(node: Node) -> None:
+    line = node.register()
+    pass_in_ticks(node, FIRST_TIMEOUT_MS // SILENCES - 50)
+    node.clock.pass_ms(10 * FIRST_TIMEOUT_MS)
+    node.session.tick()
+    assert not line.ended, "what it said meanwhile waits to be read"
+    pass_in_ticks(node, 51)
+    assert line.ended
+
+
+def test_a_controller_that_was_silent_is_not_gone_to_while_others_name_it(node: Node) -> None:
+    node.register()
+    silent = node.reached
+    pass_in_ticks(node, FIRST_TIMEOUT_MS // SILENCES + 1)
+    tried = []
+    for _ in range(3):
+        pass_in_ticks(node, 300)
+        line = node.connect()
+        tried.append(node.reached)
+        node.session.received(line, pb.BrokerDown(not_leader=pb.NotLeader(leader=silent)))
+    assert silent not in tried
+    pass_in_ticks(node, FIRST_TIMEOUT_MS)
+    line = node.connect()
+    node.session.received(line, pb.BrokerDown(not_leader=pb.NotLeader(leader=silent)))
+    node.connect()
+    assert node.reached == silent, "it may be back by now"
+
+
 def test_a_controller_that_is_silent_is_given_up(node: Node) -> None:
     line = node.register()
-    node.clock.pass_ms(FIRST_TIMEOUT_MS)
-    node.session.tick()
+    pass_in_ticks(node, FIRST_TIMEOUT_MS // SILENCES)
     ended = [line.ended]
-    node.clock.pass_ms(1)
-    node.session.tick()
+    pass_in_ticks(node, 1)
     assert [*ended, line.ended] == [False, True]
     node.session.received(line, pb.BrokerDown(view=pb.ViewUpdate(delta=pb.Delta(index=99))))
     assert node.session.view.index == 7, "what comes by it later is not heard"

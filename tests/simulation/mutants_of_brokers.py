@@ -432,4 +432,18 @@ MUTANTS = (
         "FIRST_OF_BLOCKS + state.index",
         told="no_producer_id_is_given_twice",
     ),
+    Mutant(
+        "brokers stay with a silent controller until they are silent themselves",
+        NODE + "controllers/session.py",
+        "return self._timeout_ms // SILENCES if self._wanted_epoch else self._timeout_ms",
+        "return self._timeout_ms",
+        told="a_machine_with_both_leaders_is_lost",
+    ),
+    Mutant(
+        "a new leader waits a whole session for a broker that does not come",
+        "controller/tank_controller/sessions.py",
+        "until_ms = min(until_ms, self._arrivals_end_ms or until_ms)",
+        "pass",
+        told="a_machine_with_both_leaders_is_lost",
+    ),
 )

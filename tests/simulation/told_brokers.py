@@ -14,6 +14,7 @@ from tank_node.partition import Partition
 from tank_node.replication.role import Role
 from tank_protos.error_codes import ErrorCode
 from tests.simulation.brokers import FOLDER, BrokerMachine
+from tests.simulation.controllers import SESSION_TIMEOUT_MS
 from tests.simulation.told import LIMITS, ToldStory, lose_power, telling
 from tests.simulation.world import MS, SECOND, must
 
@@ -63,6 +64,25 @@ def no_producer_id_is_given_twice() -> None:
         must(len(set(given)) == len(given), "%s ids were given twice", len(given) - len(set(given)))
         for node in list(story.cluster.nodes.values())[1:]:
             node.start()
+        story.rest()
+
+
+def a_machine_with_both_leaders_is_lost() -> None:
+    """The broker that leads, and the controller that would have to replace it, fall silent at the same
+    moment, and no connection breaks. The other brokers leave that controller soon, and don't go back to it
+    while it is named; the controller that is elected waits no longer than brokers take that live."""
+    with telling(IN_MEMORY) as story:
+        a, b, c = story.cast
+        leader = story.cluster.leader()
+        assert leader is not None
+        rest = [name for name in story.controllers if name != leader.name] + [b.name, c.name]
+        story.network.cut([a.name, leader.name], rest, one_way=False)
+
+        def is_replaced() -> bool:
+            return any(story.at(machine).role is Role.LEADER for machine in (b, c))
+
+        story.until(is_replaced, "another leader within a session", SESSION_TIMEOUT_MS * MS)
+        story.network.heal()
         story.rest()
 
 
@@ -393,4 +413,5 @@ STORIES: tuple[Callable[[], None], ...] = (
     what_was_compacted_for_what_is_lost_comes_back,
     what_retention_took_before_a_loss_comes_back,
     no_producer_id_is_given_twice,
+    a_machine_with_both_leaders_is_lost,
 )

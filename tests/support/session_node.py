@@ -37,11 +37,14 @@ class Node:
         self.session.on_registered(lambda: self.registered.append(self.session.broker_epoch))
         self.session.on_change(self.changes.append)
         self.line = Line()
+        self.reached = ""
+        """The controller of the last stream."""
 
     def connect(self) -> Line:
         """A stream to whoever it wants."""
-        while self.session.target() is None:
+        while (target := self.session.target()) is None:
             self.clock.pass_ms(10)
+        self.reached = target
         self.line = Line()
         self.session.opened(self.line)
         return self.line

@@ -26,6 +26,11 @@ HEARTBEATS = 6
 """In one session timeout: some may be late."""
 FIRST_TIMEOUT_MS = 3000
 """How long a controller may be silent before it has said how long it waits itself."""
+SILENCES = 2
+"""So often in a session timeout a controller would be given up for its silence: a broker whose controller is
+gone has to be with the next leader before it counts as silent itself."""
+HELD_UP_MS = 500
+"""Between two ticks, it was this process that stood still: that time tells nothing of the controller."""
 NAMED_AT_ONCE = 3
 """So many failures in a row are no reason to wait before a leader that was named: a broken stream, another
 controller, one that has just fallen. Those behind are of controllers that name each other."""
@@ -134,6 +139,10 @@ class ControllerSession(RequestingLink):
         self._at = random(len(self._addresses))
         self._leader = ""
         """Who leads, as another controller said; tried once."""
+        self._silent = "", 0
+        """The controller that was given up for its silence, and until when it is not gone to: those that have
+        not missed it yet name it, and its turn would come, too."""
+        self._ticked_ms = clock.monotonic_ms()
         self._failures = 0
         self._retry_ms = 0
         self._taken_ms = 0
@@ -171,7 +180,7 @@ class ControllerSession(RequestingLink):
         """The controller to open a stream to now; None: there is one, or it is too early."""
         if self._line is not None or self.refused or self._clock.monotonic_ms() < self._retry_ms:
             return None
-        return self._leader or self._addresses[self._at]
+        return self._tried
 
     def opened(self, line: Line) -> None:
         """A stream is there."""
@@ -242,8 +251,12 @@ class ControllerSession(RequestingLink):
     def tick(self) -> None:
         """Time passes: a few times in a second."""
         now_ms = self._clock.monotonic_ms()
+        held_ms, self._ticked_ms = now_ms - self._ticked_ms, now_ms
+        if held_ms > HELD_UP_MS:
+            self._heard_ms += held_ms
         line = self._line
-        if line is not None and now_ms - self._heard_ms > self._timeout_ms:
+        if line is not None and now_ms - self._heard_ms > self._patience_ms:
+            self._silent = self._tried, now_ms + self._timeout_ms
             self._give_up(line, "", "it is silent")
         elif line is not None and now_ms - self._spoke_ms >= self._timeout_ms // HEARTBEATS:
             self._beat(line)
@@ -264,6 +277,18 @@ class ControllerSession(RequestingLink):
         """As ControllerLink."""
         return self._clock.monotonic_ms() - self._led_ms
 
+    @property
+    def _patience_ms(self) -> int:
+        return self._timeout_ms // SILENCES if self._wanted_epoch else self._timeout_ms
+
+    @property
+    def _tried(self) -> str:
+        return self._leader or self._addresses[self._at]
+
+    def _is_silent(self, address: str) -> bool:
+        silent, until_ms = self._silent
+        return address == silent and self._clock.monotonic_ms() < until_ms
+
     def _give_up(self, line: Line, leader: str, why: str) -> None:
         self._line = None
         line.end()
@@ -273,7 +298,7 @@ class ControllerSession(RequestingLink):
         """Where to next, and when: at once to a leader that was named, else to the next in turn, later and
         later. again: at once to the same, which had taken this broker: the stream may have broken alone, and
         the controllers wait for a short while only before they fence it."""
-        tried = self._leader or self._addresses[self._at]
+        tried = self._tried
         self._parts = self._whole = None  # perhaps as large as the view; the next stream brings it anew
         if again:
             self._wanted_epoch = 0
@@ -283,13 +308,15 @@ class ControllerSession(RequestingLink):
             return
         self._wanted_epoch = 0
         self._failures += 1
-        self._leader = leader if leader != tried else ""
+        self._leader = "" if leader == tried or self._is_silent(leader) else leader
         wait_ms = 0
         if not self._leader or self._failures > NAMED_AT_ONCE:
             wait_ms = min(BACKOFF_MS << min(self._failures, 6), MAX_BACKOFF_MS)
             wait_ms = wait_ms // 2 + self._random(wait_ms // 2 + 1)
         if not self._leader:
             self._at = (self._at + 1) % len(self._addresses)
+            if self._is_silent(self._addresses[self._at]):
+                self._at = (self._at + 1) % len(self._addresses)
         self._retry_ms = self._clock.monotonic_ms() + wait_ms
         self._pending.line_ended()
         if self._failures in (1, 10) or self._failures % 100 == 0:
