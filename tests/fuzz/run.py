@@ -31,19 +31,21 @@ from tests.fuzz import (
     flexible_target,
     forward_target,
     live_target,
+    push_target,
     session_target,
     twin_target,
 )
 from tests.support.patience import patient
 
 SHARES = {
-    "messages": 0.55,
+    "messages": 0.53,
     "flexible": 0.03,
     "batches": 0.1,
     "chunks": 0.02,
     "twins": 0.1,
     "sessions": 0.13,
     "forward": 0.02,
+    "pushes": 0.02,
     "live": 0.05,
 }
 """How the frames are divided: the slower a target, the fewer it gets."""
@@ -79,6 +81,7 @@ _ALONE: dict[str, Case] = {
     "twins": twin_target.twins,
     "sessions": session_target.conversation,
     "forward": forward_target.conversation,
+    "pushes": push_target.conversation,
 }
 """The targets whose cases need nothing but chance."""
 
@@ -147,6 +150,7 @@ def frames_each(target: str) -> int:
     several = {
         "sessions": session_target.FRAMES,
         "forward": forward_target.FRAMES,
+        "pushes": push_target.FRAMES,
         "live": live_target.FRAMES,
     }
     return several.get(target, 1)

@@ -27,6 +27,7 @@ LAST_LINE = re.compile(r"([0-9,]+) frames, ([0-9]+) failures\n$")
         ("chunks", 1_500),
         ("sessions", 4_500),
         ("forward", 8_000),
+        ("pushes", 2_400),
     ],
 )
 def test_bad_input_is_refused(target: str, frames: int, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tank_node.cluster_view import BrokerView, PartitionView, TopicView
+from tank_node.disk import Disk
 from tank_node.sessions.peer import FollowerSession
 from tank_node.sessions.session import Session
 from tank_protos import topic_settings
@@ -104,9 +105,9 @@ def place(node: BenchNode, name: str, topic_id: int, **changes: object) -> None:
 
 
 @contextmanager
-def following(folder: Path) -> Iterator[BenchNode]:
+def following(folder: Path, disk: Disk | None = None) -> Iterator[BenchNode]:
     """A node that is registered, and follows broker 2 in partition 0 of topic a, whose id is 10."""
-    with BenchNode(folder) as node:
+    with BenchNode(folder, disk=disk) as node:
         view = node.controller.view
         node.controller.peer_key = KEY
         node.controller.broker_epoch = 30
@@ -131,13 +132,17 @@ def leader_log(count: int = 3, epoch: int = 5) -> Folder:
 
 
 def push_of(
-    request_id: int, *stretches: tuple[int, Stretch], version: int = PUSH_VERSION, topic: str = "a"
+    request_id: int,
+    *stretches: tuple[int, Stretch],
+    version: int = PUSH_VERSION,
+    topic: str = "a",
+    number: int = 0,
 ) -> Message:
-    """A push of (start, stretch) of partition 0."""
+    """A push of (start, stretch) of a partition."""
     entries = []
     for start, stretch in stretches:
-        content = b"".join(stretch.encode(0, start, checked=version >= PUSH_WITH_CHECKSUM))
-        entries.append(ProduceBasePartition(0, len(content), start, content))
+        content = b"".join(stretch.encode(number, start, checked=version >= PUSH_WITH_CHECKSUM))
+        entries.append(ProduceBasePartition(number, len(content), start, content))
     topics = [ProduceBaseTopic(topic, entries)] if entries else []
     return ProduceWithBaseSeqNumRequest(version, request_id, "", 0, 0, topics)
 

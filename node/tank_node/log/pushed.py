@@ -80,7 +80,7 @@ def _each(packed: Buffer) -> Iterator[Record]:
 def _compare(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> tuple[int, int]:
     """How many of the pushed records the log has, and the number at which it differs from the next one; 0: it
     has none there."""
-    own = _own_records(log, pushed.start)
+    own, begins = _own_records(log, pushed.start), log.first_available
     mine = next(own, None)
     compacted_through = cache(log.may_be_compacted_through)  # it looks into every segment: seldom asked
     had = 0
@@ -93,6 +93,8 @@ def _compare(log: "ReplicaLog", pushed: Pushed, keep_through: int) -> tuple[int,
             # Committed, and gone here: this log goes on behind it.
         elif _is_same(mine, record):
             mine = next(own, None)
+        elif record.last < min(mine.first, begins) and record.last <= keep_through:
+            pass  # Committed: retention took it here, and not yet at the leader.
         elif record.last >= mine.first or record.last > compacted_through():
             return had, mine.first
         elif epoch_at(log.epochs, record.last) not in (0, record.leader_epoch):

@@ -122,6 +122,24 @@ def test_at_or_below_the_high_water_mark_nothing_is_cut() -> None:
     assert_copies(leader, follower)
 
 
+def test_what_retention_took_here_and_not_at_the_leader_is_passed_over() -> None:
+    """Another leader had told this follower where the log begins, and the one of now did not hear of it."""
+    ours, theirs = pair()
+    leader, follower = filled(ours.log(), 9), theirs.log()
+    push(leader, follower)
+    follower.retain_from(5)
+    begins = follower.first_available
+    assert begins > 1
+    before = records_of(follower)
+    for start in range(1, 9):
+        follower.append_stretch(stretch_of(leader, start), 9)
+        follower.append_stretch(stretch_of(leader, start, 1), 9)
+    assert (records_of(follower), follower.first_available) == (before, begins)
+    filled(leader, 3, epoch=2)
+    push(leader, follower, start=1, keep=9)
+    assert records_of(follower) == records_of(leader)[-len(before) - 3 :]
+
+
 def test_the_memory_of_producers_goes_back_with_a_cut_and_on_with_what_comes() -> None:
     ours, theirs = pair()
     leader, follower = ours.log(), theirs.log()
