@@ -7,18 +7,20 @@ from functools import partial
 from tank_controller.cluster_state import ClusterState
 from tank_node.controller_link import NewTopic, TopicOutcome
 from tank_node.forwarding import ForwardingPolicy
-from tank_node.log.log import LogState
+from tank_node.log.log import LogState, PartitionLog
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import FlushPolicy
 from tests.simulation import faults
 from tests.simulation.adversary import Adversary
 from tests.simulation.brokers import BrokerMachine
+from tests.simulation.changed_byte import change
 from tests.simulation.client_lines import ClientLine
 from tests.simulation.clients import PAUSES_US, Client, Target
+from tests.simulation.committed import Committed
 from tests.simulation.consumers import Consumer, FollowersConsumer, Keeper
 from tests.simulation.controller_rot import spoil
 from tests.simulation.controllers import Cluster, Controller
-from tests.simulation.faults import Faults, Machine
+from tests.simulation.faults import UNDER_A_BROKER, Faults, Machine
 from tests.simulation.ingredients import Ingredient, Wanted, any_topic, ingredients
 from tests.simulation.message_books import Key, MessageBooks
 from tests.simulation.network import Network, Weather
@@ -74,6 +76,7 @@ class ClusterStory:
         if Ingredient.ROT in self.among:
             own |= {"changed bytes": partial(self._damage, index=False)}
             own |= {"lost index": partial(self._damage, index=True)}
+            own |= {UNDER_A_BROKER: lambda machine: self._damage_below()}
         self._configure(weather)
         self.faults = Faults(world, self.network, machines, faults.plan(world), own)
         if Ingredient.PROPOSALS in self.among:
@@ -301,22 +304,49 @@ class ClusterStory:
         """Whether something of a partition, or of a controller, was spoiled, while the process was down."""
         if isinstance(machine, Controller):
             return not index and self.cluster.may_be_emptied(machine) and spoil(self.world, machine)
+        for log, books in self._spared_logs(machine):
+            machine.end(False)
+            damage(self.world, machine.disk, log.folder, index=index)
+            books.spoiled.add(machine.name)
+            books.was_spoiled = True
+            return True
+        return False
+
+    def _damage_below(self, tries: int = 20) -> bool:
+        """Whether a byte changed below a broker that runs, and goes on: of the first replica that others can
+        spare, now or soon."""
+        machines = list(self.brokers.values())
+        self.world.random.shuffle(machines)
+        for machine in machines:
+            for log, books in self._spared_logs(machine):
+                assert machine.life is not None
+                changed = change(self.world, machine.life, machine.disk, log.folder)
+                if changed is not None:
+                    books.changed[machine.name] = changed
+                    books.spoiled.add(machine.name)
+                    books.was_spoiled = True
+                    return True
+        if tries and self.faults.active:
+            self.world.after(100 * MS, None, lambda: self._try_again(tries - 1))
+        return False
+
+    def _try_again(self, tries: int) -> None:
+        if self._damage_below(tries):
+            self.world.fault(UNDER_A_BROKER)
+
+    def _spared_logs(self, machine: Machine) -> Iterator[tuple[PartitionLog, Committed]]:
+        """A running broker's logs of which others surely have everything, and what is known of them."""
         state = self._state()
         if not isinstance(machine, BrokerMachine) or machine.broker is None or state is None:
-            return False
+            return
         for partition in machine.broker.partitions():
             log = partition.log
             key = log.topic_id, log.partition
-            if log.written != self.books.of(key).end:
+            books = self.books.of(key)
+            if log.written != books.end:
                 continue  # what is not committed may be committed later, as it is
             if key[0] in state.topics and log.synced and self._others_have(state, key, machine):
-                machine.end(False)
-                damage(self.world, machine.disk, log.folder, index=index)
-                books = self.books.of(key)
-                books.spoiled.add(machine.name)
-                books.was_spoiled = True
-                return True
-        return False
+                yield log, books
 
     def _stop(self, machine: Machine) -> bool:
         if not isinstance(machine, BrokerMachine) or machine.broker is None:

@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 from tank_protos import bundle
+from tests.simulation.changed_byte import ChangedByte
 from tests.simulation.stored_batches import Batch
 from tests.simulation.world import must
 
@@ -56,6 +57,8 @@ class Committed:
     spoiled: set[str] = field(default_factory=set)
     """Brokers whose disks have changed bytes of it, until their logs are whole again: what is not whole there
     has not been found yet."""
+    changed: dict[str, ChangedByte] = field(default_factory=dict)
+    """By broker: of those, what changed last while its process ran."""
     was_spoiled: bool = False
     """Bytes of it have changed, once, somewhere."""
 
@@ -79,6 +82,16 @@ class Committed:
         """The last number that was committed before this leader epoch began."""
         at = bisect_left(self.epochs, epoch)
         return self.batches[at - 1].last if at else self.start - 1
+
+    @property
+    def may_show_changed_bytes(self) -> bool:
+        """Whether a process runs that may not have found yet what changed on its disk."""
+        return any(changed.may_be_shown for changed in self.changed.values())
+
+    def is_spoiled(self, who: str) -> bool:
+        """Whether bytes of this broker's replica have changed, and nothing has mended them so far as the disk
+        tells. A process may have the good ones in its memory."""
+        return who in self.changed and self.changed[who].is_there
 
     def commit(self, batch: Batch, epoch: int) -> int:
         """The next batch is committed, by the leader of this epoch; how many messages that are."""

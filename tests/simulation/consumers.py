@@ -2,6 +2,7 @@
 
 from tank_protos import bundle
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
+from tank_protos.errors import WireError
 from tank_protos.generated.tank import (
     CommitPositionsRequest,
     CommitPositionsResponse,
@@ -94,6 +95,10 @@ class Consumer(Client):
         return self.next < first_available and (taken or not following or following >= first_available)
 
     def _take_data(self, entry: FetchedPartition, chunks: bytes) -> None:
+        if self.partition_books.may_show_changed_bytes and not self._is_committed(entry, chunks):
+            self.world.counts["consumers shown changed bytes"] += 1
+            self.line.turn_away()
+            return
         self.answered += 1
         number = entry.base_sequence_number
         for one in bundle.bundles(memoryview(chunks)):
@@ -101,6 +106,26 @@ class Consumer(Client):
                 number = message.sequence_number + 1
                 if message.sequence_number >= self.next:
                     self._read(message.sequence_number, bytes(message.value))
+
+    def _is_committed(self, entry: FetchedPartition, chunks: bytes) -> bool:
+        """Whether all that is shown can be decoded, counts (or did before a lossy election), and leaves out
+        nothing that must be there."""
+        books, number, expected = self.partition_books, entry.base_sequence_number, self.next
+        try:
+            for one in bundle.bundles(memoryview(chunks)):
+                for message in bundle.decode(one, number):
+                    shown, value = message.sequence_number, bytes(message.value)
+                    number = shown + 1
+                    if shown < self.next:
+                        continue
+                    if shown not in books.payloads.get(value, ()) and value not in books.before:
+                        return False
+                    if books.must_be_there(expected, shown - 1):
+                        return False
+                    expected = number
+        except WireError:
+            return False
+        return True
 
     def _read(self, number: int, value: bytes) -> None:
         if self.books.read(self.target.key, number, value):

@@ -45,6 +45,8 @@ what producers are remembered for, and a year."""
 TWO_AT_ONCE = 0.2
 """How often two things go wrong in the same moment: what one leaves open, the other hits."""
 
+UNDER_A_BROKER = "changed bytes under a running broker"
+
 KINDS = (
     "kill",
     "power loss",
@@ -62,6 +64,7 @@ KINDS = (
     "starts that end early",
     "clean stop",
     "changed bytes",
+    UNDER_A_BROKER,
     "lost index",
     "clock step",
     "read errors",
@@ -88,7 +91,7 @@ class Faults:
         own: Mapping[str, Callable[[Machine], bool]],
     ) -> None:
         """`own`: of this story. Each makes a fault where it must be survived now, and says whether it did;
-        the machine is started again."""
+        the machine is started again, where that ended its process."""
         self.world = world
         self.network = network
         self.machines = machines

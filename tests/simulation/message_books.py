@@ -237,7 +237,8 @@ class MessageBooks:
         if who in books.spoiled:
             if not is_whole(log):
                 return
-            books.spoiled.discard(who)
+            if not books.is_spoiled(who):
+                books.spoiled.discard(who)
         # Not from the log's own start on: what is gone at its front may be lost.
         low = max(after, books.start - 1)
         begin, end = bisect_right(books.firsts, low), bisect_right(books.firsts, through)
