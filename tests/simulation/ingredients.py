@@ -18,7 +18,7 @@ class Ingredient(Enum):
     SETTINGS = 0.35, "people alter flush and min.insync.replicas"
     MOVES = 0.3, "people drain brokers and move partitions"
     UNCLEAN = 0.15, "people, or the topic, allow elections that lose messages"
-    ROT = 0.3, "bytes of a disk change, or an index is lost, while its broker is down"
+    ROT = 0.3, "bytes of a disk change below a broker that is down or runs, or an index is lost"
     CATCH_UP = 0.3, "a replica counts as far behind after a few bytes"
     PROPOSALS = 0.4, "something strikes just as an in-sync set is proposed"
     FORWARDING = 0.3, "brokers forward what another one leads, of this client or of all"

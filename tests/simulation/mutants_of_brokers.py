@@ -426,6 +426,13 @@ MUTANTS = (
         told="a_producer_outlives_what_it_wrote",
     ),
     Mutant(
+        "a producer's memory that cannot be read ends more than its request",
+        NODE + "partition.py",
+        "except StorageError as error:  # its memory is read from the disk where it isn't there",
+        "except ZeroDivisionError as error:",
+        told="a_producers_memory_cannot_be_read",
+    ),
+    Mutant(
         "blocks of producer ids overlap",
         "controller/tank_controller/producers.py",
         "FIRST_OF_BLOCKS + state.index * MAX_BLOCK_IDS",

@@ -153,6 +153,11 @@ class ToldStory(ClusterStory):
         """Whether it is these, and nobody else."""
         return set(self.placed.in_sync) == {machine.broker_id for machine in machines}
 
+    @property
+    def refusals(self) -> list[int]:
+        """The errors that appends were refused with so far."""
+        return self._told.errors
+
     # --- what happens ---
 
     def append_again(self, machine: BrokerMachine, producer: Producer, times: int) -> None:
@@ -312,6 +317,8 @@ class Outcomes:
     def __init__(self, story: ToldStory) -> None:
         self._story = story
         self._values: list[tuple[Key, bytes]] = []
+        self.errors: list[int] = []
+        """Of the appends that were refused, in their order."""
 
     def next_batch(self, keys: Sequence[bytes] = ()) -> tuple[int, bytes]:
         """Messages like no other, and the token that they are settled by."""
@@ -324,7 +331,9 @@ class Outcomes:
 
     def settle(self, token: int, error: int, first: int, last: int) -> None:
         """The books hear of it after the event, when they have looked at what it committed."""
-        if not error:
+        if error:
+            self.errors.append(error)
+        else:
             key, value = self._values[token]
             world, books = self._story.world, self._story.books
             world.after(0, None, partial(books.acknowledged, key, value, first))

@@ -4,8 +4,10 @@ A leads, B leads next, C last."""
 from collections.abc import Callable
 from functools import partial
 
+from tank_node import waiting
 from tank_node.forwarding import ForwardingPolicy
-from tank_protos.error_codes import ConsumeFlag, ProduceError
+from tank_node.log.index import TAIL_RECORDS
+from tank_protos.error_codes import ConsumeFlag, ErrorCode, ProduceError
 from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.tank import ConsumeResponse, ProduceResponse
@@ -203,6 +205,23 @@ def an_end_changes_while_its_process_is_down() -> None:
         story.rest()
 
 
+def a_producers_memory_cannot_be_read() -> None:
+    """The leader has forgotten what a producer wrote, and its disk fails as it looks it up. That batch is
+    refused, and nothing else ends by it; when the disk answers again, the same batch is stored."""
+    with telling(SYNCED) as story:
+        a, many = story.cast[0], 2 * TAIL_RECORDS + 1
+        for sequence in range(many):
+            story.append_again(a, waiting.Producer(7, 0, sequence), 1)
+        story.go_on(SECOND)
+        story.at(a).log.forget()
+        for fails in (100, 0):
+            a.disk.failing_reads = fails
+            story.append_again(a, waiting.Producer(7, 0, many), 1)
+        must(story.refusals == [ErrorCode.STORAGE], "refused with %s", story.refusals)
+        story.until(lambda: story.at(a).high_water_mark == many + 1, "its being stored")
+        story.rest()
+
+
 def a_producer_outlives_what_it_wrote() -> None:
     """It is silent until retention has taken all that it wrote. B's disk is emptied, and filled by A from the
     first message that is left; then B leads. It still knows the producer."""
@@ -279,6 +298,7 @@ STORIES: tuple[Callable[[], None], ...] = (
     what_is_sent_on_keeps_its_order,
     a_running_leader_finds_damage,
     an_end_changes_while_its_process_is_down,
+    a_producers_memory_cannot_be_read,
     a_producer_outlives_what_it_wrote,
     a_second_process_says_that_it_is_a_broker,
 )
