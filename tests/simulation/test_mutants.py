@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.simulation import mutants, runner, told_stories
 from tests.simulation.mutant import Mutant
 from tests.simulation.story import Kind, Told
 
+ROOT = Path(__file__).resolve().parents[2]
 MISTAKES = (
     "forgets its vote",
     "counts stale votes",
@@ -80,6 +82,11 @@ def test_a_mutant_that_nobody_sees_survives(mutant: Mutant, sentence: str) -> No
     fate = mutants.try_one(mutant)
     assert not fate.seeds
     assert fate.sentence == sentence
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/simulation.md"])
+def test_the_pages_say_how_many_mistakes_there_are(page: str) -> None:
+    assert f"each of {len(mutants.MUTANTS)} mistakes" in (ROOT / page).read_text()
 
 
 @pytest.mark.integration

@@ -47,6 +47,8 @@ class ToldStory(ClusterStory):
     ) -> None:
         super().__init__(BROKERS_OF_THREE)
         assert len(self.brokers) == 3
+        # What random stories draw before they begin is another number of draws with each new ingredient.
+        self.world.random.seed(BROKERS_OF_THREE)
         self.network.weather = Weather()
         self.among = frozenset()
         self.wanted = Wanted("told", 1, replicas, dict(settings))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from tank_node.waiting import Producer
 from tests.simulation.brokers import FOLDER, BrokerMachine
 from tests.simulation.consumers import MOST_BYTES, ONE_MESSAGE
+from tests.simulation.network import Weather
 from tests.simulation.told import ToldStory, telling
 from tests.simulation.world import MS, SECOND, must
 
@@ -84,12 +85,14 @@ def a_leader_dies_that_only_one_has_heard() -> None:
         a, b, c = story.cast
         story.append(a, 2)
         story.go_on(SECOND)
+        story.network.weather = Weather(usual_us=20 * MS)  # B hears of it later than this story looks
         story.append(a)
         story.until(lambda: story.at(b).log.synced == 3, "the message at B")
         story.until(lambda: story.at(a).high_water_mark == 3, "its being committed")
         story.part(a, b.name, one_way=True)
         story.until(lambda: story.at(c).high_water_mark == 3, "C's hearing of it")
         must(story.at(b).high_water_mark == 2, "B has heard of it")
+        story.network.weather = Weather()
         a.end(False)
         story.until(lambda: story.placed.leader == b.broker_id, "another leader")
         story.part(b, c.name, one_way=True)
@@ -106,9 +109,13 @@ def two_leaders_die_that_knew_what_was_committed() -> None:
         a, b, c = story.cast
         story.append(a, 2)
         story.go_on(SECOND)
+        story.network.weather = Weather(usual_us=20 * MS)  # C hears of it later than this story looks
         story.append(a)
+        story.until(lambda: story.at(c).log.synced == 3, "the message at C")
+        story.part(a, c.name, one_way=True)
         story.until(lambda: story.at(a).high_water_mark == 3, "its being committed")
         must(story.at(c).high_water_mark == 2, "C has heard of it")
+        story.network.weather = Weather()
         story.part(c, a.name, b.name)
         a.end(False)
         story.until(lambda: story.placed.leader == b.broker_id, "another leader")

@@ -100,8 +100,9 @@ def all_start_with_their_clocks_nine_days_ahead() -> None:
         story.until(lambda: story.are_in_sync(*machines), "all in sync", NOTICED_US)
         leader = story.cast[0]
         story.until(lambda: story.at(leader).role is Role.LEADER, "its leading")
+        story.go_on(SECOND)  # it hears who is in sync
         story.append(leader)
-        story.go_on(SECOND)
+        story.until(lambda: story.at(leader).high_water_mark == 2, "its being committed")
         must(_stamped_ms(story.at(leader)) > story.world.now_ms() + 8 * DAY_MS, "the clock is not believed")
         repeat(leader)
         story.rest()
