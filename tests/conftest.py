@@ -34,13 +34,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What breaks the node's code from inside can't do so where that is compiled; and each test gets the time
-    that this run has for it. Tests of Spark share one worker, and its JVM."""
+    that this run has for it. Tests of one Spark share a worker, and its JVM; those that start their own share
+    another."""
     most_s = float(config.getini("timeout"))
     for item in items:
         said = item.get_closest_marker("timeout")
         item.add_marker(pytest.mark.timeout(patient(float(said.args[0]) if said else most_s)), append=False)
         if "spark" in item.keywords:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            shares = "shared_spark" in getattr(item, "fixturenames", ())
+            item.add_marker(pytest.mark.xdist_group("spark" if shares else "spark-apart"))
     if node_kernel.NAME == "compiled":
         for item in items:
             if "plain_node" in item.keywords:

@@ -218,6 +218,7 @@ def test_who_ends_every_stream_is_told_of_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peers, "STEADY_S", WAIT_S)
+    monkeypatch.setattr(peers, "KEPT_S", WAIT_S)  # the next stream may take its time
 
     async def story() -> None:
         address = f"127.0.0.1:{free_port()}"
