@@ -8,11 +8,16 @@ from tests.simulation import faults, operators
 from tests.simulation.controller_rot import spoil
 from tests.simulation.controllers import Cluster, Controller
 from tests.simulation.disks import SimulatedDisk
-from tests.simulation.faults import Faults, Machine
+from tests.simulation.faults import LEADER_AWAY, Faults, Machine
 from tests.simulation.network import Network, Weather
 from tests.simulation.operators import Operator, Watcher
 from tests.simulation.world import MS, SECOND, World, must
 
+HASTY_SHARE = 0.5
+"""Of the stories: each election is disturbed, see `faults.hasty_plan`."""
+TRUSTING_SHARE = 0.4
+"""Of those: controllers trust their disks, which nothing spoils or puts back. Else they ask the others what
+they may have forgotten, and a mistake in what they keep does no harm."""
 HEALS_WITHIN_US = 60 * SECOND
 """After the last fault everything serves again within so much virtual time."""
 
@@ -23,25 +28,31 @@ class ControllerStory:
     def __init__(self, seed: int) -> None:
         world = self.world = World(seed)
         chance = world.random
+        is_hasty = chance.random() < HASTY_SHARE
         weather = Weather(
             loss=chance.choice((0.0, 0.0, 0.02, 0.2)),
             doubled=chance.choice((0.0, 0.05, 0.2)),
-            slow=chance.choice((0.0, 0.05, 0.3)),
+            slow=0.3 if is_hasty else chance.choice((0.0, 0.05, 0.3)),
             slow_us=chance.choice((300, 2000)) * MS,
             usual_us=chance.choice((1, 1, 20, 150, 500)) * MS,
         )
         self.network = Network(world, weather)
-        self.cluster = Cluster(world, self.network, chance.choice((1, 3, 3, 3, 5)))
+        self.cluster = Cluster(world, self.network, chance.choice((3, 3, 5) if is_hasty else (1, 3, 3, 3, 5)))
         machines = list(self.cluster.nodes.values())
-        own = {"emptied disk": self._empty, "folder put back": self._put_back, "changed bytes": self._spoil}
-        self.faults = Faults(world, self.network, machines, faults.plan(world), own)
+        own = {"emptied disk": self._empty, LEADER_AWAY: self._lose_leader}
+        if is_hasty and chance.random() < TRUSTING_SHARE:
+            self.cluster.recollects = False
+        else:
+            own |= {"folder put back": self._put_back, "changed bytes": self._spoil}
+        plan = faults.hasty_plan(world) if is_hasty else faults.plan(world)
+        self.faults = Faults(world, self.network, machines, plan, own)
         self.operators = [
             Operator(self.cluster, f"o{n}", operators.any_command, chance.choice((20, 100, 400)) * MS)
             for n in range(1, chance.choice((2, 4, 6)))
         ]
         self.watcher = Watcher(self.cluster, chance.choice((20, 100, 300)) * MS)
         self.length_us = chance.choice((5, 10, 20)) * SECOND
-        self.removes = len(self.cluster.nodes) > 2 and chance.random() < 0.3
+        self.removes = len(self.cluster.nodes) > 2 and chance.random() < (0.5 if is_hasty else 0.3)
         """People remove controllers, and put them up again with an empty disk."""
         self._removed: set[NodeId] = set()
         self.disk_stays_full = chance.random() < 0.25 and not self.removes
@@ -80,6 +91,23 @@ class ControllerStory:
             return False
         machine.empty()
         return True
+
+    def _lose_leader(self, _: Machine) -> bool:
+        """The leader stands still and is cut off until another one leads and has changed something. Then it
+        goes on, and is asked before it hears of that."""
+        leader = self.cluster.leader()
+        if leader is None or leader.life is None or leader.life.frozen or self.network.cuts:
+            return False
+        self.world.fault(LEADER_AWAY, "%s", leader.name)
+        life = leader.life
+        others = [node.name for node in self.cluster.nodes.values() if node is not leader]
+        self.network.cut([leader.name], others, one_way=False)
+        life.frozen = True
+        away = self.world.random.choice((1500, 3000)) * MS
+        self.world.after(away, None, self.watcher.look)
+        self.world.after(away + 5 * MS, None, lambda: self.faults.thaw(life))
+        self.world.after(away + 100 * MS, None, self.network.heal)
+        return False  # it is counted, and nothing is to be started again
 
     def _spoil(self, machine: Machine) -> bool:
         if not isinstance(machine, Controller) or not self.cluster.may_be_emptied(machine):

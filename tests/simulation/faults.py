@@ -37,6 +37,12 @@ class Plan:
     pause_us: int
     """Between two faults, about."""
     weights: dict[str, float] = field(default_factory=dict)
+    down_us: Sequence[int] = (0, 20 * MS, 300 * MS, 3 * SECOND, 8 * SECOND)
+    """One of these passes before a process is started again: at once, faster than anybody notices, soon, or
+    after everybody has noticed."""
+    cut_us: Sequence[int] = (100 * MS, SECOND, 5 * SECOND, 15 * SECOND)
+    """So long a partition lasts."""
+    frozen_us: Sequence[int] = (50 * MS, 700 * MS, 3 * SECOND, 12 * SECOND)
 
 
 CLOCK_STEPS_MS = (0, 0, 700, -4000, 90_000, -90_000, 9 * 86_400_000, -9 * 86_400_000, 365 * 86_400_000)
@@ -45,6 +51,7 @@ what producers are remembered for, and a year."""
 TWO_AT_ONCE = 0.2
 """How often two things go wrong in the same moment: what one leaves open, the other hits."""
 
+LEADER_AWAY = "leader away"
 UNDER_A_BROKER = "changed bytes under a running broker"
 
 KINDS = (
@@ -65,6 +72,7 @@ KINDS = (
     "clean stop",
     "changed bytes",
     UNDER_A_BROKER,
+    LEADER_AWAY,
     "lost index",
     "clock step",
     "read errors",
@@ -77,6 +85,23 @@ def plan(world: World) -> Plan:
     weights = {kind: world.random.choice((0.0, 0.3, 1.0, 1.0, 3.0)) for kind in KINDS}
     weights["power loss of all"] = min(weights["power loss of all"], 0.3)
     return Plan(world.random.choice((300, 1000, 2500, 5000)) * MS, weights)
+
+
+HASTY = {"kill": 3.0, "power loss": 1.0, "freeze": 3.0, "partition": 3.0, "one-way partition": 3.0}
+"""Of a story in which each election is disturbed by the next fault."""
+
+
+def hasty_plan(world: World) -> Plan:
+    """Faults come faster than elections take, and none lasts long: terms pass quickly, and what is on its way
+    comes in another one."""
+    weights = {kind: HASTY.get(kind, world.random.choice((0.0, 0.0, 0.3))) for kind in KINDS}
+    return Plan(
+        world.random.choice((200, 500, 1000)) * MS,
+        weights,
+        down_us=(0, 20 * MS, 300 * MS),
+        cut_us=(100 * MS, 600 * MS, 2 * SECOND),
+        frozen_us=(50 * MS, 700 * MS, 2 * SECOND),
+    )
 
 
 class Faults:
@@ -164,8 +189,8 @@ class Faults:
         self._start_again(machine)
 
     def _start_again(self, machine: Machine) -> None:
-        """At once (faster than anybody notices), soon, or after everybody has noticed."""
-        delay = self.world.random.choice((0, 20 * MS, 300 * MS, 3 * SECOND, 8 * SECOND))
+        """See `Plan.down_us`."""
+        delay = self.world.random.choice(self.plan.down_us)
         self.world.after(delay, None, lambda: self._start(machine))
 
     def _start(self, machine: Machine) -> None:
@@ -185,10 +210,11 @@ class Faults:
             return
         self.world.fault("freeze", "of %s", machine.name)
         life.frozen = True
-        delay = self.world.random.choice((50 * MS, 700 * MS, 3 * SECOND, 12 * SECOND))
-        self.world.after(delay, None, lambda: self._thaw(life))
+        delay = self.world.random.choice(self.plan.frozen_us)
+        self.world.after(delay, None, lambda: self.thaw(life))
 
-    def _thaw(self, life: Life) -> None:
+    def thaw(self, life: Life) -> None:
+        """It goes on, with all that waited for it."""
         if life.alive and life.frozen:
             self.world.say(life.name, "goes on")
             self.world.thaw(life)
@@ -218,7 +244,7 @@ class Faults:
             "one-way partition" if one_way else "partition", "%s from %s", tuple(alone), tuple(others)
         )
         self.network.cut(alone, others, one_way=one_way)
-        delay = self.world.random.choice((100 * MS, SECOND, 5 * SECOND, 15 * SECOND))
+        delay = self.world.random.choice(self.plan.cut_us)
         self.world.after(delay, None, self.network.heal)
 
     def cut_somewhere(self) -> None:

@@ -161,6 +161,10 @@ class Watcher:
         if not self.active:
             return
         self.world.after(self.world.between(1, 2 * self._pause_us), None, self.act)
+        self.look()
+
+    def look(self) -> None:
+        """Asks everybody, once."""
         since = self.cluster.metadata_books.begins()
         for node in self.cluster.nodes.values():
             self.cluster.network.post("w", node.name, partial(self._arrive, node, since))
