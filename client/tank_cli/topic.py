@@ -1,6 +1,7 @@
 """`tank topic create|list|describe|alter|delete`."""
 
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -20,11 +21,24 @@ if TYPE_CHECKING:
 MAX_PARTITIONS = 65_530
 LISTING = "tank topic list"  # what to type when a topic to look at or to change is not there
 NAME = click.argument("name", metavar="NAME", shell_complete=complete_topics)
+
+
+def _each_once(
+    context: click.Context, parameter: click.Parameter, settings: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, str], ...]:
+    """The settings as they are. Raises UsageError for a key that is there twice."""
+    for key, times in Counter(key for key, _ in settings).items():
+        if times > 1:
+            raise click.UsageError(f"--set {key} is there {times} times: say it once.")
+    return settings
+
+
 SETTINGS = click.option(
     "--set",
     "settings",
     type=SettingType(),
     multiple=True,
+    callback=_each_once,
     help="A setting of the topic, such as log.retention.secs=7d or flush=replicated; may be repeated.",
 )
 
@@ -247,6 +261,8 @@ def alter(
     """Change a topic's settings or add partitions."""
     if partitions is None and not settings and not unset:
         raise click.UsageError("Nothing to change: give --partitions N, --set KEY=VALUE or --unset KEY.")
+    if both := sorted({key for key, _ in settings} & set(unset)):
+        raise click.UsageError(f"{both[0]} is named by --set and by --unset: say one of them.")
     changes: dict[str, str | None] = {**dict.fromkeys(unset), **dict(settings)}
     with session.client(LISTING) as client:
         client.admin.alter_topic(name, partitions=partitions or 0, settings=changes)

@@ -80,6 +80,22 @@ def test_a_setting_is_key_equals_value(tank: Tank) -> None:
     assert "KEY=VALUE" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (("create", "t", "--set", "flush=disk", "--set", "flush=replicated"), "--set flush is there 2 times"),
+        (("alter", "t", "--set", "flush=disk", "--set", "flush=disk"), "--set flush is there 2 times"),
+        (("alter", "t", "--set", "flush=disk", "--unset", "flush"), "by --set and by --unset"),
+    ],
+)
+def test_a_setting_is_said_once(tank: Tank, broker: FakeBroker, line: tuple[str, ...], said: str) -> None:
+    broker.fill("t", [])
+    ended = tank("topic", *line)
+    assert ended.exit_code == ExitCode.USAGE
+    assert said in ended.stderr
+    assert not broker.calls
+
+
 def test_list_in_a_pipe_is_plain_columns(tank: Tank, broker: FakeBroker) -> None:
     broker.fill("flights", ["a", "b"], ["c"])
     broker.topics["empty"] = FakeTopic([[]], {"flush": "replicated"})
