@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -139,15 +140,11 @@ def run(config: NodeConfig, controllers: list[str]) -> int:
 def run_leave(broker_id: int, controllers: list[str], within_ms: int, secret: Path | None = None) -> int:
     """The exit code."""
     server_packages.demand()
-    import grpc.aio
-
-    from tank_node.controllers.channel import CHANNEL_OPTIONS
+    from tank_node.controllers.leaving import LeaveCalls
     from tank_node.controllers.secret import prover_of
-    from tank_node.leave import ANSWER_S, Ending, wait_to_leave
-    from tank_protos.call_proof import ProvenCalls
+    from tank_node.leave import Ending, Waited, wait_to_leave
     from tank_protos.generated import control_pb2 as pb
-    from tank_protos.generated.control_pb2_grpc import BrokersStub
-    from tank_protos.resolver import host_and_port, is_no_such_name, look_up
+    from tank_protos.resolver import Resolver, look_up
 
     prover = prover_of(secret, broker_id)
     pod = os.environ.get("POD_NAME", "")
@@ -155,29 +152,25 @@ def run_leave(broker_id: int, controllers: list[str], within_ms: int, secret: Pa
         broker_id=broker_id, pod_name=pod, pod_uid=os.environ.get("POD_UID", "") if pod else ""
     )
 
-    async def ask(address: str) -> pb.LeaveAnswer | None:
-        async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
-            with contextlib.suppress(grpc.aio.AioRpcError):
-                stub = BrokersStub(ProvenCalls(channel, prover))
-                answer: pb.LeaveAnswer = await stub.Leave(request, timeout=ANSWER_S)
-                return answer
-        return None
-
-    async def is_named(address: str) -> bool:
-        try:
-            await look_up(host_and_port(address)[0])
-        except OSError as error:
-            return not is_no_such_name(error)
-        return True
-
     with _pod_log(pod) as log:
 
         def tell(text: str) -> None:
             click.echo(f"leave: {text}", file=log)
 
-        waited = asyncio.run(
-            wait_to_leave(controllers, within_ms / 1000, ask, is_named, time.monotonic, asyncio.sleep, tell)
-        )
+        words = logging.Logger("leave")
+        words.addHandler(handler := logging.StreamHandler(log))
+        handler.setFormatter(logging.Formatter("leave: %(message)s"))
+
+        async def wait() -> Waited:
+            resolver = Resolver(look_up, time.monotonic, words)
+            calls = LeaveCalls(request, prover, resolver)
+            async with calls.looking_up(controllers):
+                return await wait_to_leave(
+                    controllers, within_ms / 1000, calls.ask, calls.is_named,
+                    time.monotonic, asyncio.sleep, tell,
+                )  # fmt: skip
+
+        waited = asyncio.run(wait())
         match waited.ending:
             case Ending.MAY_STOP:
                 tell(f"{waited.reason} It may be stopped.")

@@ -26,7 +26,8 @@ from tank_protos.call_proof import NO_PROOF, ProvenCalls, Prover
 from tank_protos.cluster_secret import Party, Role
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub
-from tank_protos.resolver import Resolver, look_up
+from tank_protos.grpc_target import target_of
+from tank_protos.resolver import LOOKUP_S, Resolver, look_up
 
 POLL_S = 0.01
 ASK_AGAIN_S = 0.2
@@ -70,7 +71,9 @@ class ClusterNodeProcess(NodeProcess):
     async def _find_cluster(self) -> str:
         """RefusedError: it was stopped meanwhile."""
         self._starting = "it is starting: it waits for a controller that belongs to a cluster"
-        found = asyncio.create_task(find_cluster_id(self._controllers, self._prover, self._refused))
+        found = asyncio.create_task(
+            find_cluster_id(self._controllers, self._resolver, self._prover, self._refused)
+        )
         stopped = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait((found, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -216,29 +219,43 @@ class ClusterNodeProcess(NodeProcess):
 
 
 async def find_cluster_id(
-    controllers: list[str], prover: Prover = NO_PROOF, refused: Callable[[str], None] | None = None
+    controllers: list[str],
+    resolver: Resolver,
+    prover: Prover = NO_PROOF,
+    refused: Callable[[str], None] | None = None,
 ) -> str:
-    """Asks the controllers until one of them belongs to a cluster. `refused`: told why one doesn't answer
-    this broker, or isn't believed."""
+    """Asks the controllers until one of them belongs to a cluster. `resolver`: where their names are looked
+    up. `refused`: told why one doesn't answer this broker, or isn't believed."""
     told = False
     refusal = ""
     while True:
         for address in controllers:
-            async with grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
-                try:
-                    description: pb.ControllersDescription = await AdminStub(
-                        ProvenCalls(channel, prover)
-                    ).Describe(pb.DescribeControllersRequest(), timeout=CONNECT_S)
-                    if description.cluster_id:
-                        return description.cluster_id
-                except grpc.aio.AioRpcError as error:
-                    is_refused = error.code() is grpc.StatusCode.UNAUTHENTICATED
-                    if is_refused and error.details() != refusal:
-                        refusal = error.details() or ""
-                        _log.error("controller %s: %s", address, refusal)
-                        if refused is not None:
-                            refused(refusal)
+            try:
+                description = await _described(address, resolver, prover)
+                if description.cluster_id:
+                    return description.cluster_id
+            except TimeoutError:
+                pass  # the name service is silent, and the name has no last address
+            except grpc.aio.AioRpcError as error:
+                is_refused = error.code() is grpc.StatusCode.UNAUTHENTICATED
+                if is_refused and error.details() != refusal:
+                    refusal = error.details() or ""
+                    _log.error("controller %s: %s", address, refusal)
+                    if refused is not None:
+                        refused(refusal)
         if not told:
             _log.info("waiting for a controller that belongs to a cluster: %s", ", ".join(controllers))
             told = True
         await asyncio.sleep(ASK_AGAIN_S)
+
+
+async def _described(address: str, resolver: Resolver, prover: Prover) -> pb.ControllersDescription:
+    """What one controller says of itself. TimeoutError: its name has no answer in time; AioRpcError."""
+    async with asyncio.timeout(LOOKUP_S + CONNECT_S):
+        dialed = await target_of(resolver, address)
+    options = (*CHANNEL_OPTIONS, *dialed.options)
+    async with grpc.aio.insecure_channel(dialed.target, options=options) as channel:
+        description: pb.ControllersDescription = await AdminStub(ProvenCalls(channel, prover)).Describe(
+            pb.DescribeControllersRequest(), timeout=CONNECT_S
+        )
+    return description
