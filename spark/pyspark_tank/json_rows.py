@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark_tank.errors import TankSourceError
+from pyspark_tank.json_text import json_text
 from pyspark_tank.options import ParseMode
 
 if TYPE_CHECKING:
@@ -42,8 +43,17 @@ _TIME_PARTS = (("year", 1), ("month", 1), ("day", 1), ("hour", 0), ("minute", 0)
 _OFFSET = re.compile(r"Z|(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>\d\d?)(?::?(?P<minutes>\d\d?))?", re.A)
 _DATE = re.compile(r"\s*(\d{4})(?:-(\d\d?)(?:-(\d\d?)(?:[ T].*)?)?)?\s*", re.A | re.S)
 
-# A number with a fraction keeps its digits until its field's type is known.
-_DECODER = json.JSONDecoder(parse_float=Decimal)
+
+def _exact(number: str) -> Decimal | float:
+    """A number with a fraction keeps its digits until its field's type is known, unless its exponent is
+    beyond all that can be held."""
+    try:
+        return Decimal(number)
+    except DecimalException:
+        return float(number)
+
+
+_DECODER = json.JSONDecoder(parse_float=_exact)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,7}", re.A)
 _ROUNDING = Context(prec=76, rounding=ROUND_HALF_UP)  # as many digits as Arrow's widest decimal
 
@@ -191,9 +201,12 @@ def _of_types(value: object, *kinds: type) -> Any:
 
 def _as_text(value: object) -> str:
     """A string, or the JSON of another value."""
-    if not isinstance(value, str):
-        value = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=float)
-    return _text(value)
+    if isinstance(value, str):
+        return _text(value)
+    try:
+        return json_text(value)
+    except RecursionError:
+        raise Misfit from None
 
 
 def _text(value: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from pyspark_tank.errors import TankSourceError
 from pyspark_tank.json_rows import first_value
+from pyspark_tank.json_text import double_text
 from pyspark_tank.json_values import JsonDecoder
 from pyspark_tank.options import ParseMode
 
@@ -51,7 +52,8 @@ VALUES = {
           "true",
           "null", "[1]", '{"b":1}', "nope"],
     "s": ['"x"', '""', "5", "1.50", "true", "null", '{"b": 1}', "[1, 2]", '"\\u00e9"',
-          "99999999999999999999"],
+          "99999999999999999999", "1e2", "-0.0", "12345678.9", "1e-5", "1e400", "NaN",
+          '{"b":[1e7,"\\u001f"]}'],
     "d": ["1", "1.5", "-1e3", "1e400", "NaN", "Infinity", "-Infinity", "+INF", "-INF", "+Infinity", "INF",
           '"NaN"',
           '"Infinity"', '"-Infinity"', '"+INF"', '"-INF"', '"+Infinity"', '"INF"', '"nan"', '"1.5"', '""',
@@ -75,6 +77,18 @@ VALUES = {
     "bin": ['"aGVsbG8="', '""', "5", '"!!"'],
 }  # fmt: skip
 """By field: values that fit it, and that do not."""
+
+NUMBERS = [
+    "1.10", "100.00", "0.0", "-0.0", "-0e0", "1e2", "1E+2", "1e-2", "-2.5E-2", "0.001", "0.00099", "1e-3",
+    "0.0001", "9999999.0", "9999999.9", "10000000.0", "10000000.5", "1e7", "-1e7", "1.0E10", "1e15", "1e16",
+    "9007199254740993.0", "123456789.123456789", "12345678901234567890.5", "0.30000000000000004",
+    "1.00000000000000000000000001", "1.7976931348623157e308", "-1.7976931348623157e308", "1e400", "-1e400",
+    "1e9999999999999999999", "1e-9999999999999999999", "1e-400", "4.9e-324", "5e-324", "3e-323",
+    "2.2250738585072014e-308", "NaN", "Infinity", "-Infinity", "+INF", "-INF", "1" * 40,
+]  # fmt: skip
+"""With fractions and exponents, for fields of text: those that all of Java's versions write the same."""
+TEXTS = ['"\\u001f\\u001b"', '"\\ud83d\\ude00"', '"\U0001f600"', '"\\ud800"', '"\\u2028\x7f/\\b"']
+"""Within objects and lists, for fields of text."""
 
 YEAR_BEYOND_PYTHON = re.compile(rb'"(?:[+-]\d|0|\d{5,})')
 ALPHABET = b"{}[]\"':,\\ \n1a.-tn\xc3\xa9\xff\x00"
@@ -123,6 +137,57 @@ def decoder(fields: str, mode: ParseMode = ParseMode.PERMISSIVE) -> JsonDecoder:
     from pyspark.sql.types import StructType
 
     return JsonDecoder(to_arrow_schema(StructType.fromDDL(fields), timezone="UTC"), mode, CORRUPT)
+
+
+def in_fields_of_text() -> list[bytes]:
+    """Numbers, and objects and lists with numbers and texts. Beside those listed, numbers by chance: of few
+    digits, as people write them, and of all exponents."""
+    chance = random.Random(9)
+    few = [
+        f"{chance.uniform(-1, 1) * 10 ** chance.randint(-8, 12):.{chance.randint(1, 9)}g}"
+        for _ in range(1000)
+    ]
+    many = [
+        f"{chance.choice(('-', ''))}1.{chance.randint(10**6, 10**7 - 1)}e{chance.randint(-300, 300)}"
+        for _ in range(1000)
+    ]
+    numbers = [*NUMBERS, *few, *many]
+    inner = [*numbers, *TEXTS]
+    shapes = [f'{{"b":{each}}}' for each in inner] + [f"[{each}, 1.50]" for each in inner]
+    shapes += [f"{{{each}:[{{}}]}}" for each in TEXTS]
+    return [f'{{"s":{each}}}'.encode() for each in [*numbers, *shapes]]
+
+
+def test_text_of_numbers_is_that_of_java(spark: SparkSession) -> None:
+    values = in_fields_of_text()
+    wanted = [row["s"] for row in from_json(spark, values, "s STRING")]
+    ours = [row["s"] for row in decoder("s STRING").decode(pa.array(values, pa.binary())).to_pylist()]
+    assert len(values) > 6000
+    unlike = [each for each in zip(values, ours, wanted, strict=True) if each[1] != each[2]]
+    if version_of_java(spark) < SHORTEST_SINCE_JAVA:
+        assert len(unlike) < len(values) / 500
+        unlike = [each for each in unlike if not is_same_but_longer(*each[1:])]
+    assert unlike == []
+
+
+SHORTEST_SINCE_JAVA = 19
+DIGITS = re.compile(r"\d(?:\.|\d){14,}(?:E-?\d+)?")
+"""A number of at least 15 digits: those that an older Java writes longer than it has to."""
+
+
+def version_of_java(spark: SparkSession) -> int:
+    """That Spark runs on."""
+    asked = "java_method('java.lang.System', 'getProperty', 'java.specification.version')"
+    return int(spark.sql(f"SELECT {asked} AS version").collect()[0].version)
+
+
+def is_same_but_longer(ours: str, theirs: str) -> bool:
+    """Whether `theirs` says the same double with more digits."""
+    long = DIGITS.search(theirs)
+    if long is None:
+        return False
+    short = theirs.replace(long[0], double_text(float(long[0])))
+    return short == ours and len(short) < len(theirs)
 
 
 @pytest.mark.parametrize("fields", [FIELDS, MORE_FIELDS], ids=["types of Arrow's reader", "more types"])
