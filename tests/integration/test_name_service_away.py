@@ -44,6 +44,7 @@ def test_writes_go_on_without_names_a_broker_and_the_controllers_leader(mood: Mo
     assert told("cluster_of_names", mood, tmp_path) == [
         "written while names are away",
         "written without a broker and the controllers' leader",
+        "said by the brokers that are left",
         "written by a new client",
         "all read",
     ]

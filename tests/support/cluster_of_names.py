@@ -2,14 +2,17 @@
 do, and writes go on. `python -m tests.support.cluster_of_names MOOD FOLDER`; it says what it saw."""
 
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Self
 from unittest.mock import patch
 
 from tank_cli import cluster_processes
 from tank_cli.cluster_folder import BROKER, ClusterFolder, Member, make_secrets, planned
 from tank_client import ClientSettings
-from tank_client.sync import Client
+from tank_client.sync import Client, Producer
 from tests.support.cluster import LocalCluster, swept
 from tests.support.name_service import ZONE, Mood, use
 from tests.support.patience import patient
@@ -50,11 +53,46 @@ def running(folder: Path) -> ClusterFolder:
 
 
 def write(client: Client, value: bytes) -> None:
-    """One message to each partition, stored."""
+    """One message to each partition, stored, by a producer of its own."""
     with client.producer() as producer:
-        sent = [producer.send("t", value, partition=partition) for partition in range(PARTITIONS)]
-        producer.flush()
-        assert all(each.result() for each in sent)
+        produce(producer, value)
+
+
+def produce(producer: Producer, value: bytes) -> None:
+    """One message to each partition, stored."""
+    sent = [producer.send("t", value, partition=partition) for partition in range(PARTITIONS)]
+    producer.flush()
+    assert all(each.result() for each in sent)
+
+
+class Writer:
+    """Writes on and on in a thread, by one producer; within `with`, whose end raises what failed."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self._is_over = threading.Event()
+        self._pool = ThreadPoolExecutor(1)
+        self.rounds = 0
+        """Messages that are stored in each partition."""
+
+    def __enter__(self) -> Self:
+        self._writing = self._pool.submit(self._write)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._is_over.set()
+        self._pool.shutdown()
+        self._writing.result()
+
+    def _write(self) -> None:
+        while not self._is_over.is_set():
+            produce(self._producer, b"%d" % self.rounds)
+            self.rounds += 1
+
+    def goes_on(self) -> None:
+        """Returns when messages are stored that were sent from now on."""
+        enough = self.rounds + 20
+        until(lambda: self.rounds >= enough or self._writing.done(), "it writes no more")
 
 
 def say(what: str) -> None:
@@ -63,26 +101,42 @@ def say(what: str) -> None:
 
 def play(cluster: LocalCluster, folder: ClusterFolder, away: Callable[[], None]) -> None:
     """The story; raises when a write fails."""
-    # Named by an address: what it knows of names it has from brokers.
     survivor, victim = folder.brokers[0], folder.brokers[1]
-    with Client([survivor.address], SETTINGS) as long_there:
-        long_there.admin.create_topic("t", PARTITIONS, replication_factor=3)
+    with (
+        # Named by an address: what it knows of names it has from brokers.
+        Client([survivor.address], SETTINGS) as long_there,
+        # Named by names: it has looked them up itself.
+        Client([name_of(broker) for broker in folder.brokers], SETTINGS) as of_names,
+        of_names.producer() as producer,
+    ):
+        settings = {"min.insync.replicas": "2"}
+        long_there.admin.create_topic("t", PARTITIONS, replication_factor=3, settings=settings)
         named = {str(controller) for controller in long_there.admin.describe_cluster().controllers}
         assert named == {name_of(controller) for controller in folder.controllers}
+
         write(long_there, b"before")
-        away()
-        write(long_there, b"names are away")
-        say("written while names are away")
-        leader = cluster.leader()
-        next(each for each in cluster.processes(BROKER) if each.number == victim.number).kill()
-        leader.kill()
-        write(long_there, b"so are a broker and the leader of the controllers")
-        say("written without a broker and the controllers' leader")
+        with Writer(producer) as writer:
+            writer.goes_on()
+            away()
+            writer.goes_on()
+            write(long_there, b"names are away")
+            say("written while names are away")
+            led = [each.leader for each in long_there.admin.describe_topics(["t"])[0].partitions]
+            assert victim.number in led
+            leader = cluster.leader()
+            next(each for each in cluster.processes(BROKER) if each.number == victim.number).kill()
+            leader.kill()
+            writer.goes_on()
+            write(long_there, b"so are a broker and the leader of the controllers")
+            say("written without a broker and the controllers' leader")
+        said = "".join(folder.log_of(each).read_text() for each in folder.brokers if each is not victim)
+        assert "the name service does not answer for controller" in said
+        say("said by the brokers that are left")
         with Client([survivor.address], SETTINGS) as new:
             write(new, b"by one that never had a name's address")
         say("written by a new client")
         with long_there.consumer(["t"], start="first", stop_at_end=True) as consumer:
-            assert sum(len(batch.values) for batch in consumer) >= 4 * PARTITIONS
+            assert sum(len(batch.values) for batch in consumer) >= (4 + writer.rounds) * PARTITIONS
         say("all read")
 
 
