@@ -13,6 +13,7 @@ from benchmarks.load_generator import LOAD, LoadFailed, build, missing_tool, run
 from benchmarks.servers import Kernel, Running, Server, ceiling, ours, running
 from tests.support import kernels
 from tests.support.lying_proxy import Lie, lying_proxy
+from tests.support.patience import patient
 
 pytestmark = [
     pytest.mark.integration,
@@ -22,7 +23,7 @@ pytestmark = [
 ]
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tank"
-SHORT = "-w 0.05 -T 0.15 -L 32"
+SHORT = f"-w {patient(0.05)} -T {patient(0.15)} -L 32"
 PRODUCED = [
     "produce --check -c 1 -d 1 -m 1",
     "produce --check -c 8 -d 64 -m 10 -P 4",

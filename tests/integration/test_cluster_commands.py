@@ -111,7 +111,8 @@ def test_a_lost_broker_that_starts_with_an_empty_folder_gives_way_to_the_greates
         folder = cluster_folder.load_existing(cluster.data)
         shutil.rmtree(folder.data_of(next(each for each in folder.brokers if each.number == lost)))
         start(cluster, lost)
-        until(lambda: cluster.partitions(TOPIC)[0]["leader"] == other, "who has most doesn't lead", 60)
+        # The other one leads, until the preferred replica has what it has: a busy machine may miss that.
+        until(lambda: cluster.partitions(TOPIC)[0]["lossy_elections"] == 1, "no replica was elected", 60)
         until(lambda: len(cluster.partitions(TOPIC)[0]["in_sync"]) == 2, "it doesn't come back in sync", 60)
         cluster.tank("produce", TOPIC, "--message", "again")
         assert cluster.tank("consume", TOPIC, "--from", "first").split("\n")[:2] == ["both", "again"]
