@@ -135,6 +135,10 @@ class BrokerDesk:
                 "broker %d is fenced: it was silent for %d ms; it is frozen, cut off, or gets no processor",
                 broker_id, self._session_timeout_ms,
             )  # fmt: skip
+        elif loss is Loss.STAYED_AWAY:
+            _log.warning(
+                "broker %d is fenced: it did not come to this controller, which leads now", broker_id
+            )
         else:
             _log.warning("broker %d is fenced: its stream broke, and it did not connect again", broker_id)
 

@@ -19,6 +19,8 @@ class Loss(Enum):
 
     SILENT = "silent"
     """It said nothing for the session timeout, though no stream of it broke: frozen, cut off, or starved."""
+    STAYED_AWAY = "stayed_away"
+    """It did not come to a controller that leads anew, as the others did or within a session timeout."""
     STREAM_BROKE = "stream_broke"
     """Its stream broke, and it did not come back within the grace: most often its process has ended."""
 
@@ -90,7 +92,9 @@ class BrokerSessions:
     def loss(self, broker_id: int) -> Loss:
         """Why a broker that `tick` fences is taken for gone."""
         session = self._sessions.get(broker_id)
-        return Loss.STREAM_BROKE if session is not None and session.broke else Loss.SILENT
+        if session is None:
+            return Loss.STAYED_AWAY
+        return Loss.STREAM_BROKE if session.broke else Loss.SILENT
 
     def known(self) -> list[int]:
         """The brokers that were heard of."""

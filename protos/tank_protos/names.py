@@ -8,7 +8,8 @@ MAX_PRODUCER_NAME_BYTES = 255
 MAX_PARTITIONS_OF_A_TOPIC = 65_530
 """TANK's own bound."""
 MAX_BLOCK_IDS = 1 << 20
-"""Producer ids that are given at once: more than a Spark job has tasks. There are 2^43 such blocks."""
+"""Producer ids that are given at once: more than a Spark job has tasks. There are 2^43 such blocks.
+Controllers number blocks by it: a smaller one would give ids a second time."""
 
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOT_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")

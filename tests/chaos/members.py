@@ -206,7 +206,7 @@ class Member:
             found = samples_of(self.http)
         except OSError:
             return Counter()
-        reasons = {"silent", "stream_broke"}
+        reasons = {"silent", "stayed_away", "stream_broke"}
         return Counter({each: int(found.get(f'{name}{{reason="{each}"}}', 0)) for each in reasons})
 
     def fill_disk(self) -> None:

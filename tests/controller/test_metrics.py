@@ -69,6 +69,7 @@ def test_how_often_a_broker_was_fenced_and_why(tmp_path: Path) -> None:
     shown = scrape(tmp_path)
     assert '\ntank_controller_fences_total{reason="silent"} 2.0\n' in shown
     assert '\ntank_controller_fences_total{reason="stream_broke"} 0.0\n' in shown
+    assert '\ntank_controller_fences_total{reason="stayed_away"} 0.0\n' in shown
 
 
 def test_how_full_the_disk_is(tmp_path: Path) -> None:

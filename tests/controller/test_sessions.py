@@ -66,6 +66,10 @@ def test_why_a_broker_is_fenced() -> None:
     assert watched.sessions.loss(2) is Loss.SILENT
     watched.connect(1, 1100)
     assert watched.sessions.loss(1) is Loss.SILENT, "it came back, and is silent now"
+    watched.sessions.lead(2000)
+    watched.connect(2, 2100)
+    assert watched.sessions.loss(1) is Loss.STAYED_AWAY
+    assert watched.sessions.loss(2) is Loss.SILENT
 
 
 def test_a_broker_that_connects_again_within_the_grace_is_not_fenced() -> None:
