@@ -158,6 +158,8 @@ class End:
     """When the last thing on its way here arrives: order is kept."""
     waiting: list[object] | None = None
     """What a cut holds up, oldest first."""
+    is_reset: bool = False
+    """All that was on its way here is lost: half a frame must not be followed by the rest of another."""
     held: list[bytes] = field(default_factory=list)
     """Bytes that have arrived, and are handed over with those that come next."""
 
@@ -207,6 +209,7 @@ class Stream:
                 end.arrives = 0
                 end.waiting = None
                 end.held.clear()
+                end.is_reset = True
                 self._plan(end, _GONE)
 
     def died(self, end: End, *, tell: bool) -> None:
@@ -260,6 +263,8 @@ class Stream:
                 end.open = False
                 self._forget()
                 end.broken()
+        elif end.is_reset:
+            return
         elif isinstance(data, bytes) and (end.held or self._is_torn()):
             end.held.append(data)
             if len(end.held) == 1:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.disks import SimulatedDisk
 from tests.simulation.network import End, Frames, Network, Weather
-from tests.simulation.world import SECOND, Life, ProcessEnded, World
+from tests.simulation.world import MS, SECOND, Life, ProcessEnded, World
 
 
 def nothing(*_: object) -> None:
@@ -140,6 +140,22 @@ def test_a_stream_of_bytes_cuts_and_joins_what_it_carries_and_keeps_the_order_an
     assert {len(piece) for piece in pieces} - {10}, "none was cut or joined"
     noted = [note for piece in pieces if isinstance(piece, Frames) for note in piece.notes]
     assert noted == list(range(50))
+
+
+def test_what_arrives_of_a_stream_of_bytes_that_breaks_is_a_beginning_of_it() -> None:
+    for sent_before in range(1, 100):
+        pair = Pair()
+        pair.network.weather.pieces = 0.7
+        pair.stream.carries_bytes = True
+        sent = [bytes([number]) * 10 for number in range(sent_before)]
+        for each in sent:
+            pair.stream.send(pair.ends[0], each)
+            pair.network.world.run_until(pair.network.world.now + MS // 5)
+        pair.stream.reset()
+        pair.rest()
+        *arrived, last = pair.told["b"]
+        assert last == "broken"
+        assert b"".join(sent).startswith(b"".join(each for each in arrived if isinstance(each, bytes)))
 
 
 def test_a_stream_of_messages_keeps_each_together() -> None:
