@@ -145,7 +145,7 @@ def test_a_stream_of_bytes_cuts_and_joins_what_it_carries_and_keeps_the_order_an
 def test_what_arrives_of_a_stream_of_bytes_that_breaks_is_a_beginning_of_it() -> None:
     for sent_before in range(1, 100):
         pair = Pair()
-        pair.network.weather.pieces = 0.7
+        pair.network.weather = Weather(pieces=0.7)
         pair.stream.carries_bytes = True
         sent = [bytes([number]) * 10 for number in range(sent_before)]
         for each in sent:
