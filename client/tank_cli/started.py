@@ -13,8 +13,9 @@ import time
 
 STARTED_S = 45.0
 """So long one probe waits for the start; the chart's timeout is longer, and asks again."""
-READY_S = 10.0
-"""And so long behind that for readiness, which a start with a lot to copy takes longer for."""
+READY_S = 40.0
+"""And so long behind that for readiness: pods that start together wait for each other's volumes and images.
+A start with a lot to copy takes longer."""
 ASK_EVERY_S = 0.1
 ANSWER_S = 5.0
 

@@ -309,7 +309,8 @@ def test_a_start_may_take_as_long_as_its_value_says() -> None:
             probe = container(render(values), kind)["startupProbe"]
             tries = probe["failureThreshold"]
             assert (tries - 1) * started.STARTED_S < seconds <= tries * started.STARTED_S
-            assert probe["timeoutSeconds"] > started.STARTED_S + started.READY_S, "it ends by itself"
+            longest_s = started.STARTED_S + started.READY_S + started.ANSWER_S
+            assert probe["timeoutSeconds"] > longest_s, "it ends by itself"
 
 
 def test_a_closed_network_lets_in_who_must_come_in() -> None:

@@ -85,7 +85,7 @@ startupProbe:
   exec:
     command: [python, -m, tank_cli.started, {{ index . 3 | quote }}]
   periodSeconds: 1
-  timeoutSeconds: 60
+  timeoutSeconds: 100
   failureThreshold: {{ max 1 (ceil (divf (int (index . 2)) 45)) | int }}
 # It answers as long as the event loop turns: a slow process is left alone, one that has hung for two minutes is not.
 livenessProbe:
