@@ -152,6 +152,13 @@ MUTANTS = (
         told="a_brokers_folder_is_put_back_in_time",
     ),
     Mutant(
+        "the checkpoint of an earlier orderly stop counts as the last one's",
+        "node/tank_node/log/data_folder.py",
+        "clean = self._checkpoint.clean and newest and not held",
+        "clean = self._checkpoint.clean and not held",
+        told="the_logs_of_a_folder_are_put_back_and_its_checkpoint_is_unreadable",
+    ),
+    Mutant(
         "a registration that was not written down makes a folder an unsound one",
         COMMANDS + "broker_commands.py",
         " and (before.has_served or known != before.served_epoch)",

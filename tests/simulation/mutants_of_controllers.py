@@ -113,6 +113,13 @@ MUTANTS = (
         told="a_disk_is_emptied",
     ),
     Mutant(
+        "a snapshot names the members in force, not those of its moment",
+        RAFT + "core.py",
+        "return index, term, self.log.configuration_at(index)",
+        "return index, term, self.log.configuration",
+        told="a_snapshot_is_of_a_moment_before_a_removal_that_comes_to_nothing",
+    ),
+    Mutant(
         "votes for a shorter log",
         RAFT + "election.py",
         "granted = free and up_to_date and log.last_index > 0",

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 
+from tank_node.log import checkpoint
 from tank_node.waiting import Producer
 from tests.simulation.brokers import FOLDER, BrokerMachine
 from tests.simulation.consumers import MOST_BYTES, ONE_MESSAGE
@@ -187,6 +188,40 @@ def a_brokers_folder_is_put_back_in_time() -> None:
         story.rest()
 
 
+def the_logs_of_a_folder_are_put_back_and_its_checkpoint_is_unreadable() -> None:
+    """All stop in order, B last of all. Its logs are put back to a copy of its stop before, and its newest
+    checkpoint can't be read: the one before it fits those logs, and says that they ended in order. B starts
+    alone. It lacks what was acknowledged since, and doesn't lead."""
+    with telling({"flush": "replicated"}) as story:
+        a, b, c = story.cast
+        story.append(a, 3)
+        story.go_on(SECOND)
+        b.stop()
+        story.until(lambda: b.life is None, "B's stop")
+        logs = f"{FOLDER}/topics/"
+        earlier = {path: b.disk.content(path) for path in b.disk.paths() if path.startswith(logs)}
+        newest, previous = f"{FOLDER}/checkpoint", f"{FOLDER}/checkpoint.previous"
+        earlier[previous] = b.disk.content(newest)  # as where the next run is too short for one of its own
+        must(checkpoint.decode(earlier[previous]).clean, "it is of no stop")
+        b.start()
+        story.until(lambda: story.is_back(b) and story.are_in_sync(a, b, c), "B's return")
+        story.append(a, 5)
+        story.go_on(100 * MS)
+        for machine in (c, a, b):
+            machine.stop()
+            story.until(lambda machine=machine: machine.life is None, "its stop")  # type: ignore[misc]
+        for path, content in earlier.items():
+            b.disk.overwrite(path, content)
+        b.disk.overwrite(newest, b"")
+        b.put_back(b.disk)
+        b.start()
+        story.go_on(3 * SECOND)
+        must(story.placed.leader == 0, "B leads, and lacks five messages")
+        a.start()
+        story.until(lambda: story.placed.leader == a.broker_id, "A's leading")
+        story.rest()
+
+
 def a_process_ends_before_its_registration_is_written_down() -> None:
     """B registers, and is killed before its folder knows: it was never unfenced, so nothing is missing, and
     it may lead when all others are gone."""
@@ -287,6 +322,7 @@ STORIES: tuple[Callable[[], None], ...] = (
     a_leader_dies_under_load,
     a_brokers_disk_is_emptied,
     a_brokers_folder_is_put_back_in_time,
+    the_logs_of_a_folder_are_put_back_and_its_checkpoint_is_unreadable,
     a_process_ends_before_its_registration_is_written_down,
     the_last_one_restarts,
     an_answer_to_a_proposal_is_late,

@@ -9,7 +9,7 @@ from tank_controller.raft.messages import Message, VoteAnswer, VoteRequest
 from tank_controller.raft.settings import Settings
 from tank_controller.raft.state import Role
 from tank_protos.generated import control_pb2 as pb
-from tests.simulation.controllers import Cluster, Controller
+from tests.simulation.controllers import SNAPSHOT_AFTER_BYTES, Cluster, Controller
 from tests.simulation.network import Network, Weather
 from tests.simulation.operators import Operator, Watcher, any_command
 from tests.simulation.story import listening
@@ -71,6 +71,27 @@ class ToldControllers:
         """It is asked for, and answered."""
         self.ask()
         self.until(lambda: not self.operator.is_waiting, "the answer to a command")
+
+    def do(self, node: Controller, work: Callable[[], None]) -> None:
+        """In this controller's process."""
+        assert node.life is not None
+        self.world.guarded(node.life, work)
+
+    def try_to_remove(self, leader: Controller, node: Controller) -> None:
+        """The leader is asked to, and may refuse."""
+        driver = leader.driver
+        assert driver is not None
+        change = Change(ChangeKind.REMOVE, node.own)
+        self.do(leader, lambda: driver.change(change, lambda result: None))
+
+    def propose_in_vain(self, leader: Controller, total_bytes: int) -> None:
+        """Commands of so many bytes, to a leader that can commit none of them."""
+        driver = leader.driver
+        assert driver is not None
+        create = pb.CreateTopic(name="in-vain" + "-" * 100, partitions=1)
+        command = pb.Command(create_topic=create, now_ms=self.world.now_ms()).SerializeToString()
+        for _ in range(total_bytes // len(command) + 1):
+            self.do(leader, lambda: driver.propose(command, lambda result: None))
 
 
 @contextmanager
@@ -289,19 +310,13 @@ def two_are_removed_at_once() -> None:
     with telling_controllers() as story:
         story.write()
         leader = story.leader
-        driver = leader.driver
-        assert driver is not None
-        assert leader.life is not None
         others = story.others
-
-        def change() -> None:
-            for node in others:
-                driver.change(Change(ChangeKind.REMOVE, node.own), lambda result: None)
-
-        story.world.guarded(leader.life, change)
+        for node in others:
+            story.try_to_remove(leader, node)
         story.go_on(300 * MS)  # each other has answered since: they stay
         story.network.cut([leader.name], [node.name for node in others], one_way=False)
-        story.world.guarded(leader.life, change)
+        for node in others:
+            story.try_to_remove(leader, node)
         story.until(lambda: story.cluster.leader() not in (None, leader), "another leader")
         story.write()
         story.network.heal()
@@ -318,16 +333,54 @@ def one_is_removed_while_the_disk_of_another_is_gone() -> None:
         leader = story.leader
         gone, third = story.others
         gone.empty()
-        driver = leader.driver
-        assert driver is not None
-        assert leader.life is not None
-        change = Change(ChangeKind.REMOVE, third.own)
         for _ in range(3):
-            story.world.guarded(leader.life, lambda: driver.change(change, lambda result: None))
+            story.try_to_remove(leader, third)
             story.go_on(200 * MS)
         gone.start()
         story.write()
         story.until(lambda: gone.own in story.leader.raft.configuration.voters, "a voter with an empty disk")
+
+
+def a_snapshot_is_of_a_moment_before_a_removal_that_comes_to_nothing() -> None:
+    """The leader has begun to remove the third, which is down, and is cut off: nothing comes of it. Its
+    snapshot goes to the third later, which is a voter as before: without its vote none would be elected."""
+    with telling_controllers(Settings(trailing_entries=0)) as story:
+        story.write()
+        leader = story.leader
+        other, third = story.others
+        third.end(False)
+        story.write()
+        story.go_on(SECOND)
+        story.try_to_remove(leader, third)  # the other one has to have answered since
+        story.go_on(200 * MS)
+        story.network.cut([leader.name], [other.name, third.name], one_way=False)
+        story.try_to_remove(leader, third)
+        must(third.own not in leader.raft.configuration.voters, "its removal is not under way")
+        applied = leader.raft.log.applied
+        story.propose_in_vain(leader, SNAPSHOT_AFTER_BYTES)
+        story.until(lambda: leader.raft.log.base_index == applied, "a snapshot")
+        third.start()
+        story.until(lambda: story.cluster.leader() is other, "another leader")
+        must(third.raft.log.last_index < applied, "the third has what the snapshot is for")
+        third.end(False)
+        story.network.heal()
+        story.until(lambda: leader.raft.leader == other.own, "a follower")
+        assert other.driver is not None
+        hand_over = other.driver.transfer_leadership
+        story.until(lambda: leader.raft.log.commit == other.raft.log.commit, "all that is committed")
+        story.do(other, lambda: hand_over(leader.own))
+        story.until(lambda: story.cluster.leader() is leader, "its leading again")
+        third.start()
+        story.until(lambda: third.driver is not None and third.raft.log.commit >= applied, "the snapshot")
+        other.end(False)
+        story.write()
+        story.go_on(SECOND)
+        leader.end(False)
+        other.start()
+        story.until(
+            lambda: story.cluster.leader() is third, "the third's leading: the other one lacks a command"
+        )
+        story.write()
 
 
 def the_disk_of_the_leader_is_full() -> None:
@@ -385,6 +438,7 @@ STORIES: tuple[Callable[[], None], ...] = (
     the_shorter_log_asks_first,
     two_are_removed_at_once,
     one_is_removed_while_the_disk_of_another_is_gone,
+    a_snapshot_is_of_a_moment_before_a_removal_that_comes_to_nothing,
     the_disk_of_the_leader_is_full,
     an_old_term_left_entries,
 )
