@@ -16,6 +16,7 @@ PARTITIONS = 3
 MESSAGES = 300
 READ_MS = 30_000
 """How long the next of the messages may take to come."""
+SETTINGS = ClientSettings(client_id="helm-test")
 
 
 class WrongError(RuntimeError):
@@ -26,7 +27,7 @@ def try_out(servers: str) -> str:
     """What was done, in a sentence. TankError, WrongError; the topic is deleted in any case."""
     topic = f"helm-test-{secrets.token_hex(6)}"
     written = [b"message %d" % number for number in range(MESSAGES)]
-    with Client(servers, settings=ClientSettings(client_id="helm-test")) as client:
+    with Client(servers, settings=SETTINGS) as client:
         client.admin.create_topic(topic, PARTITIONS)
         try:
             producer = client.producer()

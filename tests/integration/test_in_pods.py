@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tank_cli import started
+from tank_cli import first_message, started
+from tank_client.settings import ClientSettings
 from tests.support.broker_process import BrokerProcess
 from tests.support.patience import patient
 from tests.support.ports import free_port
@@ -33,11 +34,15 @@ def test_the_charts_test_writes_reads_and_leaves_nothing_behind(tmp_path: Path) 
         assert "helm-test" not in listed.stdout + listed.stderr
 
 
-def test_the_charts_test_fails_and_says_why_where_no_broker_is() -> None:
-    done = run("tank_cli.first_message", servers=f"127.0.0.1:{free_port()}")
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: ")
-    assert run("tank_cli.first_message").returncode == 2
+def test_the_charts_test_fails_and_says_why_where_no_broker_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(first_message, "SETTINGS", ClientSettings(request_timeout_ms=500))
+    monkeypatch.setenv("TANK_SERVERS", f"127.0.0.1:{free_port()}")
+    assert first_message.main() == 1
+    assert capsys.readouterr().err.startswith("error: ")
+    monkeypatch.setenv("TANK_SERVERS", "")
+    assert first_message.main() == 2
 
 
 def test_a_probe_of_a_start_waits_until_it_is_over_and_ready(tmp_path: Path) -> None:
