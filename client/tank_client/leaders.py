@@ -32,6 +32,9 @@ until another one leads, and nobody can write until we know."""
 _SILENCES = 2
 """How many times `silence_ms` a question may take, with its connection: where the one that is asked hangs,
 the next one is to be asked soon."""
+_BESIDE = 3
+"""So many further brokers are asked beside those that are late with the answer to a question, a fraction of
+`silence_ms` apart: a machine that is gone may be known by two addresses, its own and a Service's."""
 
 
 class Leaders:
@@ -240,7 +243,7 @@ class Leaders:
 
     def find(self, topic: str, *at: Address) -> asyncio.Task[bool]:
         """Asks these brokers, one after the other, who leads the topic's partitions, unless somebody is being
-        asked. Whether one told."""
+        asked; further ones beside those that are late. Whether one told."""
         task = self._finding.get(topic)
         if task is None:
             self._looked(topic)
@@ -294,12 +297,23 @@ class Leaders:
         return False
 
     async def _find(self, topic: str, at: Collection[Address]) -> bool:
-        told = False
-        for address in dict.fromkeys(at):
-            try:
-                told = await self._find_at(topic, address) or told
-            except errors.TankError:
-                continue  # it goes unsaid
+        named = list(dict.fromkeys(at))
+        further = self._pool.routes.others(named)[:_BESIDE]
+        hurry_s = self._pool.settings.silence_ms / 1000 / _SUSPECTS_IN_A_SILENCE
+        told, late = False, set[asyncio.Task[bool]]()
+        try:
+            for number, address in enumerate([*named, *further]):
+                if number >= len(named) and (told or not late):
+                    break
+                late.add(asyncio.create_task(self._find_at(topic, address)))
+                done, late = await asyncio.wait(late, timeout=hurry_s, return_when=asyncio.FIRST_COMPLETED)
+                told = any(map(_told, done)) or told
+            while late and not told:
+                done, late = await asyncio.wait(late, return_when=asyncio.FIRST_COMPLETED)
+                told = any(map(_told, done))
+        finally:
+            for task in late:
+                task.cancel()
         return told
 
     async def _find_at(self, topic: str, at: Address) -> bool:
@@ -331,3 +345,11 @@ class Leaders:
         if len(self._looked_at) >= self.MAX_TOPICS and topic not in self._looked_at:
             self._looked_at.clear()
         self._looked_at[topic] = asyncio.get_running_loop().time()
+
+
+def _told(task: asyncio.Task[bool]) -> bool:
+    """Whether the broker that was asked told. What went wrong with it goes unsaid."""
+    error = task.exception()
+    if error is not None and not isinstance(error, errors.TankError):
+        raise error
+    return error is None and task.result()

@@ -1,6 +1,6 @@
 """Where requests go: the servers that were named, and what redirects and metadata taught; pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from tank_client import errors
@@ -144,6 +144,10 @@ class Routes:
         """A server to ask instead, each time another one; the same where there is no other."""
         self._cursor = self._next(self._cursor, than)
         return self._servers[self._cursor]
+
+    def others(self, than: Collection[Address]) -> list[Address]:
+        """The servers that are none of these; those that took no connection last."""
+        return sorted((each for each in self._servers if each not in than), key=self._down.__contains__)
 
     def know(self, brokers: Iterable[Address]) -> None:
         """The cluster's brokers as they are now: they are asked, too, when the servers that were named do not

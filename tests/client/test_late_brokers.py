@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tank_client import Client, ProducerSettings, errors
-from tank_client.model import Ends, FoundTime
+from tank_client import Client, ProducerSettings, errors, leaders
+from tank_client.model import Address, Ends, FoundTime
 from tank_client.routes import Route
 from tank_client.transport import Transport
 from tank_protos.bundle import encode
@@ -274,10 +274,12 @@ def test_a_server_that_hangs_is_not_asked_what_others_can_answer() -> None:
     run(scenario(), 20)
 
 
-def test_one_who_is_asked_who_leads_and_hangs_is_left() -> None:
-    def mute(moment: Moment) -> Fate:
-        return Fate.HOLD if isinstance(moment.request, tank.DescribeTopicsRequest) else Fate.SERVE
+def mute(moment: Moment) -> Fate:
+    """It doesn't say who leads."""
+    return Fate.HOLD if isinstance(moment.request, tank.DescribeTopicsRequest) else Fate.SERVE
 
+
+def test_one_who_is_asked_who_leads_and_hangs_is_left() -> None:
     async def scenario() -> None:
         settings = replace(QUICK, silence_ms=50, attempt_timeout_ms=1_000_000)
         async with two_brokers(leader=2) as brokers:
@@ -285,6 +287,23 @@ def test_one_who_is_asked_who_leads_and_hangs_is_left() -> None:
             async with Client(servers, settings, random=lambda: 0.0) as client:
                 brokers[0].script = mute
                 assert await fetched(client) == b"first"
+
+    run(scenario(), 20)
+
+
+def test_one_who_hangs_does_not_keep_others_from_being_asked_who_leads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leaders, "_SILENCES", 1_000_000)  # it is never left
+
+    async def scenario() -> None:
+        async with two_brokers(leader=1) as brokers, Client(brokers[0].address, IMPATIENT) as client:
+            await client.admin.describe_topics(["t"])
+            caller, hangs = client._caller, Address("localhost", brokers[0].port)
+            brokers[0].script = mute
+            leads(brokers, 2, epoch=2)
+            assert await caller.leaders.find("t", hangs)
+            assert caller.pool.routes.target(ROUTE) == Address("localhost", brokers[1].port)
 
     run(scenario(), 20)
 
