@@ -22,6 +22,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # It was said once, to whoever runs the tests; what they start would say it to tests that look at stderr.
 os.environ.setdefault("PYTHONWARNINGS", f"ignore:{node_kernel.STALE}:RuntimeWarning")
 
+# For each JVM of a Spark: it lives for a minute, and what its best compiler takes is never earned back.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 FOR_THE_PLAIN_NODE = "patches or inherits from the node's code; `make test-pure` runs it"
 
 

@@ -4,13 +4,12 @@ import abc
 import itertools
 import json
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tank_client.sync import Client
-from tests.support.cluster import LocalCluster, Process, running_cluster
+from tests.support.cluster import LocalCluster, running_cluster
 from tests.support.raw_follower import RawFollower
 from tests.support.waiting import until
 
@@ -21,6 +20,7 @@ PARTITIONS = 3
 """So that each broker leads one."""
 PORTION = 50
 PATIENCE_S = 60
+EVERYBODY = [(role, number) for role in ("controller", "broker") for number in (1, 2, 3)]
 
 
 class Load(threading.Thread):
@@ -94,27 +94,32 @@ class RawLoad(Load):
         self._writer.close()
 
 
-def everybody(cluster: LocalCluster) -> list[tuple[str, int]]:
-    return [(role, p.number) for role in ("controller", "broker") for p in cluster.processes(role)]
-
-
 def is_whole(cluster: LocalCluster) -> bool:
     """Whether all replicas are in sync, and each broker leads again what it led before it died."""
     found = [row for topic in (OURS, RAW) for row in cluster.partitions(topic)]
     return all(len(row["in_sync"]) == 3 and row["leader"] == row["replicas"][0] for row in found)
 
 
-def hurt_each_in_turn(cluster: LocalCluster, hurt: Callable[[Process], None], loads: list[Load]) -> None:
+def kill_each_in_turn(cluster: LocalCluster, chosen: list[tuple[str, int]], loads: list[Load]) -> None:
     """While one is away its work is done by the others; the next one has its turn when all is whole again."""
-    for role, number in everybody(cluster):
-        hurt(next(p for p in cluster.processes(role) if p.number == number))
+    for role, number in chosen:
+        next(p for p in cluster.processes(role) if p.number == number).kill()
         for load in loads:
             load.go_on()
         cluster.up()
         until(lambda: is_whole(cluster), f"it is not whole again after {role} {number}", PATIENCE_S)
 
 
-def test_any_one_process_may_be_killed_under_load_and_nothing_is_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        pytest.param([("controller", 1), ("broker", 2)], id="one of each"),
+        pytest.param(EVERYBODY, id="everybody", marks=pytest.mark.long),
+    ],
+)
+def test_any_one_process_may_be_killed_under_load_and_nothing_is_lost(
+    tmp_path: Path, chosen: list[tuple[str, int]]
+) -> None:
     with running_cluster(tmp_path / "c") as cluster:
         cluster.tank("topic", "create", OURS, "--partitions", str(PARTITIONS))
         cluster.tank("topic", "create", RAW)
@@ -124,7 +129,7 @@ def test_any_one_process_may_be_killed_under_load_and_nothing_is_lost(tmp_path: 
         loads = [OurLoad(servers), RawLoad(ports)]
         for load in loads:
             load.start()
-        hurt_each_in_turn(cluster, Process.kill, loads)
+        kill_each_in_turn(cluster, chosen, loads)
         for load in loads:
             load.end()
         with Client(servers) as client, client.consumer([OURS, RAW], stop_at_end=True) as consumer:
