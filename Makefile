@@ -86,7 +86,7 @@ unit-pure: ## the fast tests without the compiled kernel
 test: unit slow ## everything: units, real processes, kill -9, Spark, in their short form (TANK_TEST_PATIENCE=4 where the machine is busy)
 
 slow: $(VENV)/.ready-dev ## what runs real processes: integration, kills, Spark
-	@pytest -q -n 2 --dist loadgroup -m '(integration or spark or crash) and not long'
+	@pytest -q -n 3 --dist loadgroup -m '(integration or spark or crash) and not long'
 
 test-busy: $(VENV)/.ready-dev ## make test beside four processes that take all the processor that they get
 	@$(BIN)/python -m tests.busy
@@ -122,7 +122,7 @@ chaos: $(VENV)/.ready-dev ## real processes killed, frozen, cut off under load (
 	@$(BIN)/python -m tests.chaos --minutes $(MINUTES)
 
 long: $(VENV)/.ready-dev ## the long forms of single tests, for the night
-	@pytest -q -n 2 --timeout 3000 -m long
+	@pytest -q -n 2 --dist loadgroup --timeout 3000 -m long
 
 BENCH = $(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(if $(ROUNDS),--rounds $(ROUNDS)) $(INTO:%=--into %) $(JSON:%=--json %)
 

@@ -67,6 +67,7 @@ def all_in_sync(cluster: LocalCluster) -> bool:
     return all(len(p["in_sync"]) == 3 for p in cluster.partitions(TOPIC))
 
 
+@pytest.mark.long
 def test_none_is_lost_and_none_is_there_twice(tmp_path: Path) -> None:
     with running_cluster(tmp_path / "c") as cluster:
         cluster.tank("topic", "create", TOPIC, "--partitions", "3", "--replication-factor", "3")

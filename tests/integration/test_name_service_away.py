@@ -12,6 +12,7 @@ from tests.support.name_service import Mood
 from tests.support.patience import patient
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+MOODS = pytest.mark.parametrize("mood", [Mood.SILENT, pytest.param(Mood.FAILING, marks=pytest.mark.long)])
 
 STORY_S = patient(240)
 UNSHARE = ["unshare", "--net", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"])]
@@ -39,7 +40,7 @@ needs_namespaces = pytest.mark.skipif(
 
 
 @needs_namespaces
-@pytest.mark.parametrize("mood", [Mood.SILENT, Mood.FAILING])
+@MOODS
 def test_writes_go_on_without_names_a_broker_and_the_controllers_leader(mood: Mood, tmp_path: Path) -> None:
     assert told("cluster_of_names", mood, tmp_path) == [
         "written while names are away",
@@ -51,7 +52,7 @@ def test_writes_go_on_without_names_a_broker_and_the_controllers_leader(mood: Mo
 
 
 @needs_namespaces
-@pytest.mark.parametrize("mood", [Mood.SILENT, Mood.FAILING])
+@MOODS
 def test_controllers_that_came_back_elsewhere_find_each_other_without_names(
     mood: Mood, tmp_path: Path
 ) -> None:

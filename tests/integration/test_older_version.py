@@ -75,6 +75,19 @@ class Rolling:
         member.empty_disk()
         self.start(member, older=older)
 
+    def go_back_and_forth(self) -> None:
+        """Half way there is a way back, on what today's version left behind."""
+        first, second, last = self.members.brokers
+        self.replace(first, older=True)
+        follower = next(c for c in self.members.controllers if c is not self.members.leader())
+        self.replace(follower, older=True)
+        self.must_wait_for(first, last, follower)
+        self.replace(follower)
+        self.replace(first)
+        # Whole replicas are copied from one version to the other.
+        self.refill(second, older=True)
+        self.refill(second)
+
     def choose(self, member: Member, *, older: bool) -> None:
         """Which version it starts next."""
         command = member.command[len(self.older) :] if self.is_older(member) else member.command
@@ -187,7 +200,10 @@ def check(load: LoadProcess, client: Client, members: Members) -> None:
     assert [f"{m.name}: {line}" for m in members.all for line in m.bugs()] == []
 
 
-def test_a_cluster_rolls_from_an_older_version_to_todays_under_load(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "and_back", [False, pytest.param(True, marks=pytest.mark.long)], ids=["forth", "forth and back"]
+)
+def test_a_cluster_rolls_from_an_older_version_to_todays_under_load(tmp_path: Path, and_back: bool) -> None:
     older = older_version.environment(older_version.unpacked(tmp_path / "older"))
     with contextlib.ExitStack() as closing:
         members = closing.enter_context(planned(tmp_path / "cluster"))
@@ -210,16 +226,8 @@ def test_a_cluster_rolls_from_an_older_version_to_todays_under_load(tmp_path: Pa
         rolling.replace(second)
         rolling.must_wait_for(last)
         make_snapshots(client, members.controllers)
-        # Half way there is a way back, on what today's version left behind.
-        rolling.replace(first, older=True)
-        follower = next(c for c in members.controllers if c is not members.leader())
-        rolling.replace(follower, older=True)
-        rolling.must_wait_for(first, last, follower)
-        rolling.replace(follower)
-        rolling.replace(first)
-        # Whole replicas are copied from one version to the other.
-        rolling.refill(second, older=True)
-        rolling.refill(second)
+        if and_back:
+            rolling.go_back_and_forth()
         last.kill()
         time.sleep(NOT_RAISED_S)
         rolling.must_wait_for(last)

@@ -25,7 +25,7 @@ JOB = """
 import sys
 from pyspark.sql import SparkSession
 
-servers, source, sink, streamed, changed, checkpoint = sys.argv[1:]
+servers, source, sink, streamed, checkpoint = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
 assert type(spark).__module__ == "pyspark.sql.connect.session", "SPARK_REMOTE makes it one of Connect"
 
@@ -48,15 +48,6 @@ query.awaitTermination()
 assert query.exception() is None, query.exception()
 print("batches", query.lastProgress["batchId"] + 1)
 
-def write_changes(batch, batch_id):
-    counts = batch.coalesce(1).sortWithinPartitions("rest").selectExpr("string(count) AS value")
-    writer = counts.write.format("tank").mode("append").options(servers=servers, topic=changed)
-    writer.options(writeName=changed, writeId=batch_id).save()
-
-rests = stream.load().selectExpr("int(string(value)) % 3 AS rest").groupBy("rest").count()
-updates = rests.writeStream.outputMode("update").foreachBatch(write_changes)
-updates.option("checkpointLocation", checkpoint + "-2").trigger(availableNow=True).start().awaitTermination()
-
 import pyspark_tank
 pyspark_tank.register(spark)
 print("registered", spark.read.format("tank").options(servers=servers, subscribe=streamed).load().count())
@@ -67,6 +58,26 @@ except Exception as error:
     print("refused", "startingOffsets" in str(error))
 spark.stop()
 """
+CHANGES = """
+import sys
+from pyspark.sql import SparkSession
+
+servers, source, changed, checkpoint = sys.argv[1:]
+spark = SparkSession.builder.getOrCreate()
+stream = spark.readStream.format("tank").options(
+    servers=servers, subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger=30
+)
+
+def write_changes(batch, batch_id):
+    counts = batch.coalesce(1).sortWithinPartitions("rest").selectExpr("string(count) AS value")
+    writer = counts.write.format("tank").mode("append").options(servers=servers, topic=changed)
+    writer.options(writeName=changed, writeId=batch_id).save()
+
+rests = stream.load().selectExpr("int(string(value)) % 3 AS rest").groupBy("rest").count()
+updates = rests.writeStream.outputMode("update").foreachBatch(write_changes)
+updates.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
+spark.stop()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -75,11 +86,11 @@ def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connect
         yield server
 
 
-def job(server: ConnectServer, *arguments: str) -> str:
+def job(server: ConnectServer, program: str, *arguments: str) -> str:
     """What the job prints; it runs in a process of its own, which knows the server by SPARK_REMOTE alone."""
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     ran = subprocess.run(
-        [sys.executable, "-c", JOB, *arguments],
+        [sys.executable, "-c", program, *arguments],
         env={**environment, "SPARK_REMOTE": server.remote},
         capture_output=True, text=True, timeout=patient(200), check=False,
     )  # fmt: skip
@@ -92,20 +103,29 @@ def test_batches_and_streams_run_over_connect(
     connect_server: ConnectServer, new_topic: NewTopic, checkpoint: str
 ) -> None:
     source, sink = new_topic(partitions=2), new_topic(partitions=2)
-    streamed, changed = new_topic(), new_topic()
+    streamed = new_topic()
     source.add_numbers(0, 50)
     source.add_numbers(50, 100, partition=1)
-    said = job(
-        connect_server, source.servers, source.name, sink.name, streamed.name, changed.name, checkpoint
-    )
+    said = job(connect_server, JOB, source.servers, source.name, sink.name, streamed.name, checkpoint)
     assert "columns ['key', 'value', 'topic', 'partition', 'offset', 'timestamp', 'timestampType']" in said
     assert f"read {list(range(100))}" in said
     assert sink.numbers(2) == list(range(1000, 1100)), "each row once, from a batch"
     assert streamed.numbers() == list(range(2000, 2100)), "each row once, from a stream"
     assert "batches 4" in said, "100 messages, 30 a batch"
-    assert changed.numbers()[-3:] == [33, 33, 34], "counts in update mode, by foreachBatch"
     assert "registered 100" in said
     assert "refused True" in said, "errors of options reach the client in their words"
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_counts_in_update_mode_run_over_connect(
+    connect_server: ConnectServer, new_topic: NewTopic, checkpoint: str
+) -> None:
+    source, changed = new_topic(partitions=2), new_topic()
+    source.add_numbers(0, 50)
+    source.add_numbers(50, 100, partition=1)
+    job(connect_server, CHANGES, source.servers, source.name, changed.name, checkpoint)
+    assert sorted(changed.numbers()[-3:]) == [33, 33, 34], "each batch was written by foreachBatch"
 
 
 def test_the_extra_brings_what_the_installed_pyspark_asks_of_a_client_of_connect() -> None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.timeout(300)]
 
 PARTITIONS = 2
-EVERYBODY = [(role, number) for role in ("controller", "broker") for number in (1, 2, 3)]
 _numbers = itertools.count(1)
 
 
@@ -134,20 +133,13 @@ def test_a_stream_survives_the_death_of_a_leader(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        pytest.param([("controller", 1), ("broker", 2)], id="one of each"),
-        pytest.param(EVERYBODY, id="everybody", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
 def test_a_stream_survives_the_death_of_any_one_process(
     spark: SparkSession,
     cluster: LocalCluster,
     servers: str,
     new_topic: Callable[[], Topic],
     checkpoint: str,
-    chosen: list[tuple[str, int]],
 ) -> None:
     """Each in turn, when all is whole: what it did is done by the others before it is started again."""
     source, sink = new_topic(), new_topic()
@@ -155,7 +147,7 @@ def test_a_stream_survives_the_death_of_any_one_process(
     writer.start()
     query = write_stream(source.stream(spark), sink, checkpoint).start()
     try:
-        for role, number in chosen:
+        for role, number in itertools.product(["controller", "broker"], [1, 2, 3]):
             await_more(query, sink, 200)
             next(p for p in cluster.processes(role) if p.number == number).kill()
             await_more(query, sink, 500)

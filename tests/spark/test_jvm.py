@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_one_that_died_is_replaced(shared_spark: SharedSpark) -> None:
     from pyspark import SparkContext
 
@@ -29,6 +30,7 @@ def test_one_that_died_is_replaced(shared_spark: SharedSpark) -> None:
     assert after.range(3).count() == 3
 
 
+@pytest.mark.long
 def test_one_that_stands_still_is_replaced(
     shared_spark: SharedSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
