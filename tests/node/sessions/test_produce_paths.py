@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_node.limits import Limits
@@ -30,6 +30,7 @@ from tank_protos.generated.tank import (
 )
 from tank_protos.wire import Message
 from tests.support.bench_node import BenchNode
+from tests.support.examples import examples
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -214,7 +215,7 @@ def change_role(node: BenchNode, what: str, place: tuple[str, int]) -> None:
 CHANGES = st.tuples(st.sampled_from(("", "", "", "follow", "lead", "anew")), st.sampled_from(PLACES))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(300)
 @given(
     ticks=st.lists(st.tuples(st.lists(frames(), max_size=12), CHANGES), min_size=1, max_size=6),
     cut=st.integers(0, 40),
