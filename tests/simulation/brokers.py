@@ -39,8 +39,9 @@ FOLDER = "/data"
 TICK_US = 25 * MS
 LINE_US = 50 * MS
 MAINTENANCE_US = SECOND
-LIMITS = Limits(scrub_ms=250, scrub_bytes=2048)
-"""A broker's, but for the steps of its scrub: as many as a broker makes are a third of a story's work."""
+LIMITS = Limits(scrub_ms=250, scrub_bytes=2048, scrub_turn_bytes=64 << 10)
+"""A broker's, but for the steps of its scrub: as many as a broker makes are a third of a story's work. A turn
+is as much shorter: behind a read error the scrub pauses for one, and a story must see its end."""
 LET_GO_US = 20 * SECOND
 """A broker that stops waits so long for others to take over what it leads."""
 
