@@ -90,6 +90,7 @@ def _lives(pid: int) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_a_thread_that_waits_for_ever_and_a_process_do_not_hold_a_run(tmp_path: Path) -> None:
     code, said = pytest_runs(tmp_path, FAILS)
     assert code == 1, said
@@ -98,6 +99,7 @@ def test_a_thread_that_waits_for_ever_and_a_process_do_not_hold_a_run(tmp_path: 
     assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]
 
 
+@pytest.mark.long
 def test_waits_are_as_long_as_the_run_was_asked_for(tmp_path: Path) -> None:
     hurried = ("-o", "timeout=1")
     assert pytest_runs(tmp_path, TAKES_TIME, *hurried, **{VARIABLE: "1"})[0] == 1

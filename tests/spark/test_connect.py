@@ -37,7 +37,7 @@ upper = rows.selectExpr("key", "string(int(string(value)) + 1000) AS value")
 upper.write.format("tank").mode("append").options(servers=servers, topic=sink).save()
 
 stream = spark.readStream.format("tank").options(
-    servers=servers, subscribe=sink, startingOffsets="earliest", maxOffsetsPerTrigger=30
+    servers=servers, subscribe=sink, startingOffsets="earliest", maxOffsetsPerTrigger=60
 )
 query = (
     stream.load().selectExpr("key", "string(int(string(value)) + 1000) AS value")
@@ -111,7 +111,7 @@ def test_batches_and_streams_run_over_connect(
     assert f"read {list(range(100))}" in said
     assert sink.numbers(2) == list(range(1000, 1100)), "each row once, from a batch"
     assert streamed.numbers() == list(range(2000, 2100)), "each row once, from a stream"
-    assert "batches 4" in said, "100 messages, 30 a batch"
+    assert "batches 2" in said, "100 messages, 60 a batch"
     assert "registered 100" in said
     assert "refused True" in said, "errors of options reach the client in their words"
 
