@@ -30,7 +30,7 @@ class Figures:
     p99_ms: int
     longest_ms: int
     """The pause: somebody wrote all the time, and one waited so long."""
-    longest: tuple[str, ...] = ()
+    longest: tuple[str, ...]
     """Whose waits were the longest, where, and when in the step they began."""
 
     def __str__(self) -> str:

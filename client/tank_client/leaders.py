@@ -282,7 +282,7 @@ class Leaders:
         if topic is None:
             return
         since = asyncio.get_running_loop().time() - self._looked_at.get(topic, 0.0)
-        if since >= self._pool.settings.silence_ms / 1000 / _SUSPECTS_IN_A_SILENCE:
+        if since >= self._hurry_s:
             asked = {route for route in about if route[0] == topic}
             finding = self.find(topic, routes.other(address))
             finding.add_done_callback(lambda done: self._leave(transport, asked))
@@ -296,27 +296,34 @@ class Leaders:
                 return True
         return False
 
+    @property
+    def _hurry_s(self) -> float:
+        """How long one who is asked may be late before another one is asked, too."""
+        return self._pool.settings.silence_ms / 1000 / _SUSPECTS_IN_A_SILENCE
+
     async def _find(self, topic: str, at: Collection[Address]) -> bool:
         named = list(dict.fromkeys(at))
         further = self._pool.routes.others(named)[:_BESIDE]
-        hurry_s = self._pool.settings.silence_ms / 1000 / _SUSPECTS_IN_A_SILENCE
         told, late = False, set[asyncio.Task[bool]]()
         try:
             for number, address in enumerate([*named, *further]):
                 if number >= len(named) and (told or not late):
                     break
                 late.add(asyncio.create_task(self._find_at(topic, address)))
-                done, late = await asyncio.wait(late, timeout=hurry_s, return_when=asyncio.FIRST_COMPLETED)
-                told = any(map(_told, done)) or told
+                done, late = await asyncio.wait(
+                    late, timeout=self._hurry_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                told = any(task.result() for task in done) or told
             while late and not told:
                 done, late = await asyncio.wait(late, return_when=asyncio.FIRST_COMPLETED)
-                told = any(map(_told, done))
+                told = any(task.result() for task in done)
         finally:
             for task in late:
                 task.cancel()
         return told
 
     async def _find_at(self, topic: str, at: Address) -> bool:
+        """Whether that broker told. What goes wrong with it goes unsaid."""
         settings = self._pool.settings
         try:
             async with asyncio.timeout(_SILENCES * settings.silence_ms / 1000):
@@ -329,10 +336,13 @@ class Leaders:
                 message = await transport.ask(
                     ask.build(server), ask.answer(server), settings.attempt_timeout_ms, ask.name
                 )
+                described = ask.read(message, server)
         except TimeoutError:
             self._pool.routes.leave(at)
             return False
-        self.learn(*ask.read(message, server))
+        except errors.TankError:
+            return False
+        self.learn(*described)
         return True
 
     def _found(self, topic: str, task: asyncio.Task[bool]) -> None:
@@ -345,11 +355,3 @@ class Leaders:
         if len(self._looked_at) >= self.MAX_TOPICS and topic not in self._looked_at:
             self._looked_at.clear()
         self._looked_at[topic] = asyncio.get_running_loop().time()
-
-
-def _told(task: asyncio.Task[bool]) -> bool:
-    """Whether the broker that was asked told. What went wrong with it goes unsaid."""
-    error = task.exception()
-    if error is not None and not isinstance(error, errors.TankError):
-        raise error
-    return error is None and task.result()

@@ -4,12 +4,13 @@ import abc
 import itertools
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tank_client.sync import Client
-from tests.support.cluster import LocalCluster, running_cluster
+from tests.support.cluster import LocalCluster, Process, running_cluster
 from tests.support.raw_follower import RawFollower
 from tests.support.waiting import until
 
@@ -20,7 +21,6 @@ PARTITIONS = 3
 """So that each broker leads one."""
 PORTION = 50
 PATIENCE_S = 60
-EVERYBODY = [(role, number) for role in ("controller", "broker") for number in (1, 2, 3)]
 
 
 class Load(threading.Thread):
@@ -94,16 +94,20 @@ class RawLoad(Load):
         self._writer.close()
 
 
+def everybody(cluster: LocalCluster) -> list[tuple[str, int]]:
+    return [(role, p.number) for role in ("controller", "broker") for p in cluster.processes(role)]
+
+
 def is_whole(cluster: LocalCluster) -> bool:
     """Whether all replicas are in sync, and each broker leads again what it led before it died."""
     found = [row for topic in (OURS, RAW) for row in cluster.partitions(topic)]
     return all(len(row["in_sync"]) == 3 and row["leader"] == row["replicas"][0] for row in found)
 
 
-def kill_each_in_turn(cluster: LocalCluster, loads: list[Load]) -> None:
+def hurt_each_in_turn(cluster: LocalCluster, hurt: Callable[[Process], None], loads: list[Load]) -> None:
     """While one is away its work is done by the others; the next one has its turn when all is whole again."""
-    for role, number in EVERYBODY:
-        next(p for p in cluster.processes(role) if p.number == number).kill()
+    for role, number in everybody(cluster):
+        hurt(next(p for p in cluster.processes(role) if p.number == number))
         for load in loads:
             load.go_on()
         cluster.up()
@@ -121,7 +125,7 @@ def test_any_one_process_may_be_killed_under_load_and_nothing_is_lost(tmp_path: 
         loads = [OurLoad(servers), RawLoad(ports)]
         for load in loads:
             load.start()
-        kill_each_in_turn(cluster, loads)
+        hurt_each_in_turn(cluster, Process.kill, loads)
         for load in loads:
             load.end()
         with Client(servers) as client, client.consumer([OURS, RAW], stop_at_end=True) as consumer:

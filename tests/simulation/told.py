@@ -211,6 +211,16 @@ class ToldStory(ClusterStory):
         assert machine.life is not None
         self.world.guarded(machine.life, call)
 
+    def stop(self, *machines: BrokerMachine) -> None:
+        """In order, one after the other; returns when the last one has stopped."""
+
+        def has_stopped(machine: BrokerMachine) -> bool:
+            return machine.life is None
+
+        for machine in machines:
+            machine.stop()
+            self.until(partial(has_stopped, machine), f"the stop of {machine.name}")
+
     def part(self, machine: BrokerMachine, *others: str, one_way: bool = False) -> None:
         """From now on nothing gets from it to the others; nor, unless `one_way`, back."""
         self.network.cut([machine.name], list(others), one_way=one_way)

@@ -164,16 +164,13 @@ def a_brokers_folder_is_put_back_in_time() -> None:
         a, b, c = story.cast
         story.append(a, 3)
         story.go_on(SECOND)
-        b.stop()
-        story.until(lambda: b.life is None, "B's stop")
+        story.stop(b)
         earlier = copy.deepcopy(b.disk)
         b.start()
         story.until(lambda: story.is_back(b) and story.are_in_sync(a, b, c), "B's return")
         story.append(a, 5)
         story.go_on(SECOND)
-        for machine in (c, a, b):
-            machine.stop()
-            story.until(lambda machine=machine: machine.life is None, "its stop")  # type: ignore[misc]
+        story.stop(c, a, b)
         b.put_back(earlier)
         b.start()
         story.go_on(3 * SECOND)
@@ -196,8 +193,7 @@ def the_logs_of_a_folder_are_put_back_and_its_checkpoint_is_unreadable() -> None
         a, b, c = story.cast
         story.append(a, 3)
         story.go_on(SECOND)
-        b.stop()
-        story.until(lambda: b.life is None, "B's stop")
+        story.stop(b)
         logs = f"{FOLDER}/topics/"
         earlier = {path: b.disk.content(path) for path in b.disk.paths() if path.startswith(logs)}
         newest, previous = f"{FOLDER}/checkpoint", f"{FOLDER}/checkpoint.previous"
@@ -207,9 +203,7 @@ def the_logs_of_a_folder_are_put_back_and_its_checkpoint_is_unreadable() -> None
         story.until(lambda: story.is_back(b) and story.are_in_sync(a, b, c), "B's return")
         story.append(a, 5)
         story.go_on(100 * MS)
-        for machine in (c, a, b):
-            machine.stop()
-            story.until(lambda machine=machine: machine.life is None, "its stop")  # type: ignore[misc]
+        story.stop(c, a, b)
         for path, content in earlier.items():
             b.disk.overwrite(path, content)
         b.disk.overwrite(newest, b"")
@@ -229,9 +223,7 @@ def a_process_ends_before_its_registration_is_written_down() -> None:
         a, b, c = story.cast
         story.append(a, 3)
         story.go_on(SECOND)
-        for machine in (c, a, b):
-            machine.stop()
-            story.until(lambda machine=machine: machine.life is None, "its stop")  # type: ignore[misc]
+        story.stop(c, a, b)
         before = copy.deepcopy(b.disk)
         b.start()
         epoch = story.state.brokers[b.broker_id].epoch

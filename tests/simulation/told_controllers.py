@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tank_controller import raft_wire
+from tank_controller.outcome import Outcome
 from tank_controller.raft.membership import Change, ChangeKind
 from tank_controller.raft.messages import Message, VoteAnswer, VoteRequest
 from tank_controller.raft.settings import Settings
 from tank_controller.raft.state import Role
+from tank_controller.raft_driver import RaftDriver
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.controllers import SNAPSHOT_AFTER_BYTES, Cluster, Controller
 from tests.simulation.network import Network, Weather
@@ -72,26 +74,28 @@ class ToldControllers:
         self.ask()
         self.until(lambda: not self.operator.is_waiting, "the answer to a command")
 
-    def do(self, node: Controller, work: Callable[[], None]) -> None:
-        """In this controller's process."""
-        assert node.life is not None
-        self.world.guarded(node.life, work)
-
-    def try_to_remove(self, leader: Controller, node: Controller) -> None:
-        """The leader is asked to, and may refuse."""
-        driver = leader.driver
+    def do(self, node: Controller, work: Callable[[RaftDriver[Outcome]], None]) -> None:
+        """In this controller's process, with its driver."""
+        life, driver = node.life, node.driver
+        assert life is not None
         assert driver is not None
-        change = Change(ChangeKind.REMOVE, node.own)
-        self.do(leader, lambda: driver.change(change, lambda result: None))
+        self.world.guarded(life, lambda: work(driver))
+
+    def try_to_remove(self, leader: Controller, *nodes: Controller) -> None:
+        """The leader is asked to, one after the other, and may refuse."""
+
+        def ask(driver: RaftDriver[Outcome]) -> None:
+            for node in nodes:
+                driver.change(Change(ChangeKind.REMOVE, node.own), lambda result: None)
+
+        self.do(leader, ask)
 
     def propose_in_vain(self, leader: Controller, total_bytes: int) -> None:
         """Commands of so many bytes, to a leader that can commit none of them."""
-        driver = leader.driver
-        assert driver is not None
         create = pb.CreateTopic(name="in-vain" + "-" * 100, partitions=1)
         command = pb.Command(create_topic=create, now_ms=self.world.now_ms()).SerializeToString()
         for _ in range(total_bytes // len(command) + 1):
-            self.do(leader, lambda: driver.propose(command, lambda result: None))
+            self.do(leader, lambda driver: driver.propose(command, lambda result: None))
 
 
 @contextmanager
@@ -311,12 +315,10 @@ def two_are_removed_at_once() -> None:
         story.write()
         leader = story.leader
         others = story.others
-        for node in others:
-            story.try_to_remove(leader, node)
+        story.try_to_remove(leader, *others)
         story.go_on(300 * MS)  # each other has answered since: they stay
         story.network.cut([leader.name], [node.name for node in others], one_way=False)
-        for node in others:
-            story.try_to_remove(leader, node)
+        story.try_to_remove(leader, *others)
         story.until(lambda: story.cluster.leader() not in (None, leader), "another leader")
         story.write()
         story.network.heal()
@@ -365,10 +367,8 @@ def a_snapshot_is_of_a_moment_before_a_removal_that_comes_to_nothing() -> None:
         third.end(False)
         story.network.heal()
         story.until(lambda: leader.raft.leader == other.own, "a follower")
-        assert other.driver is not None
-        hand_over = other.driver.transfer_leadership
         story.until(lambda: leader.raft.log.commit == other.raft.log.commit, "all that is committed")
-        story.do(other, lambda: hand_over(leader.own))
+        story.do(other, lambda driver: driver.transfer_leadership(leader.own))
         story.until(lambda: story.cluster.leader() is leader, "its leading again")
         third.start()
         story.until(lambda: third.driver is not None and third.raft.log.commit >= applied, "the snapshot")

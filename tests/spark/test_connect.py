@@ -18,6 +18,7 @@ from tests.support.patience import patient
 
 if TYPE_CHECKING:
     from tests.spark.conftest import NewTopic
+    from tests.spark.topics import Topic
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -86,6 +87,15 @@ def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connect
         yield server
 
 
+@pytest.fixture
+def source(new_topic: NewTopic) -> Topic:
+    """A hundred numbers in two partitions."""
+    topic = new_topic(partitions=2)
+    topic.add_numbers(0, 50)
+    topic.add_numbers(50, 100, partition=1)
+    return topic
+
+
 def job(server: ConnectServer, program: str, *arguments: str) -> str:
     """What the job prints; it runs in a process of its own, which knows the server by SPARK_REMOTE alone."""
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
@@ -100,12 +110,9 @@ def job(server: ConnectServer, program: str, *arguments: str) -> str:
 
 @pytest.mark.spark
 def test_batches_and_streams_run_over_connect(
-    connect_server: ConnectServer, new_topic: NewTopic, checkpoint: str
+    connect_server: ConnectServer, source: Topic, new_topic: NewTopic, checkpoint: str
 ) -> None:
-    source, sink = new_topic(partitions=2), new_topic(partitions=2)
-    streamed = new_topic()
-    source.add_numbers(0, 50)
-    source.add_numbers(50, 100, partition=1)
+    sink, streamed = new_topic(partitions=2), new_topic()
     said = job(connect_server, JOB, source.servers, source.name, sink.name, streamed.name, checkpoint)
     assert "columns ['key', 'value', 'topic', 'partition', 'offset', 'timestamp', 'timestampType']" in said
     assert f"read {list(range(100))}" in said
@@ -119,13 +126,11 @@ def test_batches_and_streams_run_over_connect(
 @pytest.mark.spark
 @pytest.mark.long
 def test_counts_in_update_mode_run_over_connect(
-    connect_server: ConnectServer, new_topic: NewTopic, checkpoint: str
+    connect_server: ConnectServer, source: Topic, new_topic: NewTopic, checkpoint: str
 ) -> None:
-    source, changed = new_topic(partitions=2), new_topic()
-    source.add_numbers(0, 50)
-    source.add_numbers(50, 100, partition=1)
+    changed = new_topic()
     job(connect_server, CHANGES, source.servers, source.name, changed.name, checkpoint)
-    assert sorted(changed.numbers()[-3:]) == [33, 33, 34], "each batch was written by foreachBatch"
+    assert changed.numbers()[-3:] == [33, 33, 34], "counts in update mode, by foreachBatch"
 
 
 def test_the_extra_brings_what_the_installed_pyspark_asks_of_a_client_of_connect() -> None:

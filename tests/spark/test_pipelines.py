@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,18 +51,26 @@ def run_pipeline(folder: Path, servers: str) -> str:
     return said
 
 
+@pytest.fixture
+def topics(client: Client, broker: BrokerProcess) -> Iterator[tuple[Topic, Topic]]:
+    """What the example reads and writes, by the names that stand in it."""
+    source, sink = (Topic(client, broker.address, name) for name in ("flights", "late-flights"))
+    for topic in (source, sink):
+        client.admin.create_topic(topic.name)
+    yield source, sink
+    for topic in (source, sink):
+        client.admin.delete_topic(topic.name)
+
+
 @pytest.mark.parametrize("runs", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_pipeline_reads_a_topic_into_a_table_and_from_there_into_a_topic(
-    tmp_path: Path, client: Client, broker: BrokerProcess, runs: int
+    tmp_path: Path, broker: BrokerProcess, topics: tuple[Topic, Topic], runs: int
 ) -> None:
     folder = tmp_path / "pipeline"
     shutil.copytree(EXAMPLE, folder)
     spec = folder / "spark-pipeline.yml"
     spec.write_text(spec.read_text().replace("file:///tmp/late-flights", (tmp_path / "storage").as_uri()))
-    flights = Topic(client, broker.address, "flights")
-    late = Topic(client, broker.address, "late-flights")
-    for topic in (flights, late):
-        client.admin.create_topic(topic.name)
+    flights, late = topics
 
     def add(carrier: str, minutes: int) -> None:
         flights.add([json.dumps({"carrier": carrier, "flight": 7, "dep_delay": minutes}).encode()])
@@ -70,12 +79,11 @@ def test_a_pipeline_reads_a_topic_into_a_table_and_from_there_into_a_topic(
         run_pipeline(folder, broker.address)
         return [message.key for message in late.messages()]
 
-    late_ones = [(b"UA", 70), (b"DL", 170)][:runs]
-    for count, (carrier, minutes) in enumerate(late_ones, 1):
+    keys = []
+    for carrier, minutes in (("UA", 70), ("DL", 170))[:runs]:
+        add(carrier, minutes)
         add("AA", 7)
-        add(carrier.decode(), minutes)
-        expected = [carrier for carrier, _ in late_ones[:count]]
-        assert run() == expected, "each run goes on where the one before ended"
-    carrier, minutes = late_ones[-1]
-    last = {"carrier": carrier.decode(), "flight": 7, "dep_delay": float(minutes)}
+        keys.append(carrier.encode())
+        assert run() == keys, "each run goes on where the one before ended"
+    last = {"carrier": carrier, "flight": 7, "dep_delay": float(minutes)}
     assert json.loads(late.messages()[-1].value) == last
