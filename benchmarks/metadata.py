@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from tank_controller import commands, limits
-from tank_controller.cluster_state import ClusterState
-from tank_controller.duties import Duties
-from tank_controller.outcome import Outcome
-from tank_controller.sessions import BrokerSessions
-from tank_controller.view_parts import WHOLE_PART_BYTES
-from tank_node.cluster_view import ClusterView, WholeState
+from tank_controller import limits
+from tank_controller.leader.liveness import BrokerSessions
+from tank_controller.leader.tasks import Duties
+from tank_controller.state import commands
+from tank_controller.state.outcome import Outcome
+from tank_controller.state.state import ClusterState
+from tank_controller.state.view_parts import WHOLE_PART_BYTES
+from tank_node.cluster.view import ClusterView, WholeState
 from tank_protos.generated import control_pb2 as pb
 
 RACKS = 20

@@ -26,19 +26,19 @@ SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 ROOMS = ("node", "protos")
 
 MODULES = (
-    *("broker", "clock", "metrics", "numbering", "partition", "server", "wait_list", "waiting"),
+    *("clock", "metrics", "output", "session"),
+    *("broker.broker", "broker.wait_list"),
     *("log.append", "log.epoch_history", "log.flush_work", "log.index", "log.log", "log.open_files"),
     *("log.producers", "log.pushed", "log.pushing", "log.reading", "log.record", "log.replica"),
     *("log.segment", "log.staged"),
-    *("network.connection", "network.loop", "network.receiver"),
-    *("replicas.acks", "replicas.follower_reads", "replicas.following", "replicas.leadership"),
-    *("replicas.readable",),
-    *("replicas.replicator", "replication.follow", "replication.in_sync", "replication.place"),
-    *("replication.push", "replication.push_frame", "replication.role"),
-    *("sessions.consume", "sessions.consume_path", "sessions.extensions", "sessions.fetch_again"),
-    *("sessions.fetch_elsewhere", "sessions.forward"),
-    *("sessions.output", "sessions.peer", "sessions.produce", "sessions.produce_path"),
-    *("sessions.push", "sessions.session", "sessions.settling", "sessions.tank"),
+    *("partition.acks", "partition.follower", "partition.follower_reads", "partition.leader"),
+    *("partition.numbering", "partition.partition", "partition.reads", "partition.waiters"),
+    *("peers.forward_session", "peers.inbound", "peers.outbound", "peers.replicator"),
+    *("replication.append_check", "replication.in_sync", "replication.progress", "replication.push_frame"),
+    *("replication.role", "replication.stream"),
+    *("server.connection", "server.loop", "server.receiver", "server.server"),
+    *("tank.end_waits", "tank.extensions", "tank.fetch", "tank.fetch_fast", "tank.fetch_templates"),
+    *("tank.forwarded_fetch", "tank.produce", "tank.produce_templates", "tank.session"),
 )
 """What runs for each request, and the classes whose attributes that reads. A class and its subclasses belong
 in here together. Configuration, recovery, compaction and administration stay out: no request waits for them,

@@ -54,7 +54,7 @@ def ask_brokers(found: "pb.OverviewAnswer") -> list[Asked]:
 
 
 async def _ask_all(found: "pb.OverviewAnswer") -> list[Asked]:
-    from tank_controller.api_report import address_of
+    from tank_controller.leader.report import address_of
 
     room = asyncio.Semaphore(AT_ONCE)
     alive = [load.broker for load in found.brokers if not load.broker.fenced_index]

@@ -10,7 +10,7 @@ from tank_cli.broker_reports import Asked
 from tank_cli.figures import bytes_text, count_text, is_nearly_full, plural
 from tank_cli.output import Json
 from tank_client import PartitionTrouble, Trouble
-from tank_controller.api_report import Controller, Row, newest, silent
+from tank_controller.leader.report import Controller, Row, newest, silent
 from tank_controller.pods import FIRST_BROKER, pod_of, shown
 from tank_protos.generated import control_pb2 as pb
 

@@ -14,7 +14,7 @@ from tank_protos.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from tank_cli.controllers import Controllers
-    from tank_controller.api_report import Row
+    from tank_controller.leader.report import Row
     from tank_protos.generated import control_pb2 as pb
 
 MAX_BROKER_ID = 0xFFFE
@@ -114,11 +114,11 @@ def drain(
     """
     from tank_cli.waiting import Left
     from tank_cli.waiting import wait as await_done
-    from tank_controller import api_checks
+    from tank_controller.leader import checks
     from tank_protos.generated import control_pb2 as pb
 
     _check_drain(controllers, broker, undo=undo)
-    controllers.change(pb.Command(set_broker=api_checks.draining(broker, on=not undo)))
+    controllers.change(pb.Command(set_broker=checks.draining(broker, on=not undo)))
 
     def look() -> Left:
         load = _load(controllers, broker)[0]
@@ -145,10 +145,10 @@ def drain(
 
 def _check_drain(controllers: "Controllers", broker: int, *, undo: bool) -> None:
     """There must be such a broker, and enough others for every replica."""
-    from tank_controller import api_checks
+    from tank_controller.leader import checks
 
     _, found = _load(controllers, broker)
-    if not undo and (problem := api_checks.drain_problem(found, broker)):
+    if not undo and (problem := checks.drain_problem(found, broker)):
         raise CliError(problem)
 
 
@@ -181,7 +181,7 @@ def move(
     from tank_cli.cluster_report import ids_text
     from tank_cli.waiting import Left
     from tank_cli.waiting import wait as await_done
-    from tank_controller import api_checks
+    from tank_controller.leader import checks
     from tank_protos.generated import control_pb2 as pb
 
     if (to is None) is not cancel:
@@ -190,7 +190,7 @@ def move(
         )
     row = _find(controllers, topic, partition)
     topic_id = row.topic.topic.topic_id
-    if cancel and (problem := api_checks.cancel_problem(row)):
+    if cancel and (problem := checks.cancel_problem(row)):
         raise CliError(problem)
     if to is None:
         ref = pb.PartitionRef(topic_id=topic_id, partition=partition)
@@ -282,13 +282,13 @@ def balance(session: Session, controllers: "Controllers", wait: bool, patience: 
 @offline_options
 def remove(session: Session, controllers: "Controllers", broker: int) -> None:
     """Forget a broker that is gone for good: drained, and stopped."""
-    from tank_controller import api_checks
+    from tank_controller.leader import checks
     from tank_protos.generated import control_pb2 as pb
 
     load, _ = _load(controllers, broker)
     try:
-        api_checks.check_remove(load)
-    except api_checks.RefusedError as error:
+        checks.check_remove(load)
+    except checks.RefusedError as error:
         hint = controllers.command(f"drain {broker}" if load.replicas else "brokers")
         raise CliError(error.message, hint=hint) from None
     controllers.change(pb.Command(remove_broker=pb.RemoveBroker(broker_id=broker)))
@@ -302,9 +302,9 @@ def remove(session: Session, controllers: "Controllers", broker: int) -> None:
 
 
 def _find(controllers: "Controllers", topic: str, partition: int) -> "Row":
-    from tank_controller import api_report
+    from tank_controller.leader import report
 
-    found = list(api_report.rows(controllers.partitions([topic])))
+    found = list(report.rows(controllers.partitions([topic])))
     if partition >= len(found):
         last = len(found) - 1
         raise CliError(f"{topic} has the partitions 0 to {last}, and no {partition}.", ExitCode.NOT_FOUND)
@@ -313,12 +313,12 @@ def _find(controllers: "Controllers", topic: str, partition: int) -> "Row":
 
 def _load(controllers: "Controllers", broker: int) -> "tuple[pb.BrokerLoad, pb.OverviewAnswer]":
     """The broker, and all that was said with it. CliError when there is none."""
-    from tank_controller import api_checks
+    from tank_controller.leader import checks
 
     found = controllers.overview()
     try:
-        return api_checks.load_of(found, broker), found
-    except api_checks.RefusedError as error:
+        return checks.load_of(found, broker), found
+    except checks.RefusedError as error:
         raise CliError(error.message, ExitCode.NOT_FOUND) from None
 
 
@@ -326,12 +326,12 @@ def _judge(
     controllers: "Controllers", outcome: "pb.ProposalOutcome", row: "Row", *, unclean: bool = False
 ) -> None:
     """Raises CliError when the command's one partition was refused."""
-    from tank_controller import api_checks
+    from tank_controller.leader import checks
 
     words = f"{row.topic.topic.name} {row.partition.partition}"
     try:
-        api_checks.check_partition(outcome, row, unclean=unclean)
-    except api_checks.RefusedError as error:
+        checks.check_partition(outcome, row, unclean=unclean)
+    except checks.RefusedError as error:
         if error.error is ErrorCode.IN_USE:
             hint = controllers.command(f"move {words} --cancel")
             raise CliError(error.message, ExitCode.EXISTS, hint) from None

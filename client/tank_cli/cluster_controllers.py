@@ -12,7 +12,7 @@ from tank_cli.session import Session, offline_options
 
 if TYPE_CHECKING:
     from tank_cli.controllers import Controllers
-    from tank_controller.api_report import Controller
+    from tank_controller.leader.report import Controller
     from tank_protos.generated import control_pb2 as pb
 
 CONTROLLER = click.argument("controller", metavar="CONTROLLER", type=click.IntRange(0, 999_999_999))
@@ -31,7 +31,7 @@ def show_controllers(session: Session, controllers: "Controllers") -> None:
     """
     from tank_cli import cluster_advice as advice
     from tank_cli import cluster_report as report
-    from tank_controller import api_report
+    from tank_controller.leader import report as api_report
 
     members = api_report.controllers(controllers.describe())
     if all(each.said is None for each in members):
@@ -131,7 +131,7 @@ def remove_controller(
 
 
 def _members(controllers: "Controllers") -> "list[Controller]":
-    from tank_controller import api_report
+    from tank_controller.leader import report as api_report
 
     return api_report.controllers(controllers.describe())
 

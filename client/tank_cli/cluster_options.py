@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.session import DEFAULT_SERVERS, SERVERS_VARIABLE, current
-from tank_node.command_options import ControllersOption
+from tank_node.app.options import ControllersOption
 
 if TYPE_CHECKING:
     from tank_cli.controllers import Controllers

@@ -1,10 +1,10 @@
-"""What the controllers say of a cluster, as rows of tables. As JSON: `tank_controller.api_report`. Pure."""
+"""What the controllers say of a cluster, as rows of tables; `leader.report` says it as JSON. Pure."""
 
 from collections.abc import Iterable, Sequence
 
 from tank_cli.broker_reports import Asked
 from tank_cli.figures import bytes_text, count_text, settings_text
-from tank_controller.api_report import BELOW, UNDER, Controller, Row, TopicCounts, address_of, level_of
+from tank_controller.leader.report import BELOW, UNDER, Controller, Row, TopicCounts, address_of, level_of
 from tank_protos.generated import control_pb2 as pb
 
 # --- brokers ---

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tank_cli.cluster_advice import Advice
     from tank_cli.controllers import Controllers
-    from tank_controller.api_report import Controller, Row
+    from tank_controller.leader.report import Controller, Row
     from tank_protos.generated import control_pb2 as pb
 
 
@@ -27,7 +27,7 @@ def status(session: Session, controllers: "Controllers") -> None:
     from tank_cli import cluster_advice as advice
     from tank_cli import cluster_report as report
     from tank_cli.broker_reports import ask_brokers
-    from tank_controller import api_report
+    from tank_controller.leader import report as api_report
     from tank_protos.generated import control_pb2 as pb
 
     members = api_report.controllers(controllers.describe())
@@ -81,7 +81,7 @@ def status(session: Session, controllers: "Controllers") -> None:
 
 def _rows_of(controllers: "Controllers", only: "pb.PartitionTrouble") -> "list[Row]":
     """The first few in this trouble."""
-    from tank_controller import api_report
+    from tank_controller.leader import report as api_report
 
     return list(api_report.rows(controllers.partitions(only=only, limit=api_report.SHOWN)))
 
@@ -118,7 +118,7 @@ def _advise(found: "Iterable[Advice]") -> None:
 def brokers(session: Session, controllers: "Controllers") -> None:
     """List the brokers: which live, and what they hold."""
     from tank_cli import cluster_report as report
-    from tank_controller import api_report
+    from tank_controller.leader import report as api_report
 
     found = controllers.overview()
     if session.as_json:
@@ -135,7 +135,7 @@ def brokers(session: Session, controllers: "Controllers") -> None:
 def topics(session: Session, controllers: "Controllers") -> None:
     """List the topics: how many of their partitions are in trouble."""
     from tank_cli import cluster_report as report
-    from tank_controller import api_report
+    from tank_controller.leader import report as api_report
 
     found = api_report.topic_counts(api_report.rows(controllers.partitions()))
     if session.as_json:
@@ -168,7 +168,7 @@ def partitions(
     LOSSY     elections that may have lost acknowledged messages.
     """
     from tank_cli import cluster_report as report
-    from tank_controller import api_report
+    from tank_controller.leader import report as api_report
     from tank_protos.generated import control_pb2 as pb
 
     wanted = [

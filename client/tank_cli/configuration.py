@@ -4,7 +4,7 @@ the tables that read them.
 
 import click
 
-from tank_node.config import OPTIONS
+from tank_node.app.config import OPTIONS
 from tank_node.limits import Limits
 from tank_protos.topic_settings import in_units, setting_texts
 

@@ -11,25 +11,25 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tank_controller.broker_clocks import BrokerClocks
-from tank_controller.broker_desk import BrokerDesk
-from tank_controller.broker_streams import Stream
-from tank_controller.duties import Duties
-from tank_controller.levels import Raising
+from tank_controller.app.standalone import Standalone, open_alone
+from tank_controller.leader.broker_clocks import BrokerClocks
+from tank_controller.leader.brokers import BrokerDesk
+from tank_controller.leader.liveness import BrokerSessions
+from tank_controller.leader.proposals import Proposals
+from tank_controller.leader.raising import Raising
+from tank_controller.leader.streams import Stream
+from tank_controller.leader.tasks import Duties
 from tank_controller.limits import SESSION_TIMEOUT_MS
-from tank_controller.metadata import Metadata
-from tank_controller.outcome import Outcome
-from tank_controller.proposals import Proposals
 from tank_controller.raft.core import Raft
 from tank_controller.raft.messages import Message
-from tank_controller.raft_disk import DiskThread
-from tank_controller.raft_driver import RaftDriver
-from tank_controller.raft_replay import RaftStorageError
-from tank_controller.sessions import BrokerSessions
-from tank_controller.standalone import Standalone, open_alone
-from tank_controller.ticks import ALONE_TICK_MS, keep_ticking
+from tank_controller.raft_node.disk_thread import DiskThread
+from tank_controller.raft_node.driver import RaftDriver
+from tank_controller.raft_node.replay import RaftStorageError
+from tank_controller.raft_node.ticks import ALONE_TICK_MS, keep_ticking
+from tank_controller.state.machine import Metadata
+from tank_controller.state.outcome import Outcome
 from tank_node.clock import Clock
-from tank_node.controllers.session import ControllerSession, Registration
+from tank_node.cluster.session import ControllerSession, Registration
 from tank_protos.generated import control_pb2 as pb
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class LocalController:
 
     def collector(self) -> "Collector":
         """What Prometheus' library asks of the controller."""
-        from tank_controller.metrics_collector import ControllerCollector
+        from tank_controller.api.metrics_collector import ControllerCollector
 
         return ControllerCollector(self._driver, self._metadata)
 

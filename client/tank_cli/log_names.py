@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from tank_controller import commands, journal_format, journal_reader, raft_records
-from tank_controller.cluster_state import ClusterState, SnapshotError
-from tank_controller.files import OsFiles
-from tank_controller.journal_format import JournalError
-from tank_controller.metadata import UnknownEntryError, read_command
 from tank_controller.raft.messages import EntryKind
-from tank_controller.raft_replay import Replay
+from tank_controller.raft_node import frames, old_journal, records
+from tank_controller.raft_node.files import OsFiles
+from tank_controller.raft_node.frames import JournalError
+from tank_controller.raft_node.replay import Replay
+from tank_controller.state import commands
+from tank_controller.state.machine import UnknownEntryError, read_command
+from tank_controller.state.state import ClusterState, SnapshotError
 
 LOG_FOLDER = "controller"
 JOURNAL_FOLDER = "metadata"
@@ -29,7 +30,7 @@ def read_state(data: Path) -> ClusterState:
     if any((data / LOG_FOLDER).glob("*.raft")):
         return _read_raft(data / LOG_FOLDER)
     (data / JOURNAL_FOLDER).stat()
-    journal = journal_reader.read(data / JOURNAL_FOLDER, None, OsFiles())
+    journal = old_journal.read(data / JOURNAL_FOLDER, None, OsFiles())
     return ClusterState() if journal is None else journal.state()
 
 
@@ -38,7 +39,7 @@ def _read_raft(folder: Path) -> ClusterState:
     index = 0
     for path in sorted(folder.glob("*.snapshot"), reverse=True):
         try:
-            _, snapshot, _ = raft_records.decode_snapshot(path.read_bytes())
+            _, snapshot, _ = records.decode_snapshot(path.read_bytes())
             state, index = ClusterState.load(snapshot.data), snapshot.meta.index
         except (JournalError, SnapshotError):
             continue
@@ -46,9 +47,9 @@ def _read_raft(folder: Path) -> ClusterState:
     replay = Replay()
     for path in sorted(folder.glob("*.raft")):
         content = path.read_bytes()
-        for frame in journal_format.scan(content, journal_format.read_journal_header(content)).frames:
+        for frame in frames.scan(content, frames.read_journal_header(content)).frames:
             for record in frame.entries:
-                replay.take(raft_records.decode(record))
+                replay.take(records.decode(record))
     for entry in replay.entries:
         # A single voter's entries are committed as soon as they are on the disk.
         if entry.index > index and entry.kind is EntryKind.COMMAND:

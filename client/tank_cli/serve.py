@@ -13,13 +13,13 @@ from tank_cli import cluster_folder
 from tank_cli.exit_codes import CliError, ExitCode
 from tank_cli.figures import bytes_text, count_text
 from tank_cli.session import Session, offline_options
-from tank_node import config as node_config
-from tank_node.command_options import node_options
-from tank_node.config import ConfigError, LogFormat, NodeConfig
+from tank_node.app import config as node_config
+from tank_node.app.config import ConfigError, LogFormat, NodeConfig
+from tank_node.app.options import node_options
 from tank_node.version import kernel_name
 
 if TYPE_CHECKING:
-    from tank_node.process import Started
+    from tank_node.app.process import Started
 
 EPILOG = """
 Every option can also be an environment variable (--log-format: TANK_LOG_FORMAT) or a key of the TOML file
@@ -58,13 +58,13 @@ def serve(session: Session, **flags: str | None) -> None:
 def _run(config: NodeConfig, announce: "Callable[[Started], None]") -> None:
     from tank_cli.local_controller import RegistrationError
     from tank_cli.serve_process import ServeProcess
-    from tank_controller.cluster_state import SnapshotError
-    from tank_controller.journal_format import JournalDamagedError, JournalError
-    from tank_controller.metadata import UnknownEntryError
-    from tank_controller.raft_replay import RaftStorageError, StorageDamagedError
+    from tank_controller.raft_node.frames import JournalDamagedError, JournalError
+    from tank_controller.raft_node.replay import RaftStorageError, StorageDamagedError
+    from tank_controller.state.machine import UnknownEntryError
+    from tank_controller.state.state import SnapshotError
+    from tank_node.app.process import ListenError
     from tank_node.log.errors import DataFolderError, StorageError
-    from tank_node.network.loop import TickLoop
-    from tank_node.process import ListenError
+    from tank_node.server.loop import TickLoop
 
     async def live() -> None:
         await ServeProcess(config).run(announce)

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tank_cli.local_controller import LocalController
-from tank_controller.standalone import Standalone
-from tank_node.broker import Broker
-from tank_node.config import Address
-from tank_node.controller_link import ControllerLink
-from tank_node.process import NodeProcess
-from tank_node.server import TankServer
+from tank_controller.app.standalone import Standalone
+from tank_node.app.config import Address
+from tank_node.app.process import NodeProcess
+from tank_node.broker.broker import Broker
+from tank_node.cluster.link import ControllerLink
+from tank_node.server.server import TankServer
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector

@@ -16,12 +16,12 @@ from tank_protos import server_packages
 server_packages.demand()  # before what imports them
 
 from tank_controller import limits  # noqa: E402
-from tank_controller.api_access import TOKEN_VARIABLE, Token  # noqa: E402
+from tank_controller.security.api_token import TOKEN_VARIABLE, Token  # noqa: E402
 from tank_protos.log_lines import set_up_logs  # noqa: E402
 
 if TYPE_CHECKING:
-    from tank_controller.kubernetes import KubernetesConfig
-    from tank_controller.rooms import ControllerConfig
+    from tank_controller.k8s.client import KubernetesConfig
+    from tank_controller.node import ControllerConfig
 
 # What takes long to import waits until signals are heard: see `main`.
 
@@ -194,8 +194,8 @@ def main(
         # A container's first process ignores signals without a handler, and is the parent of orphans.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    from tank_controller.rooms import ControllerConfig
-    from tank_controller.scaling_controllers import PodAddresses
+    from tank_controller.node import ControllerConfig
+    from tank_controller.raft_node.pod_addresses import PodAddresses
 
     kubernetes = _kubernetes(kubernetes_brokers, kubernetes_controllers, kubernetes_namespace)
     addresses: Mapping[int, str] = cluster
@@ -225,7 +225,7 @@ def _kubernetes(
     brokers: str | None, controllers: str | None, namespace: str | None
 ) -> "KubernetesConfig | None":
     """None: this is no pod whose sets are to be looked at."""
-    from tank_controller.kubernetes import KubernetesConfig
+    from tank_controller.k8s.client import KubernetesConfig
 
     if not brokers and not controllers:
         return None
@@ -245,11 +245,11 @@ def _http(said: str | None, listen: str) -> str:
 
 def run(config: "ControllerConfig") -> int:
     """The exit code."""
-    from tank_controller.cluster_state import SnapshotError
-    from tank_controller.grpc_server import ListenError
-    from tank_controller.metadata import UnknownEntryError
-    from tank_controller.process import ControllerProcess
-    from tank_controller.raft_replay import RaftStorageError
+    from tank_controller.app.process import ControllerProcess
+    from tank_controller.raft_node.replay import RaftStorageError
+    from tank_controller.rpc.server import ListenError
+    from tank_controller.state.machine import UnknownEntryError
+    from tank_controller.state.state import SnapshotError
     from tank_protos.cluster_secret import SecretError
 
     async def live() -> None:

@@ -121,3 +121,5 @@ API_DESCRIBE_S = 2.0
 """How long another controller may take to say how it is."""
 MIN_API_TOKEN_CHARS = 16
 MAX_API_TOKEN_BYTES = 4096
+MAX_CONTROLLERS = 5
+"""More make every change slower, and hardly anything surer."""

@@ -14,9 +14,9 @@ from typing import TextIO
 
 import click
 
-from tank_node import config as node_config
-from tank_node.command_options import ControllersOption, node_options
-from tank_node.config import ConfigError, LogFormat, NodeConfig
+from tank_node.app import config as node_config
+from tank_node.app.config import ConfigError, LogFormat, NodeConfig
+from tank_node.app.options import ControllersOption, node_options
 from tank_protos import server_packages
 
 EPILOG = """
@@ -102,11 +102,11 @@ def leave(known: tuple[NodeConfig, list[str]], within_ms: int) -> None:
 def run(config: NodeConfig, controllers: list[str]) -> int:
     """The exit code."""
     server_packages.demand()
-    from tank_node.cluster_process import ClusterNodeProcess, RefusedError
+    from tank_node.app.cluster_process import ClusterNodeProcess, RefusedError
+    from tank_node.app.process import Started
+    from tank_node.app.zone import NodeZoneError, zone_of_node
     from tank_node.log.errors import DataFolderError, StorageError
-    from tank_node.network.loop import TickLoop
-    from tank_node.node_zone import NodeZoneError, zone_of_node
-    from tank_node.process import Started
+    from tank_node.server.loop import TickLoop
     from tank_protos.cluster_secret import SecretError
     from tank_protos.log_lines import set_up_logs
 
@@ -140,9 +140,9 @@ def run(config: NodeConfig, controllers: list[str]) -> int:
 def run_leave(broker_id: int, controllers: list[str], within_ms: int, secret: Path | None = None) -> int:
     """The exit code."""
     server_packages.demand()
-    from tank_node.controllers.leaving import LeaveCalls
-    from tank_node.controllers.secret import prover_of
-    from tank_node.leave import Ending, Waited, wait_to_leave
+    from tank_node.app.leave import Ending, Waited, wait_to_leave
+    from tank_node.app.leave_calls import LeaveCalls
+    from tank_node.cluster.secret import prover_of
     from tank_protos.generated import control_pb2 as pb
     from tank_protos.resolver import Resolver, look_up
 

@@ -1,7 +1,7 @@
 """Which form of the node's hot modules runs: compiled by mypyc, or plain Python. Chosen here, at import.
 
 Both are made of the same source. The compiled modules lie in a folder of their own, ordered as the sources
-are (`compiled/tank_node/log/append.*.so`), which the packages search before their own: `tank_node.partition`
+are (`compiled/tank_node/log/append.*.so`), which the packages search before their own: `tank_node.log.append`
 is the compiled one or the plain one, and whoever imports it does not know. It is all of them or none.
 
 The environment variable TANK_KERNEL decides, as it does for the twins of `tank_protos.kernel`. In a checkout

@@ -10,7 +10,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-11-21T09:00:00.000Z INFO tank_node.server: text key=value`."""
+    """`2026-11-21T09:00:00.000Z INFO tank_node.server.server: text key=value`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line; a traceback follows on lines of its own."""

@@ -9,7 +9,7 @@ from tank_cli import started
 from tank_cli.cluster_options import CONTROLLERS_VARIABLE
 from tank_cli.session import SERVERS_VARIABLE
 from tank_controller.__main__ import main as controller_command
-from tank_node.config import OPTIONS, NodeConfig, load
+from tank_node.app.config import OPTIONS, NodeConfig, load
 from tests.chart.combinations import COMBINATIONS
 from tests.chart.rendering import (
     Object,

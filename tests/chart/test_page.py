@@ -2,7 +2,7 @@
 
 import re
 
-from tank_controller.scaling import Reason
+from tank_controller.leader.scaling import Reason
 from tests.chart.helm import ROOT
 
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tank_controller import limits
-from tank_node.config import OPTIONS
+from tank_node.app.config import OPTIONS
 from tests.chart.helm import ROOT
 from tests.chart.rendering import CHART, Object, RefusedError, by_key, read_values, render
 from tests.chart.values_reference import PAGE, page, values

@@ -12,7 +12,7 @@ from tank_cli.broker_reports import Asked, ask_brokers
 from tank_cli.cluster_advice import FAR_BEHIND, Seen, advice
 from tank_cli.cluster_report import free_text, trouble_rows
 from tank_client.model import BrokerReport, PartitionTrouble, Trouble
-from tank_controller.api_report import Controller, Row
+from tank_controller.leader.report import Controller, Row
 from tank_protos.generated import control_pb2 as pb
 from tests.support.served_node import ServedNode
 

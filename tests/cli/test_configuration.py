@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tank_cli import configuration
-from tank_node.config import OPTIONS
+from tank_node.app.config import OPTIONS
 from tank_protos.topic_settings import TopicSettings, from_pairs, in_units, setting_keys, setting_texts
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"

@@ -9,9 +9,8 @@ from typing import TypeVar
 import pytest
 
 from tank_cli.local_controller import LocalController, RegistrationError
-from tank_controller.proposals import PRODUCER_USE_NOTED_MS
-from tank_node.cluster_view import ChangeKind, TopicChange
-from tank_node.controller_link import (
+from tank_controller.leader.proposals import PRODUCER_USE_NOTED_MS
+from tank_node.cluster.link import (
     CommitOutcome,
     GroupsOutcome,
     NewTopic,
@@ -21,7 +20,8 @@ from tank_node.controller_link import (
     TopicAlteration,
     TopicOutcome,
 )
-from tank_node.controllers.session import Registration
+from tank_node.cluster.session import Registration
+from tank_node.cluster.view import ChangeKind, TopicChange
 from tank_protos.error_codes import ErrorCode
 from tests.support.manual_clock import ManualClock
 from tests.support.patience import patient
@@ -232,7 +232,7 @@ def test_a_full_disk_is_a_trouble_as_long_as_it_is_full(
         controller = await Controller(tmp_path).register()
         assert not trouble(controller)
         with monkeypatch.context() as full:
-            full.setattr("tank_controller.files._OsAppendFile.write", no_room)
+            full.setattr("tank_controller.raft_node.files._OsAppendFile.write", no_room)
             assert (await controller.create(NewTopic("t", 1))).error is not ErrorCode.NONE
             assert "make room" in trouble(controller)
         while trouble(controller):  # noqa: ASYNC110

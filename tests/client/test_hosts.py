@@ -14,7 +14,7 @@ from tank_client.model import Address
 from tank_client.pool import Pool
 from tank_client.routes import Routes
 from tank_client.settings import ClientSettings
-from tank_node.cluster_view import BrokerView
+from tank_node.cluster.view import BrokerView
 from tank_node.surroundings import Surroundings
 from tank_protos.resolver import HostAddress, Resolver
 from tests.support.scripted_broker import Kind, ScriptedBroker

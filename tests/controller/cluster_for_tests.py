@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from tank_controller import commands
-from tank_controller.cluster_state import ClusterState, PartitionState
-from tank_controller.outcome import Outcome
-from tank_controller.partition_keys import key_of
-from tank_node.cluster_view import ClusterView, TopicView, WholeState
+from tank_controller.state import commands
+from tank_controller.state.keys import key_of
+from tank_controller.state.outcome import Outcome
+from tank_controller.state.state import ClusterState, PartitionState
+from tank_node.cluster.view import ClusterView, TopicView, WholeState
 from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import Levels

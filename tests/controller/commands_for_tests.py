@@ -2,9 +2,9 @@
 
 from hypothesis import strategies as st
 
-from tank_controller import commands
-from tank_controller.cluster_state import ClusterState
-from tank_controller.outcome import Outcome
+from tank_controller.state import commands
+from tank_controller.state.outcome import Outcome
+from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tank_controller import limits
-from tank_controller.duties import Duties, Work
-from tank_controller.end_questions import Ask
-from tank_controller.scaling import Scaling
-from tank_controller.state_parts import PartitionState
+from tank_controller.leader.log_ends import Ask
+from tank_controller.leader.scaling import Scaling
+from tank_controller.leader.tasks import Duties, Work
+from tank_controller.state.model import PartitionState
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.cluster_for_tests import Cluster
 

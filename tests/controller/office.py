@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from tank_controller.broker_clocks import BrokerClocks
-from tank_controller.broker_desk import BrokerDesk
-from tank_controller.broker_streams import Stream
-from tank_controller.cluster_state import ClusterState
-from tank_controller.duties import Duties
-from tank_controller.levels import Raising
+from tank_controller.leader.broker_clocks import BrokerClocks
+from tank_controller.leader.brokers import BrokerDesk
+from tank_controller.leader.liveness import BrokerSessions
+from tank_controller.leader.proposals import Proposals
+from tank_controller.leader.raising import Raising
+from tank_controller.leader.streams import Stream
+from tank_controller.leader.tasks import Duties
 from tank_controller.limits import SESSION_TIMEOUT_MS
-from tank_controller.proposals import Proposals
-from tank_controller.sessions import BrokerSessions
+from tank_controller.state.state import ClusterState
 from tank_protos import feature_levels
 from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb

@@ -4,12 +4,12 @@ from collections import Counter
 from functools import cache
 from random import Random
 
-from tank_node.forwarding import PURPOSE, Forwarded
+from tank_node.broker.forwarding import PURPOSE, Forwarded
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
-from tank_node.sessions.forward import ForwardSession
-from tank_node.sessions.peer_identity import PeerIdentity
-from tank_node.sessions.tank import TankSession
+from tank_node.peers.forward_session import ForwardSession
+from tank_node.peers.identity import PeerIdentity
+from tank_node.tank.session import TankSession
 from tank_protos.errors import WireError
 from tank_protos.framing import frame
 from tests.fuzz import mutate

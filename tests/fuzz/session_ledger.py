@@ -4,12 +4,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tank_node.broker import Broker
+from tank_node.broker.broker import Broker
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
-from tank_node.partition import Partition
-from tank_node.sessions.consume import FetchWait
-from tank_node.waiting import Waiter
+from tank_node.partition.partition import Partition
+from tank_node.partition.waiters import Waiter
+from tank_node.tank.fetch import FetchWait
 from tank_protos import bundle, varint
 from tank_protos.errors import WireError
 from tank_protos.generated.tank import (

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, TypeVar
 
-from tank_node.broker import Broker
-from tank_node.controller_link import (
+from tank_node.broker.broker import Broker
+from tank_node.cluster.link import (
     CommitOutcome,
     GroupsOutcome,
     NewTopic,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from tank_node.broker import Broker
+from tank_node.broker.broker import Broker
 from tank_protos import bundle
 from tank_protos.framing import frame
 from tank_protos.generated.tank import (

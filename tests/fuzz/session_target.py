@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from tank_node.log.log import LogState
-from tank_node.sessions.tank import TankSession
+from tank_node.tank.session import TankSession
 from tank_protos import bundle
 from tank_protos.errors import WireError
 from tank_protos.framing import HEADER_BYTES, FrameReader

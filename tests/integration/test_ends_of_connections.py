@@ -12,8 +12,8 @@ import pytest
 
 from tank_node.limits import KIB, MIB, Limits
 from tank_node.log.flush_work import FlushWork
-from tank_node.network.connection import Connection
-from tank_node.sessions.tank import TankSession
+from tank_node.server.connection import Connection
+from tank_node.tank.session import TankSession
 from tank_protos.framing import frame
 from tank_protos.generated.tank import ConsumeResponse, StatusRequest
 from tests.integration.test_connections import (

@@ -97,7 +97,7 @@ def test_the_environment_chooses_and_a_library_that_does_not_load_is_left_out(tm
 @pytest.mark.skipif(kernel.NAME == "pure", reason="the node is not compiled")
 def test_compiled_modules_take_the_place_of_the_plain_ones() -> None:
     import tank_node.log.append
-    import tank_node.server
+    import tank_node.server.server
 
-    for module in (tank_node.server, tank_node.log.append):
+    for module in (tank_node.server.server, tank_node.log.append):
         assert str(kernel.FOLDER) in str(module.__file__)

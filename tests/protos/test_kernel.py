@@ -148,7 +148,7 @@ def test_a_build_that_mypy_refuses_says_that_the_twins_are_there(
 
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "twins", list)
-    monkeypatch.setattr(module.native, "stale", lambda room: ["node/tank_node/server.py"])
+    monkeypatch.setattr(module.native, "stale", lambda room: ["node/tank_node/server/server.py"])
     monkeypatch.setattr(module.native, "build_in_place", refuse)
     with pytest.raises(SystemExit, match="the twins are compiled, the node's modules are not"):
         module.build_in_place(only_twins=False)

@@ -10,18 +10,18 @@ import uuid
 from collections.abc import Callable
 from functools import partial
 
-from tank_node.broker import Broker
+from tank_node.broker.broker import Broker
+from tank_node.broker.forwarding import ForwardingPolicy
 from tank_node.clock import SteadyClock
-from tank_node.controllers.session import ControllerSession, Registration
-from tank_node.forwarder import Forwarder
-from tank_node.forwarding import ForwardingPolicy
+from tank_node.cluster.session import ControllerSession, Registration
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.errors import DataFolderError
 from tank_node.log.log import LogState
 from tank_node.metrics import Metrics
-from tank_node.partition import Partition
-from tank_node.replicas.replicator import Replicator
+from tank_node.partition.partition import Partition
+from tank_node.peers.forwarder import Forwarder
+from tank_node.peers.replicator import Replicator
 from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import FlushPolicy
@@ -146,7 +146,7 @@ class BrokerMachine:
         self.world.after(0, life, begin)
 
     def _close(self) -> None:
-        """As `tank_node.process` ends: no new requests, then the broker closes everything."""
+        """As `tank_node.app.process` ends: no new requests, then the broker closes everything."""
         assert self.broker is not None
         assert self.server is not None
         for line in list(self.server.lines.values()):
@@ -312,7 +312,7 @@ class NodeLine:
         self._proposes = proposes
 
     def send(self, message: pb.BrokerUp) -> None:
-        """`tank_node.controllers.session.Line`."""
+        """`tank_node.cluster.session.Line`."""
         if message.proposal.command.HasField("change_in_sync"):
             self._proposes(message.proposal.command.change_in_sync)
         self._stream.send(self._end, message.SerializeToString())

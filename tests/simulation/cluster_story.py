@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from tank_controller.cluster_state import ClusterState
-from tank_node.controller_link import NewTopic, TopicOutcome
-from tank_node.forwarding import ForwardingPolicy
+from tank_controller.state.state import ClusterState
+from tank_node.broker.forwarding import ForwardingPolicy
+from tank_node.cluster.link import NewTopic, TopicOutcome
 from tank_node.log.log import LogState, PartitionLog
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import FlushPolicy

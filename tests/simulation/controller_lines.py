@@ -5,7 +5,7 @@ from tests.simulation.network import End, Stream
 
 
 class ControllerLine:
-    """A controller's end of a broker's stream: `tank_controller.broker_streams.Line`."""
+    """A controller's end of a broker's stream: `tank_controller.leader.streams.Line`."""
 
     def __init__(self, stream: Stream, end: End) -> None:
         self._stream = stream

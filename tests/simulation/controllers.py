@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from tank_controller import raft_wire
-from tank_controller.broker_clocks import BrokerClocks
-from tank_controller.broker_desk import BrokerDesk
-from tank_controller.duties import Duties
-from tank_controller.levels import Raising
-from tank_controller.member import Member
-from tank_controller.outcome import Outcome
-from tank_controller.proposals import Proposals
+from tank_controller.leader.broker_clocks import BrokerClocks
+from tank_controller.leader.brokers import BrokerDesk
+from tank_controller.leader.liveness import BrokerSessions
+from tank_controller.leader.proposals import Proposals
+from tank_controller.leader.raising import Raising
+from tank_controller.leader.tasks import Duties
 from tank_controller.raft.birth import (
     Answer,
     AskToBeAdded,
@@ -31,9 +29,11 @@ from tank_controller.raft.core import Raft
 from tank_controller.raft.messages import Configuration, Entry, HardState, Message, NodeId
 from tank_controller.raft.settings import Settings
 from tank_controller.raft.state import Role
-from tank_controller.raft_driver import RaftDriver
-from tank_controller.raft_replay import RaftStorageError, StorageDamagedError
-from tank_controller.sessions import BrokerSessions
+from tank_controller.raft_node import wire
+from tank_controller.raft_node.driver import RaftDriver
+from tank_controller.raft_node.member import Member
+from tank_controller.raft_node.replay import RaftStorageError, StorageDamagedError
+from tank_controller.state.outcome import Outcome
 from tank_protos import feature_levels
 from tank_protos.feature_levels import Levels
 from tank_protos.generated import control_pb2 as pb
@@ -331,12 +331,12 @@ class Controller:
     # --- messages ---
 
     def send(self, messages: Sequence[Message]) -> None:
-        """`tank_controller.raft_driver.Transport`: by the bytes that really go."""
+        """`tank_controller.raft_node.driver.Transport`: by the bytes that really go."""
         for message in messages:
             self.cluster.raft_books.sent(message)
             target = self.cluster.nodes.get(message.target.ordinal)
             if target is not None:
-                self._post(target, raft_wire.encode(message).SerializeToString())
+                self._post(target, wire.encode(message).SerializeToString())
 
     def _post(self, target: "Controller", data: bytes) -> None:
         def arrive() -> None:
@@ -348,7 +348,7 @@ class Controller:
     def take(self, data: bytes) -> None:
         """Raft's message arrives."""
         if self.driver is not None:
-            self.driver.receive(raft_wire.decode(data))
+            self.driver.receive(wire.decode(data))
 
     def _tell(self, ordinal: int, told: Told) -> None:
         target = self.cluster.nodes[ordinal]

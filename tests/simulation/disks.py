@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tank_controller.files import AppendFile
+from tank_controller.raft_node.files import AppendFile
 from tank_node.disk import Buffer, read_file, replace_file
 from tests.simulation.world import Life, ProcessEnded, World
 from tests.support.fault_disk import FaultDisk
@@ -70,7 +70,7 @@ class SimulatedDisk(FaultDisk):
 
 
 class SimulatedFiles:
-    """`tank_controller.files.Files` on a simulated disk, with the steps that OsFiles takes."""
+    """`tank_controller.raft_node.files.Files` on a simulated disk, with the steps that OsFiles takes."""
 
     def __init__(self, disk: SimulatedDisk) -> None:
         self._disk = disk
@@ -157,7 +157,7 @@ def _one(view: memoryview) -> Sequence[Buffer]:
 
 
 class SimulatedThread:
-    """A thread that waits for the disk: `tank_controller.raft_disk.Disk`. Work takes virtual time."""
+    """A thread that waits for the disk: `raft_node.disk_thread.Disk`. Work takes virtual time."""
 
     def __init__(self, world: World, life: Life, usual_us: int) -> None:
         self._world = world

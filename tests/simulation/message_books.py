@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.record import Record, matches
-from tank_node.partition import Partition
+from tank_node.partition.partition import Partition
 from tank_node.replication.role import Role
 from tank_protos import bundle
 from tests.simulation.committed import Committed, Key

@@ -1,7 +1,8 @@
-"""One thing that is broken on purpose: file, the text that is there once, and what it becomes."""
+"""One mistake that is made in the code on purpose: where it is made, and what shows it."""
 
 from dataclasses import dataclass
 
+from tests.simulation.edit import Edit
 from tests.simulation.story import Kind
 
 
@@ -10,7 +11,8 @@ class Mutant:
     """One line that does the wrong thing."""
 
     name: str
-    file: str
+    symbol: str
+    """See `Edit`, as for the next two."""
     old: str
     new: str
     kind: Kind = Kind.CONTROLLERS
@@ -20,9 +22,9 @@ class Mutant:
     told: str = ""
     """The story without chance that shows it, by its name in `told_stories`; it is tried alone."""
     also: tuple[tuple[str, str, str], ...] = ()
-    """(file, old, new) of a second guard, where the code has two that each suffice."""
+    """(symbol, old, new) of a second guard, where the code has two that each suffice."""
 
     @property
-    def edits(self) -> tuple[tuple[str, str, str], ...]:
-        """All of it: (file, old, new)."""
-        return ((self.file, self.old, self.new), *self.also)
+    def edits(self) -> tuple[Edit, ...]:
+        """All of it."""
+        return Edit(self.symbol, self.old, self.new), *(Edit(*each) for each in self.also)

@@ -26,6 +26,7 @@ from tests.simulation import (
     mutants_of_volumes,
     told_stories,
 )
+from tests.simulation.edit import ROOMS, ROOT, EditError
 from tests.simulation.mutant import Mutant
 from tests.simulation.story import Kind, seeds
 
@@ -38,8 +39,6 @@ MUTANTS = (
 )
 STORIES = 60
 """So many random stories each mutant gets, unless another number is said."""
-ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("node", "controller", "protos", "client")
 
 
 @dataclass(slots=True, frozen=True)
@@ -70,11 +69,11 @@ def problems() -> list[str]:
     """Mutations that don't fit the code any more."""
     found = []
     for mutant in MUTANTS:
-        for file, old, _ in mutant.edits:
-            path = ROOT / file
-            times = path.read_text().count(old) if path.exists() else 0
-            if times != 1:
-                found.append(f"{mutant.name}: its text is {times} times in {file}, and should be once")
+        for edit in mutant.edits:
+            try:
+                edit.applied()
+            except EditError as error:
+                found.append(f"{mutant.name}: {error}")
         if mutant.told and mutant.told not in told_stories.STORIES:
             found.append(f"{mutant.name}: nobody tells {mutant.told}")
     return found
@@ -83,7 +82,7 @@ def problems() -> list[str]:
 def copy_packages(mutant: Mutant, folder: Path) -> None:
     """The packages that it changes, without anything compiled; the rest is imported from where it is."""
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
-    for name in sorted({"/".join(Path(file).parts[:2]) for file, _, _ in mutant.edits}):
+    for name in sorted({"/".join(edit.file().parts[:2]) for edit in mutant.edits}):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
 
 
@@ -93,9 +92,8 @@ def try_one(mutant: Mutant) -> Fate:
     with tempfile.TemporaryDirectory(prefix="mutant-") as temporary:
         folder = Path(temporary)
         copy_packages(mutant, folder)
-        for file, old, new in mutant.edits:
-            path = folder / file
-            path.write_text(path.read_text().replace(old, new))
+        for edit in mutant.edits:
+            (folder / edit.file()).write_text(edit.applied(folder))
         done = _simulate(folder, mutant)
     seconds = time.monotonic() - began
     if done.returncode == 0:
@@ -165,7 +163,7 @@ def main(arguments: list[str]) -> int:
         chosen = [replace(m, told="", seeds=options.stories or m.seeds) for m in chosen]
     if options.list:
         for mutant in chosen:
-            print(f"{mutant.name}  ({mutant.file})")
+            print(f"{mutant.name}  ({mutant.symbol})")
         return 0
     if options.stories is not None:
         return _count_stories(chosen, options.processes)

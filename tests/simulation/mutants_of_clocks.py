@@ -3,13 +3,10 @@
 from tests.simulation.mutant import Mutant
 from tests.simulation.story import Kind
 
-COMMANDS = "controller/tank_controller/"
-NODE = "node/tank_node/"
-
 MUTANTS = (
     Mutant(
         "a wall clock is believed wherever it jumps",
-        NODE + "clock.py",
+        "tank_node.clock.SteadyClock.now_ms",
         "wall_ms if wall_ms < most_ms else most_ms",
         "wall_ms",
         Kind.CLUSTER,
@@ -17,7 +14,7 @@ MUTANTS = (
     ),
     Mutant(
         "a jump of the clock counts as silence of all producers",
-        NODE + "log/producers.py",
+        "tank_node.log.producers.LONGEST_STEP_MS",
         "LONGEST_STEP_MS = 86_400_000\n",
         "LONGEST_STEP_MS = 30 * 86_400_000\n",
         Kind.CLUSTER,
@@ -25,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "a broker whose clock is off is elected like any other",
-        COMMANDS + "elections.py",
+        "tank_controller.state.elections.Elections.best",
         "            if not brokers[broker_id].steps_aside:",
         "            if not brokers[broker_id].leaves:",
         Kind.CLUSTER,
@@ -33,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "the leading controller's clock is the measure where brokers' have no majority",
-        COMMANDS + "broker_clocks.py",
+        "tank_controller.leader.broker_clocks.BrokerClocks._agreed",
         "        return found or majorities([*brokers, own.widened(self._half_ms)])",
         "        return found or [own]",
         Kind.CLUSTER,
@@ -41,7 +38,7 @@ MUTANTS = (
     ),
     Mutant(
         "a broker whose clock is off is none any more when it starts again",
-        COMMANDS + "broker_commands.py",
+        "tank_controller.state.brokers.register_broker",
         "        clock_off=before is not None and before.clock_off,\n",
         "",
         Kind.CLUSTER,

@@ -3,12 +3,10 @@
 from tests.simulation.mutant import Mutant
 from tests.simulation.story import Kind
 
-REPLICAS = "node/tank_node/replicas/"
-
 MUTANTS = (
     Mutant(
         "a follower shows all that it holds",
-        REPLICAS + "readable.py",
+        "tank_node.partition.reads.ReadablePartition.fetch_as_follower",
         "        through = self.high_water_mark\n",
         "        through = self.log.written\n",
         Kind.CLUSTER,
@@ -16,7 +14,7 @@ MUTANTS = (
     ),
     Mutant(
         "a made-up leader epoch is believed for good",
-        REPLICAS + "beliefs.py",
+        "tank_node.partition.beliefs.Beliefs._judge",
         "            if epoch is None or epoch >= claim.leader_epoch:",
         "            if True:",
         Kind.CLUSTER,
@@ -24,16 +22,16 @@ MUTANTS = (
     ),
     Mutant(
         "an epoch that the view lacks is given up by the clock alone",
-        REPLICAS + "beliefs.py",
+        "tank_node.partition.beliefs.Beliefs.tick",
         "        self._link.await_view(lambda known: self._judge(due, known=known))",
         "        self._judge(due, known=True)",
         Kind.CLUSTER,
         told="an_epoch_is_heard_before_the_view_has_it",
-        also=((REPLICAS + "beliefs.py", " or not self._link.connected:", ":"),),
+        also=(("tank_node.partition.beliefs.Beliefs.tick", " or not self._link.connected:", ":"),),
     ),
     Mutant(
         "a push is taken though its head is another one than was sent",
-        "protos/tank_protos/stretch.py",
+        "tank_protos.stretch.check_head",
         "    if crc32c(entry) != ",
         "    if None == ",
         Kind.CLUSTER,
@@ -41,7 +39,7 @@ MUTANTS = (
     ),
     Mutant(
         "a second process takes a broker's place while the first lives",
-        "controller/tank_controller/registering.py",
+        "tank_controller.leader.registration._another_lives",
         "    return is_other and sessions.lives(",
         "    return False and sessions.lives(",
         Kind.CLUSTER,
@@ -49,7 +47,7 @@ MUTANTS = (
     ),
     Mutant(
         "a leader counts on a replica that was moved away and back",
-        REPLICAS + "leadership.py",
+        "tank_node.partition.leader.Leadership.view",
         "        if missed:\n",
         "        if False:\n",
         Kind.CLUSTER,
@@ -57,7 +55,7 @@ MUTANTS = (
     ),
     Mutant(
         "min.insync.replicas counts the set of before a proposal",
-        "node/tank_node/replication/in_sync.py",
+        "tank_node.replication.in_sync.InSync.size",
         "return size if self.proposed is None else min(size, len(self.proposed))",
         "return size",
         Kind.CLUSTER,
@@ -65,7 +63,7 @@ MUTANTS = (
     ),
     Mutant(
         "a replica leads that is being filled anew",
-        REPLICAS + "roles.py",
+        "tank_node.partition.roles.Roles._may_lead",
         "        if log.state is not LogState.ACTIVE or log.is_impaired:\n",
         "        if log.state is not LogState.ACTIVE:\n",
         Kind.CLUSTER,

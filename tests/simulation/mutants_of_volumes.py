@@ -3,12 +3,10 @@
 from tests.simulation.mutant import Mutant
 from tests.simulation.story import Kind
 
-CONTROLLER = "controller/tank_controller/"
-
 MUTANTS = (
     Mutant(
         "a broker without room leads on",
-        CONTROLLER + "state_parts.py",
+        "tank_controller.state.model.BrokerState.steps_aside",
         "        return self.leaves or self.clock_off or self.no_room\n",
         "        return self.leaves or self.clock_off\n",
         Kind.CLUSTER,
@@ -16,7 +14,7 @@ MUTANTS = (
     ),
     Mutant(
         "a broker leads again as soon as some room is free",
-        "node/tank_node/volume.py",
+        "tank_node.volume.Volume._judge",
         "            self.room = Room.ENOUGH if space.size > self._size_when_full else Room.AGAIN\n",
         "            self.room = Room.ENOUGH\n",
         Kind.CLUSTER,
@@ -24,7 +22,7 @@ MUTANTS = (
     ),
     Mutant(
         "of replicas without room the last one leads",
-        CONTROLLER + "elections.py",
+        "tank_controller.state.elections.Elections.best",
         "        return min(members, key=worse, default=NOBODY)\n",
         "        return min(reversed(members), key=worse, default=NOBODY)\n",
         Kind.CLUSTER,

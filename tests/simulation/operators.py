@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from tank_controller.outcome import Outcome
 from tank_controller.raft.errors import NotLeaderError, ProposalRefusedError, UnansweredError
 from tank_controller.raft.membership import Change, ChangeKind
 from tank_controller.raft.messages import NodeId
+from tank_controller.state.outcome import Outcome
 from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.controllers import Cluster, Controller

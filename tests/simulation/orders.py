@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from tank_controller.cluster_state import ClusterState
-from tank_controller.outcome import Outcome
-from tank_node.controller_link import TopicAlteration, TopicOutcome
+from tank_controller.state.outcome import Outcome
+from tank_controller.state.state import ClusterState
+from tank_node.cluster.link import TopicAlteration, TopicOutcome
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.brokers import BrokerMachine
 from tests.simulation.controllers import Cluster

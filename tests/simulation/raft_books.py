@@ -20,7 +20,7 @@ from tank_controller.raft.messages import (
     VoteAnswer,
 )
 from tank_controller.raft.state import Role
-from tank_controller.raft_replay import Stored
+from tank_controller.raft_node.replay import Stored
 from tests.simulation.world import World, must
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.partition import Partition
+from tank_node.partition.partition import Partition
 from tank_protos import bundle
 from tests.simulation.disks import SimulatedDisk
 from tests.simulation.stored_batches import same, stored

@@ -1,4 +1,4 @@
-"""A broker's side of its connections, in virtual time: what `tank_node.server` does with sockets.
+"""A broker's side of its connections, in virtual time: what `tank_node.server.server` does with sockets.
 
 Bytes that arrive go to the session, the broker's tick ends, and what was answered leaves.
 """
@@ -6,11 +6,11 @@ Bytes that arrive go to the session, the broker's tick ends, and what was answer
 from dataclasses import dataclass
 from functools import partial
 
-from tank_node.broker import Broker
+from tank_node.broker.broker import Broker
+from tank_node.dialer import Dialer
 from tank_node.log.segment import Stretch
-from tank_node.network.outgoing import Dialer
-from tank_node.sessions.session import Session
-from tank_node.sessions.tank import TankSession
+from tank_node.session import Session
+from tank_node.tank.session import TankSession
 from tank_protos.errors import WireError
 from tests.simulation.network import End, Frames, Network, Stream
 from tests.simulation.world import Life, World

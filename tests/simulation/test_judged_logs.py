@@ -7,9 +7,9 @@ from tank_node.log.log import PartitionLog
 from tank_node.log.record import REWRITTEN, SPARSE
 from tank_node.log.settings import LogSettings
 from tank_node.metrics import Metrics
-from tank_node.partition import Partition
+from tank_node.partition.partition import Partition
+from tank_node.partition.waiters import Tick
 from tank_node.refusal_log import RefusalLog
-from tank_node.waiting import Tick
 from tank_protos import bundle
 from tests.simulation.committed import Committed
 from tests.simulation.message_books import MessageBooks, Seen

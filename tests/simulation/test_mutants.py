@@ -62,7 +62,7 @@ def harmless(**changes: object) -> Mutant:
     """One that changes nothing that anybody could see."""
     mutant = Mutant(
         "says the same in other words",
-        "node/tank_node/replication/follow.py",
+        "tank_node.replication.append_check",
         "    return max(own, min(pushed, matched))",
         "    return max(min(pushed, matched), own)",
         seeds=1,

@@ -4,8 +4,8 @@ from typing import cast
 
 import pytest
 
-from tank_node.broker import Broker
-from tank_node.sessions.session import Session
+from tank_node.broker.broker import Broker
+from tank_node.session import Session
 from tests.simulation.network import End, Network, Stream, Weather
 from tests.simulation.serving import Addresses, Server, SimulatedDialer
 from tests.simulation.world import SECOND, Life, World

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from tank_controller.cluster_state import ClusterState
-from tank_controller.state_parts import PartitionState
-from tank_node.forwarding import ForwardingPolicy
+from tank_controller.state.model import PartitionState
+from tank_controller.state.state import ClusterState
+from tank_node.broker.forwarding import ForwardingPolicy
 from tank_node.limits import Limits
-from tank_node.partition import Partition
-from tank_node.waiting import Producer
+from tank_node.partition.partition import Partition
+from tank_node.partition.waiters import Producer
 from tank_protos import bundle
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.brokers import BrokerMachine
@@ -324,7 +324,7 @@ class ToldStory(ClusterStory):
 
 
 class Outcomes:
-    """Who is told how appends ended: `tank_node.waiting.Settler`."""
+    """Who is told how appends ended: `tank_node.partition.waiters.Settler`."""
 
     def __init__(self, story: ToldStory) -> None:
         self._story = story

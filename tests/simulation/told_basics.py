@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable
 
 from tank_node.log import checkpoint
-from tank_node.waiting import Producer
+from tank_node.partition.waiters import Producer
 from tests.simulation.brokers import FOLDER, BrokerMachine
 from tests.simulation.consumers import MOST_BYTES, ONE_MESSAGE
 from tests.simulation.network import Weather

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tank_node.controller_link import (
+from tank_node.cluster.link import (
     CommitOutcome,
     Position,
     PositionsOutcome,
@@ -10,7 +10,7 @@ from tank_node.controller_link import (
     TopicOutcome,
 )
 from tank_node.log.errors import LogDamaged
-from tank_node.partition import Partition
+from tank_node.partition.partition import Partition
 from tank_node.replication.role import Role
 from tank_protos.error_codes import ErrorCode
 from tests.simulation.brokers import FOLDER, BrokerMachine

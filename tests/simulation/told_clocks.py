@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from tank_node.partition import Partition
+from tank_node.partition.partition import Partition
+from tank_node.partition.waiters import Producer
 from tank_node.replication.role import Role
-from tank_node.waiting import Producer
 from tank_protos import bundle
 from tests.simulation.brokers import BrokerMachine
 from tests.simulation.told import ToldStory, telling
@@ -117,7 +117,7 @@ class _Unheard:
     """Nobody waits for the answer."""
 
     def settle(self, token: int, error: int, first: int, last: int) -> None:
-        """`tank_node.waiting.Settler`."""
+        """`tank_node.partition.waiters.Settler`."""
 
 
 def _first_copy(story: ToldStory, machine: BrokerMachine) -> Callable[[BrokerMachine], None]:

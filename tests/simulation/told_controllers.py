@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tank_controller import raft_wire
-from tank_controller.outcome import Outcome
 from tank_controller.raft.membership import Change, ChangeKind
 from tank_controller.raft.messages import Message, VoteAnswer, VoteRequest
 from tank_controller.raft.settings import Settings
 from tank_controller.raft.state import Role
-from tank_controller.raft_driver import RaftDriver
+from tank_controller.raft_node import wire
+from tank_controller.raft_node.driver import RaftDriver
+from tank_controller.state.outcome import Outcome
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.controllers import SNAPSHOT_AFTER_BYTES, Cluster, Controller
 from tests.simulation.network import Network, Weather
@@ -172,7 +172,7 @@ def a_voter_starts_again() -> None:
         voter.end(False)
         voter.start()
         assert voter.life is not None
-        story.world.guarded(voter.life, lambda: voter.take(raft_wire.encode(asked).SerializeToString()))
+        story.world.guarded(voter.life, lambda: voter.take(wire.encode(asked).SerializeToString()))
         story.go_on(SECOND)
         story.network.heal()
         before.start()
@@ -212,7 +212,7 @@ def a_vote_comes_a_term_late() -> None:
         must(elected.raft.term > vote.term, "it asks in the term of its last election")
         story.network.cut([elected.name], [voter.name], one_way=False)
         assert elected.life is not None
-        story.world.guarded(elected.life, lambda: elected.take(raft_wire.encode(vote).SerializeToString()))
+        story.world.guarded(elected.life, lambda: elected.take(wire.encode(vote).SerializeToString()))
         story.go_on(SECOND)
         story.network.heal()
         before.start()

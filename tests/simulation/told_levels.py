@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tank_node.forwarding import ForwardingPolicy
+from tank_node.broker.forwarding import ForwardingPolicy
 from tank_protos.feature_levels import OWN, Levels
 from tank_protos.generated import control_pb2 as pb
 from tests.simulation.brokers import BrokerMachine

@@ -4,7 +4,7 @@ last."""
 from collections.abc import Callable
 from unittest.mock import patch
 
-from tank_controller import broker_streams
+from tank_controller.leader import streams
 from tests.simulation.told import telling
 from tests.simulation.world import SECOND, must
 
@@ -17,7 +17,7 @@ def a_leader_hears_late_that_a_replica_was_moved_away_and_back() -> None:
     and heard of nothing after that: it is told the whole state at once. What B had matched counts no more."""
     with (
         telling(ALONE_IS_ENOUGH, replicas=2) as story,
-        patch.object(broker_streams, "HISTORY_DELTAS", 1),
+        patch.object(streams, "HISTORY_DELTAS", 1),
     ):
         a, b = story.cast
         c = next(machine for machine in story.brokers.values() if machine not in (a, b))

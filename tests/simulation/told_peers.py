@@ -4,9 +4,9 @@ A leads, B leads next, C last."""
 from collections.abc import Callable
 from functools import partial
 
-from tank_node import waiting
-from tank_node.forwarding import ForwardingPolicy
+from tank_node.broker.forwarding import ForwardingPolicy
 from tank_node.log.index import TAIL_RECORDS
+from tank_node.partition import waiters
 from tank_protos.error_codes import ConsumeFlag, ErrorCode, ProduceError
 from tank_protos.feature_levels import OWN
 from tank_protos.generated import control_pb2 as pb
@@ -211,12 +211,12 @@ def a_producers_memory_cannot_be_read() -> None:
     with telling(SYNCED) as story:
         a, many = story.cast[0], 2 * TAIL_RECORDS + 1
         for sequence in range(many):
-            story.append_again(a, waiting.Producer(7, 0, sequence), 1)
+            story.append_again(a, waiters.Producer(7, 0, sequence), 1)
         story.go_on(SECOND)
         story.at(a).log.forget()
         for fails in (100, 0):
             a.disk.failing_reads = fails
-            story.append_again(a, waiting.Producer(7, 0, many), 1)
+            story.append_again(a, waiters.Producer(7, 0, many), 1)
         must(story.refusals == [ErrorCode.STORAGE], "refused with %s", story.refusals)
         story.until(lambda: story.at(a).high_water_mark == many + 1, "its being stored")
         story.rest()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from tank_node.replicas.leadership import Leadership
+from tank_node.partition.leader import Leadership
 from tests.simulation.consumers import FollowersConsumer
 from tests.simulation.message_books import Key
 from tests.simulation.producers import Producer

@@ -3,8 +3,8 @@
 import copy
 from collections.abc import Callable
 
-from tank_controller import raft_wire
 from tank_controller.raft.messages import Message, VoteRequest
+from tank_controller.raft_node import wire
 from tests.simulation.controllers import Controller
 from tests.simulation.told_controllers import telling_controllers
 from tests.simulation.world import MS, SECOND, must
@@ -68,7 +68,7 @@ def a_vote_is_forgotten_by_a_folder_put_back() -> None:
         request = VoteRequest(log.last_index, log.last_term)
         asked = Message(voter.raft.cluster_id, before.own, voter.own, candidate.raft.term, request)
         assert voter.life is not None
-        story.world.guarded(voter.life, lambda: voter.take(raft_wire.encode(asked).SerializeToString()))
+        story.world.guarded(voter.life, lambda: voter.take(wire.encode(asked).SerializeToString()))
         story.go_on(SECOND)
         story.write()
 

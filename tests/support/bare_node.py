@@ -11,15 +11,15 @@ import signal
 import sys
 from collections.abc import Callable
 
-from tank_node.broker import Broker
+from tank_node.broker.broker import Broker
 from tank_node.clock import SystemClock
 from tank_node.disk import OsDisk
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
 from tank_node.metrics import Metrics
-from tank_node.network.loop import TickLoop
-from tank_node.server import TankServer
+from tank_node.server.loop import TickLoop
+from tank_node.server.server import TankServer
 from tests.support.instant_controller import InstantController
 
 

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Self
 
-from tank_node.broker import Broker
+from tank_node.broker.broker import Broker
 from tank_node.disk import Disk, OsDisk
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
 from tank_node.log.segment import Stretch
 from tank_node.metrics import Metrics
-from tank_node.sessions.tank import TankSession
+from tank_node.tank.session import TankSession
 from tank_protos.framing import FrameReader, frame
 from tank_protos.wire import Message
 from tests.support.instant_controller import InstantController

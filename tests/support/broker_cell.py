@@ -6,22 +6,22 @@ Nothing moves unless told: `run` lets a time pass in steps, in which bytes trave
 from collections.abc import Callable
 from pathlib import Path
 
-from tank_node.broker import Broker
-from tank_node.cluster_view import BrokerView, ChangeKind, ClusterView, PartitionView, TopicView
+from tank_node.broker.broker import Broker
+from tank_node.broker.forwarding import ForwardingPolicy
+from tank_node.cluster.view import BrokerView, ChangeKind, ClusterView, PartitionView, TopicView
+from tank_node.dialer import Dialer
 from tank_node.disk import OsDisk
-from tank_node.forwarder import Forwarder
-from tank_node.forwarding import ForwardingPolicy
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
 from tank_node.log.log import PartitionLog
 from tank_node.log.segment import Stretch
 from tank_node.metrics import Metrics
-from tank_node.network.outgoing import Dialer
-from tank_node.partition import Partition
-from tank_node.replicas.replicator import Replicator
-from tank_node.sessions.session import Session
-from tank_node.sessions.tank import TankSession
+from tank_node.partition.partition import Partition
+from tank_node.peers.forwarder import Forwarder
+from tank_node.peers.replicator import Replicator
+from tank_node.session import Session
+from tank_node.tank.session import TankSession
 from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import WireError

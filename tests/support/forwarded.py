@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tank_node.forwarder import Forwarder
-from tank_node.forwarding import ForwardingPolicy
-from tank_node.sessions.forward import ForwardSession
+from tank_node.broker.forwarding import ForwardingPolicy
+from tank_node.peers.forward_session import ForwardSession
+from tank_node.peers.forwarder import Forwarder
 from tank_protos import bundle
 from tank_protos.generated.tank import (
     ConsumePartition,
@@ -15,7 +15,7 @@ from tank_protos.generated.tank import (
     ProduceRequest,
     ProduceTopic,
 )
-from tests.node.sessions.test_produce import batch_of
+from tests.node.tank.test_produce import batch_of
 from tests.support.bench_node import BenchClient
 from tests.support.broker_cell import BrokerCell, CellNode
 

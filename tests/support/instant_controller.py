@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from tank_node.cluster_view import BrokerView, ChangeKind, ClusterView, PartitionView, TopicChange, TopicView
-from tank_node.controller_link import (
+from tank_node.cluster.link import (
     ChangeOutcome,
     CommitOutcome,
     GroupsOutcome,
@@ -16,6 +15,7 @@ from tank_node.controller_link import (
     TopicAlteration,
     TopicOutcome,
 )
+from tank_node.cluster.view import BrokerView, ChangeKind, ClusterView, PartitionView, TopicChange, TopicView
 from tank_node.volume import Room
 from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode

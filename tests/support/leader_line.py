@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tank_node.cluster_view import BrokerView, PartitionView, TopicView
+from tank_node.cluster.view import BrokerView, PartitionView, TopicView
 from tank_node.disk import Disk
-from tank_node.sessions.peer import FollowerSession
-from tank_node.sessions.session import Session
+from tank_node.peers.inbound import FollowerSession
+from tank_node.session import Session
 from tank_protos import topic_settings
 from tank_protos.framing import FrameReader, frame
 from tank_protos.generated.tank import (

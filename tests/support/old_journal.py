@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tank_controller import journal_format as fmt
+from tank_controller.raft_node import frames as fmt
 
 
 def journal_file(

@@ -5,9 +5,9 @@ from tank_node.log.errors import DiskFailed
 from tank_node.log.pushing import Piece
 from tank_node.log.record import Record
 from tank_node.replication.in_sync import InSync
-from tank_node.replication.place import Place
-from tank_node.replication.push import PushLine
+from tank_node.replication.progress import Place
 from tank_node.replication.push_frame import Part
+from tank_node.replication.stream import PushLine
 from tank_protos import stretch as stretches
 from tank_protos.error_codes import PushError
 from tank_protos.framing import HEADER_BYTES

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import grpc
 
-from tank_controller import overview
-from tank_controller.overview import Displaced
+from tank_controller.leader import overview
+from tank_controller.leader.overview import Displaced
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminServicer, add_AdminServicer_to_server

@@ -1,7 +1,7 @@
 """A node's end of its stream to the controllers, with a controller that the test plays."""
 
-from tank_node.cluster_view import TopicChange
-from tank_node.controllers.session import ControllerSession, Registration
+from tank_node.cluster.session import ControllerSession, Registration
+from tank_node.cluster.view import TopicChange
 from tank_protos.generated import control_pb2 as pb
 from tests.support.manual_clock import ManualClock
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tank_node.broker import Broker
+from tank_node.broker.broker import Broker
 from tank_node.log.log import LogState
 from tank_node.log.usage import space_of
 from tank_node.metrics import Histogram, Metrics

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from tank_node.broker import Broker
+from tank_node.broker.broker import Broker
 from tank_node.metrics import Metrics
-from tank_node.partition import Partition
-from tank_node.replicas.leadership import Leadership
-from tank_node.replication.place import PlaceState
+from tank_node.partition.leader import Leadership
+from tank_node.partition.partition import Partition
+from tank_node.replication.progress import PlaceState
 from tank_node.replication.role import Role
 
 PUSHES = ("live", "catch_up")

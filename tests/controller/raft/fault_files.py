@@ -7,7 +7,7 @@ returns, a replacement when `replace` does. At operation number `fail_at` the di
 import errno
 from pathlib import Path
 
-from tank_controller.files import AppendFile
+from tank_controller.raft_node.files import AppendFile
 
 
 class PowerLostError(Exception):

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from tank_controller.raft.messages import Configuration, Entry, EntryKind, HardState, NodeId, Snapshot
 from tank_controller.raft.snapshots import make
-from tank_controller.raft_replay import (
+from tank_controller.raft_node.replay import (
     Stored,
 )
-from tank_controller.raft_storage import RaftStorage
+from tank_controller.raft_node.storage import RaftStorage
 from tests.controller.raft.fault_files import FaultFiles
 
 ONE, TWO = NodeId(1, b"disk"), NodeId(2, b"ksid")

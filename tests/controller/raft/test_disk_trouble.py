@@ -3,11 +3,11 @@ one that can't use what its disk holds."""
 
 import pytest
 
-from tank_controller.cluster_state import SnapshotError
 from tank_controller.raft.messages import NodeId
 from tank_controller.raft.settings import Settings
 from tank_controller.raft.state import Role
-from tank_controller.raft_driver import HANGING_ELECTIONS
+from tank_controller.raft_node.driver import HANGING_ELECTIONS
+from tank_controller.state.state import SnapshotError
 from tests.controller.raft.world import World
 
 SETTINGS = Settings(election_ticks=5, heartbeat_ticks=1, trailing_entries=0)

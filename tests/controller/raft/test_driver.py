@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from tank_controller.files import OsFiles
-from tank_controller.metadata import Metadata, UnknownEntryError
-from tank_controller.outcome import Outcome
 from tank_controller.raft.birth import Birth
 from tank_controller.raft.core import Raft
 from tank_controller.raft.errors import OverloadedError
 from tank_controller.raft.membership import Change, ChangeKind
 from tank_controller.raft.messages import Heartbeat, Message, NodeId
 from tank_controller.raft.state import Role
-from tank_controller.raft_disk import DiskThread
-from tank_controller.raft_driver import SNAPSHOT_AGAIN_TICKS, RaftDriver
-from tank_controller.raft_replay import StorageFailedError
-from tank_controller.raft_storage import RaftStorage
-from tank_controller.raft_waiting import OutcomeUnknownError
+from tank_controller.raft_node.disk_thread import DiskThread
+from tank_controller.raft_node.driver import SNAPSHOT_AGAIN_TICKS, RaftDriver
+from tank_controller.raft_node.files import OsFiles
+from tank_controller.raft_node.replay import StorageFailedError
+from tank_controller.raft_node.storage import RaftStorage
+from tank_controller.raft_node.waiting import OutcomeUnknownError
+from tank_controller.state.machine import Metadata, UnknownEntryError
+from tank_controller.state.outcome import Outcome
 from tank_protos.generated import control_pb2 as pb
 from tests.controller.commands_for_tests import alter, create, register
-from tests.controller.failing_files import FailingFiles
+from tests.controller.raft_node.failing_files import FailingFiles
 
 
 class Nowhere:

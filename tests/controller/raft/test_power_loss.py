@@ -7,10 +7,10 @@ import pytest
 
 from tank_controller.raft.core import Raft
 from tank_controller.raft.messages import Entry, HardState
-from tank_controller.raft_replay import (
+from tank_controller.raft_node.replay import (
     Stored,
 )
-from tank_controller.raft_storage import RaftStorage
+from tank_controller.raft_node.storage import RaftStorage
 from tests.controller.raft.fault_files import FaultFiles, PowerLostError
 from tests.controller.raft.stored import (
     FOUNDING,

@@ -17,11 +17,11 @@ from tank_controller.raft.messages import (
     Message,
     NodeId,
 )
-from tank_controller.raft_disk import DiskThread
-from tank_controller.raft_driver import RaftDriver
-from tank_controller.raft_storage import RaftStorage
-from tests.controller.failing_files import FailingFiles
+from tank_controller.raft_node.disk_thread import DiskThread
+from tank_controller.raft_node.driver import RaftDriver
+from tank_controller.raft_node.storage import RaftStorage
 from tests.controller.raft.stored import entry
+from tests.controller.raft_node.failing_files import FailingFiles
 
 TWO, THREE = NodeId(2, b"ksid"), NodeId(3, b"skdi")
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tank_controller import raft_records as records
-from tank_controller.journal_format import JournalDamagedError
 from tank_controller.raft.messages import Configuration, Entry, EntryKind, HardState
-from tank_controller.raft_replay import (
+from tank_controller.raft_node import records
+from tank_controller.raft_node.frames import JournalDamagedError
+from tank_controller.raft_node.replay import (
     RaftStorageError,
     StorageDamagedError,
     StorageFailedError,
     StorageFullError,
 )
-from tank_controller.raft_storage import RaftStorage
+from tank_controller.raft_node.storage import RaftStorage
 from tests.controller.raft.fault_files import FaultFiles
 from tests.controller.raft.stored import (
     FOLDER,

@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from tank_controller import raft_wire
 from tank_controller.raft.errors import MalformedMessageError
 from tank_controller.raft.messages import (
     Append,
@@ -29,6 +28,7 @@ from tank_controller.raft.messages import (
     VoteRequest,
 )
 from tank_controller.raft.settings import MESSAGE_BYTES, Settings
+from tank_controller.raft_node import wire as raft_wire
 from tank_protos.generated import control_pb2 as pb
 
 ONE, TWO = NodeId(1, b"\1" * 16), NodeId(2, b"\2" * 16)

@@ -22,8 +22,8 @@ from tank_controller.raft.messages import (
 from tank_controller.raft.quorum import majority
 from tank_controller.raft.settings import Settings
 from tank_controller.raft.state import Role
-from tank_controller.raft_driver import RaftDriver
-from tank_controller.raft_replay import StorageFullError
+from tank_controller.raft_node.driver import RaftDriver
+from tank_controller.raft_node.replay import StorageFullError
 
 CLUSTER = "c"
 

@@ -7,7 +7,7 @@ from tank_node.log.epoch_history import epoch_at, last_common
 from tank_node.log.log import LogState
 from tank_node.log.producers import Outcome
 from tank_node.log.settings import LogSettings
-from tank_node.replication.follow import Condition, Order, Standing, judge, kept_through
+from tank_node.replication.append_check import Condition, Order, Standing, judge, kept_through
 from tests.support.logs import FOLDER, Folder, append, read_all
 from tests.support.replicas import push, records_of
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.cluster_view import BrokerView
+from tank_node.cluster.view import BrokerView
 from tank_node.limits import BELIEF_MS
 from tank_node.log.log import LogState
 from tank_node.replication.role import Role

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.cluster_view import BrokerView
+from tank_node.cluster.view import BrokerView
 from tank_node.limits import Limits
-from tank_node.network.loop import TickLoop
-from tank_node.network.outgoing import ServerDialer
-from tank_node.replicas.leadership import Leadership
-from tank_node.replicas.replicator import Replicator
-from tank_node.server import TankServer
-from tank_node.sessions.push import PushSession
-from tank_node.sessions.session import Session
+from tank_node.partition.leader import Leadership
+from tank_node.peers.outbound import PushSession
+from tank_node.peers.replicator import Replicator
+from tank_node.server.dialer import ServerDialer
+from tank_node.server.loop import TickLoop
+from tank_node.server.server import TankServer
+from tank_node.session import Session
 from tank_protos.error_codes import ErrorCode
 from tank_protos.framing import FrameReader, frame
 from tank_protos.generated.tank import (
@@ -33,7 +33,7 @@ from tank_protos.generated.tank import (
 )
 from tank_protos.resolver import Resolver
 from tests.node.replication.test_leading import append, errors, members
-from tests.node.sessions.test_produce import batch_of
+from tests.node.tank.test_produce import batch_of
 from tests.support.broker_cell import TOPIC, BrokerCell, PipeEnd, Told
 from tests.support.patience import patient
 from tests.support.replicas import assert_copies

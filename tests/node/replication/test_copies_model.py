@@ -12,19 +12,19 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tank_node.cluster_view import PartitionView
+from tank_node.cluster.view import PartitionView
 from tank_node.limits import Limits
 from tank_node.log.epoch_history import last_common
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.record import Record
 from tank_node.log.settings import LogSettings
 from tank_node.metrics import Metrics
-from tank_node.partition import Partition
+from tank_node.partition.beliefs import Beliefs
+from tank_node.partition.follower import LIVE, Following, PeerLine
+from tank_node.partition.partition import Partition
+from tank_node.partition.waiters import Tick
 from tank_node.refusal_log import RefusalLog
-from tank_node.replicas.beliefs import Beliefs
-from tank_node.replicas.following import LIVE, Following, PeerLine
 from tank_node.replication.role import Role
-from tank_node.waiting import Tick
 from tank_protos.error_codes import PushError
 from tank_protos.stretch import Stretch
 from tests.support.instant_controller import InstantController

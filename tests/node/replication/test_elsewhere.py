@@ -24,7 +24,7 @@ from tank_protos.generated.tank import (
     ProduceResponse,
     ProduceTopic,
 )
-from tests.node.sessions.test_produce import batch_of
+from tests.node.tank.test_produce import batch_of
 from tests.support.broker_cell import BrokerCell
 
 HERE = (bytes((127, 0, 0, 1)), 1)

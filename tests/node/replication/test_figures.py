@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tank_node.controller_link import ChangeOutcome
+from tank_node.cluster.link import ChangeOutcome
 from tank_node.limits import Limits
 from tank_node.monitoring.metrics_collector import MetricsCollector
 from tank_protos.error_codes import ErrorCode

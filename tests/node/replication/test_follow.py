@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_node.log.epoch_history import History, epoch_at, last_common
-from tank_node.replication.follow import (
+from tank_node.replication.append_check import (
     TAKE,
     Condition,
     Order,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.forwarding import ForwardingPolicy
+from tank_node.broker.forwarding import ForwardingPolicy
 from tank_protos.error_codes import ConsumeFlag
 from tank_protos.generated.tank import (
     ConsumePartition,

@@ -10,10 +10,10 @@ import pytest
 from tank_controller.limits import MAX_PARTITIONS_PER_COMMAND
 from tank_node.limits import Limits
 from tank_node.log.log import LogState
-from tank_node.replicas.leadership import Leadership
-from tank_node.replication.push import STRETCH_BYTES
+from tank_node.partition.leader import Leadership
+from tank_node.partition.waiters import Producer
 from tank_node.replication.role import Role
-from tank_node.waiting import Producer
+from tank_node.replication.stream import STRETCH_BYTES
 from tank_protos.error_codes import ErrorCode
 from tests.node.replication.test_leading import append
 from tests.support.broker_cell import BrokerCell, CellNode, Told

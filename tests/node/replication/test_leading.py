@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.controller_link import ChangeOutcome
-from tank_node.waiting import Producer
+from tank_node.cluster.link import ChangeOutcome
+from tank_node.partition.waiters import Producer
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceTopic
-from tests.node.sessions.test_produce import batch_of
+from tests.node.tank.test_produce import batch_of
 from tests.support.broker_cell import BrokerCell, CellNode, Told
 from tests.support.replicas import assert_copies
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.numbering import END
+from tank_node.partition.numbering import END
 from tests.node.replication.test_leading import append
 from tests.support.broker_cell import BrokerCell, Told
 

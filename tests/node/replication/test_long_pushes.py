@@ -13,8 +13,8 @@ from tank_node.log.errors import LogDamaged
 from tank_node.log.pushing import PIECE_RECORDS, READ_BYTES, PushReader
 from tank_node.log.record import RECORD_BYTES
 from tank_node.log.segment import Stretch
-from tank_node.server import TankServer
-from tank_node.sessions.output import Output
+from tank_node.output import Output
+from tank_node.server.server import TankServer
 from tank_protos.framing import FrameReader, frame
 from tank_protos.generated.tank import (
     ProduceBasePartition,

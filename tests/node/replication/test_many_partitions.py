@@ -1,6 +1,6 @@
 """What is sent to a follower of many partitions."""
 
-from tank_node.replication.push import FRAME_STRETCHES
+from tank_node.replication.stream import FRAME_STRETCHES
 from tests.support.push_model import NamedLeader, decoded, entries, line_to, taken
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.numbering import END
-from tank_node.replicas.leadership import Leadership
+from tank_node.partition.leader import Leadership
+from tank_node.partition.numbering import END
 from tank_node.replication.role import Role
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
 from tank_protos.generated.tank import (
@@ -27,7 +27,7 @@ from tank_protos.generated.tank import (
     TimeToFind,
 )
 from tests.node.replication.test_leading import append, errors, members
-from tests.node.sessions.test_produce import batch_of
+from tests.node.tank.test_produce import batch_of
 from tests.support.bench_node import BenchClient
 from tests.support.broker_cell import BrokerCell, Told
 from tests.support.replicas import assert_copies

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.cluster_view import BrokerView
+from tank_node.cluster.view import BrokerView
 from tank_node.log.log import LogState
 from tank_node.log.producers import Outcome, ProducedBatch, Producers, ProducerVerdict
 from tank_protos.error_codes import ErrorCode, PushError
@@ -18,7 +18,7 @@ from tank_protos.generated.tank import (
     ReplicaIdRequest,
 )
 from tank_protos.stretch import Stretch
-from tests.node.sessions.test_produce import batch_of
+from tests.node.tank.test_produce import batch_of
 from tests.support.bench_node import BenchNode
 from tests.support.broker_cell import Told
 from tests.support.leader_line import (

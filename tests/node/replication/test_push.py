@@ -2,9 +2,9 @@
 
 import pytest
 
-from tank_node.replication.place import PlaceState
-from tank_node.replication.push import PushLine, PushRefused
+from tank_node.replication.progress import PlaceState
 from tank_node.replication.push_frame import Part, PushFrame
+from tank_node.replication.stream import PushLine, PushRefused
 from tank_protos.error_codes import PushError
 from tank_protos.framing import HEADER_BYTES
 from tank_protos.generated.tank import (

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from tank_node.limits import Limits
-from tank_node.replication.push import STRETCH_BYTES
 from tank_node.replication.role import Role
+from tank_node.replication.stream import STRETCH_BYTES
 from tests.node.replication.test_leading import append, members
 from tests.support.broker_cell import BrokerCell, CellNode, Told
 

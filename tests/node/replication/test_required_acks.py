@@ -19,7 +19,7 @@ from tank_protos.generated.tank import (
     ProduceWithBaseSeqNumRequest,
 )
 from tank_protos.wire import Message
-from tests.node.sessions.test_produce import batch_of
+from tests.node.tank.test_produce import batch_of
 from tests.support.bench_node import BenchClient
 from tests.support.broker_cell import BrokerCell
 

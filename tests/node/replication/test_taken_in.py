@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_node.controller_link import ChangeOutcome
+from tank_node.cluster.link import ChangeOutcome
 from tank_node.log.log import LogState
 from tank_protos.error_codes import ErrorCode
 from tests.node.replication.test_healing import members, spoil, take_out_failed

@@ -1,0 +1,216 @@
+"""What the HTTP API changes: the same commands as `tank cluster`, and topics."""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import TypeVar
+
+from tank_controller.api.errors import ApiError, invalid
+from tank_controller.api.leader import Admin, Leader
+from tank_controller.api.reads import Asked, Reads
+from tank_controller.leader import checks
+from tank_controller.leader.report import Json, Row
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import control_pb2 as pb
+
+Found = TypeVar("Found")
+
+
+class Changes:
+    """The operations that take a token. Each raises ApiError; what takes long is begun when it returns."""
+
+    def __init__(self, leader: Leader, reads: Reads, now_ms: Callable[[], int]) -> None:
+        self._leader = leader
+        self._reads = reads
+        self._now_ms = now_ms
+
+    # --- controllers ---
+
+    async def transfer_leadership(self, asked: Asked) -> Json:
+        """To a voter."""
+        ordinal = asked.path.integer("controller_id")
+        request = pb.TransferLeadershipRequest(ordinal=ordinal)
+        await self._membership(ordinal, lambda admin: admin.TransferLeadership(request))
+        return {"controller": ordinal}
+
+    async def remove_controller(self, asked: Asked) -> Json:
+        """One that doesn't lead."""
+        ordinal, disk = asked.path.integer("controller_id"), asked.query.text("disk")
+        try:
+            request = pb.RemoveControllerRequest(
+                ordinal=ordinal, disk=bytes.fromhex(disk), only_silent=not asked.query.flag("running")
+            )
+        except ValueError:
+            raise invalid("`disk` takes hexadecimal digits, as a refusal names them") from None
+        await self._membership(ordinal, lambda admin: admin.RemoveController(request))
+        return {"removed_controller": ordinal}
+
+    async def _membership(self, ordinal: int, call: Callable[[Admin], Awaitable[pb.ChangeAnswer]]) -> None:
+        try:
+            await self._leader.change(call)
+        except ApiError as error:
+            if error.status is not HTTPStatus.BAD_REQUEST:
+                raise
+            said = [each for each in (await self._leader.describe()).values() if not isinstance(each, str)]
+            if any(member.node.ordinal == ordinal for each in said for member in each.members):
+                raise ApiError(HTTPStatus.CONFLICT, "refused", error.message) from None
+            raise ApiError(HTTPStatus.NOT_FOUND, "unknown_controller", error.message) from None
+
+    # --- brokers ---
+
+    async def drain(self, asked: Asked) -> Json:
+        """Begun."""
+        return await self._set_draining(asked, draining=True)
+
+    async def undo_drain(self, asked: Asked) -> Json:
+        """It may hold partitions again."""
+        return await self._set_draining(asked, draining=False)
+
+    async def _set_draining(self, asked: Asked, *, draining: bool) -> Json:
+        broker_id = asked.path.integer("broker_id")
+        found = await self._leader.overview()
+        if draining and (problem := checks.drain_problem(found, broker_id)):
+            raise ApiError(HTTPStatus.CONFLICT, "too_few_brokers", problem)
+        await self._command(pb.Command(set_broker=checks.draining(broker_id, on=draining)))
+        load = checks.load_of(await _afterwards(self._leader.overview()), broker_id)
+        return {"broker": broker_id, "draining": draining, "replicas": load.replicas, "leads": load.leads}
+
+    async def remove_broker(self, asked: Asked) -> Json:
+        """One that is drained, and stopped."""
+        broker_id = asked.path.integer("broker_id")
+        checks.check_remove(checks.load_of(await self._leader.overview(), broker_id))
+        await self._command(pb.Command(remove_broker=pb.RemoveBroker(broker_id=broker_id)))
+        return {"removed": broker_id}
+
+    async def balance(self, asked: Asked) -> Json:
+        """Begun."""
+        await self._leader.change(lambda admin: admin.Balance(pb.BalanceRequest()))
+        found = await _afterwards(self._leader.overview())
+        loads: list[Json] = [
+            {"broker_id": load.broker.broker_id, "replicas": load.replicas, "leads": load.leads}
+            for load in found.brokers
+        ]
+        return {"balanced": found.balanced, "brokers": loads}
+
+    # --- topics ---
+
+    async def create_topic(self, asked: Asked) -> Json:
+        """On brokers that the controllers choose."""
+        body = asked.body
+        create = pb.CreateTopic(
+            name=body.text("topic"),
+            partitions=body.integer("partitions"),
+            replication_factor=body.integer("replication_factor"),
+            settings=_settings(body.settings("settings")),
+        )
+        await self._command(pb.Command(create_topic=create))
+        return await _afterwards(self._reads.topic_json(create.name))
+
+    async def alter_topic(self, asked: Asked) -> Json:
+        """Settings and partitions; what isn't named stays."""
+        name, body = asked.path.text("topic"), asked.body
+        settings = body.settings("settings")
+        if not settings and "partitions" not in body:
+            raise invalid("say `partitions`, or `settings` that are to change")
+        alter = pb.AlterTopic(
+            topic_id=await self._topic_id(name),
+            partitions=body.integer("partitions") if "partitions" in body else 0,
+            set=_settings(settings),
+            unset=[key for key, value in settings.items() if value is None],
+        )
+        await self._command(pb.Command(alter_topic=alter))
+        return await _afterwards(self._reads.topic_json(name))
+
+    async def delete_topic(self, asked: Asked) -> Json:
+        """With all that it holds."""
+        name = asked.path.text("topic")
+        delete = pb.DeleteTopic(topic_id=await self._topic_id(name))
+        await self._command(pb.Command(delete_topic=delete))
+        return {"deleted": name}
+
+    async def _topic_id(self, name: str) -> int:
+        (row,) = await self._reads.rows(pb.PartitionsRequest(topics=[name], limit=1))
+        return row.topic.topic.topic_id
+
+    # --- partitions ---
+
+    async def elect(self, asked: Asked) -> Json:
+        """The preferred leader; an unclean one where nobody leads."""
+        row, unclean = await self._reads.row(asked.path), asked.body.flag("unclean")
+        kind = pb.ElectLeader.UNCLEAN if unclean else pb.ElectLeader.PREFERRED
+        elect = pb.ElectLeader(kind=kind, partitions=[_ref(row)])
+        await self._on_partition(pb.Command(elect_leader=elect), row, unclean=unclean)
+        after = await _afterwards(self._reads.row(asked.path))
+        return {
+            **_place(after),
+            "leader": after.partition.leader or None,
+            "lossy": after.partition.lossy_elections > row.partition.lossy_elections,
+        }
+
+    async def move(self, asked: Asked) -> Json:
+        """Begun; another order of the same brokers is through at once."""
+        row = await self._reads.row(asked.path)
+        placed = pb.Placed(
+            topic_id=row.topic.topic.topic_id,
+            partition=row.partition.partition,
+            replicas=asked.body.integers("to"),
+        )
+        await self._on_partition(pb.Command(reassign=pb.Reassign(partitions=[placed])), row)
+        return _moved(await _afterwards(self._reads.row(asked.path)))
+
+    async def cancel_move(self, asked: Asked) -> Json:
+        """The added replicas go."""
+        row = await self._reads.row(asked.path)
+        if problem := checks.cancel_problem(row):
+            raise ApiError(HTTPStatus.CONFLICT, "not_moving", problem)
+        cancel = pb.CancelReassign(partitions=[_ref(row)])
+        await self._on_partition(pb.Command(cancel_reassign=cancel), row)
+        return _moved(await _afterwards(self._reads.row(asked.path)))
+
+    async def _on_partition(self, command: pb.Command, row: Row, *, unclean: bool = False) -> None:
+        outcome = await self._command(command)
+        try:
+            checks.check_partition(outcome, row, unclean=unclean)
+        except checks.RefusedError as error:
+            gone = error.error in (ErrorCode.UNKNOWN_TOPIC, ErrorCode.UNKNOWN_PARTITION)
+            if gone or error.error is ErrorCode.INVALID_REPLICATION_FACTOR:
+                raise
+            # Whom the body names, and whom it finds there: the path is right.
+            raise ApiError(HTTPStatus.CONFLICT, error.error.name.lower(), error.message) from None
+
+    async def _command(self, command: pb.Command) -> pb.ProposalOutcome:
+        command.now_ms = self._now_ms()
+        try:
+            return await self._leader.change(lambda admin: admin.Change(command))
+        except ApiError as error:
+            if error.code != ErrorCode.INVALID_REPLICATION_FACTOR.name.lower():
+                raise
+            # The number is right, and so many brokers are not there, or not yet.
+            raise ApiError(HTTPStatus.CONFLICT, "too_few_brokers", error.message) from None
+
+
+async def _afterwards(read: Awaitable[Found]) -> Found:
+    """What is there behind a change that was made. An answer "ask again" would have it made twice."""
+    try:
+        return await read
+    except ApiError as error:
+        if error.status is not HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
+        message = f"It was done, and how it is now is not known: {error.message}"
+        raise ApiError(HTTPStatus.GATEWAY_TIMEOUT, "timed_out", message) from None
+
+
+def _ref(row: Row) -> pb.PartitionRef:
+    return pb.PartitionRef(topic_id=row.topic.topic.topic_id, partition=row.partition.partition)
+
+
+def _place(row: Row) -> dict[str, Json]:
+    return {"topic": row.topic.topic.name, "partition": row.partition.partition}
+
+
+def _moved(row: Row) -> Json:
+    replicas = list(row.partition.replicas)
+    return {**_place(row), "replicas": replicas, "moving": pb.MOVING in row.troubles}
+
+
+def _settings(settings: dict[str, str | None]) -> list[pb.Setting]:
+    return [pb.Setting(key=key, value=value) for key, value in settings.items() if value is not None]

@@ -1,0 +1,189 @@
+"""The HTTP API's way to the controller that leads: this one, or the one that it names, by gRPC."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from typing import Protocol
+
+import grpc
+import grpc.aio
+
+from tank_controller import limits
+from tank_controller.api.errors import refused
+from tank_controller.raft_node.peers import CHANNEL_OPTIONS
+from tank_protos.call_proof import NO_PROOF, ProvenCalls
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import control_pb2 as pb
+from tank_protos.generated.control_pb2_grpc import AdminStub
+
+POLL_S = 0.1
+"""How often it is looked whether somebody leads."""
+
+
+class Admin(Protocol):
+    """A controller's answers: of `tank_controller.rpc.admin.AdminService`, or of a stub."""
+
+    def Describe(self, request: pb.DescribeControllersRequest) -> Awaitable[pb.ControllersDescription]: ...
+    def Overview(self, request: pb.OverviewRequest) -> Awaitable[pb.OverviewAnswer]: ...
+    def Partitions(self, request: pb.PartitionsRequest) -> AsyncIterator[pb.PartitionsAnswer]: ...
+    def Change(self, request: pb.Command) -> Awaitable[pb.ChangeAnswer]: ...
+    def Balance(self, request: pb.BalanceRequest) -> Awaitable[pb.ChangeAnswer]: ...
+    def TransferLeadership(self, request: pb.TransferLeadershipRequest) -> Awaitable[pb.ChangeAnswer]: ...
+    def RemoveController(self, request: pb.RemoveControllerRequest) -> Awaitable[pb.ChangeAnswer]: ...
+
+
+class Leader:
+    """Whoever leads, as one controller finds it. Every question raises ApiError."""
+
+    def __init__(
+        self, here: Admin, elsewhere: Callable[[str], Admin], ordinal: int, addresses: Mapping[int, str]
+    ) -> None:
+        """`here`: this controller, of this number. `elsewhere`: the one at host:port. `addresses`: of all
+        configured ones, by number."""
+        self._here = here
+        self._elsewhere = elsewhere
+        self._own_address = addresses[ordinal]
+        self._configured = list(addresses.values())
+
+    async def overview(self) -> pb.OverviewAnswer:
+        """Brokers, and counts of partitions."""
+        waiting = _Waiting()
+        while True:
+            admin = await self._leading(waiting)
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                answer = await admin.Overview(pb.OverviewRequest())
+                if not answer.HasField("not_leader"):
+                    return answer
+            await waiting.turn()
+
+    async def partitions(self, request: pb.PartitionsRequest) -> AsyncGenerator[pb.PartitionsAnswer, None]:
+        """The parts of an answer, at least one. Whoever has enough closes it."""
+        waiting = _Waiting()
+        begun = False
+        while not begun:
+            parts = (await self._leading(waiting)).Partitions(request)
+            try:
+                async for part in parts:
+                    if part.HasField("not_leader"):
+                        break
+                    begun = True
+                    yield part
+            except grpc.aio.AioRpcError:
+                if begun:
+                    message = "the controller that led has gone in the middle of its answer: ask again"
+                    raise refused(ErrorCode.NO_LEADER, message) from None
+            finally:
+                await _end(parts)
+            if not begun:
+                await waiting.turn()
+
+    async def change(self, call: Callable[[Admin], Awaitable[pb.ChangeAnswer]]) -> pb.ProposalOutcome:
+        """One change, which is sent once: an error says so where nobody knows what became of it."""
+        waiting = _Waiting()
+        while True:
+            admin = await self._leading(waiting)
+            try:
+                answer = await call(admin)
+            except grpc.aio.AioRpcError as error:
+                message = (
+                    f"the controller that leads gave no answer ({_reason(error)}): look whether it was done"
+                )
+                raise refused(ErrorCode.TIMED_OUT, message) from None
+            if answer.HasField("not_leader"):
+                await waiting.turn()
+            elif answer.outcome.error:
+                raise refused(answer.outcome.error, answer.outcome.message)
+            else:
+                return answer.outcome
+
+    async def describe(self) -> dict[str, pb.ControllersDescription | str]:
+        """What each controller says of itself, or why it can't be asked, by address."""
+        own = await self._here.Describe(_DESCRIBE)
+        members = [member.address for member in own.members if member.address]
+        others = [address for address in members or self._configured if address != self._own_address]
+        said = await asyncio.gather(*(self._ask_to_describe(address) for address in others))
+        return {self._own_address: own, **dict(zip(others, said, strict=True))}
+
+    async def _ask_to_describe(self, address: str) -> pb.ControllersDescription | str:
+        try:
+            async with asyncio.timeout(limits.API_DESCRIBE_S):
+                return await self._elsewhere(address).Describe(_DESCRIBE)
+        except TimeoutError:
+            return "it doesn't answer in time"
+        except grpc.aio.AioRpcError as error:
+            return _reason(error)
+
+    async def _leading(self, waiting: "_Waiting") -> Admin:
+        """The one that says that it leads; it may have ceased to when it is asked."""
+        while True:
+            own = await self._here.Describe(_DESCRIBE)
+            if own.leads:
+                return self._here
+            waiting.named, waiting.problem = own.leader, own.problem
+            if own.leader:
+                said = await self._ask_to_describe(own.leader)
+                if not isinstance(said, str) and said.leads:
+                    return self._elsewhere(own.leader)
+            await waiting.turn()
+
+
+class _Waiting:
+    """For somebody who leads, within bounds."""
+
+    def __init__(self) -> None:
+        self._until_s = time.monotonic() + limits.API_LEADER_S
+        self.named = ""
+        """Who leads, by this controller's word."""
+        self.problem = ""
+        """Why this controller takes nothing."""
+
+    async def turn(self) -> None:
+        """A moment's pause; ApiError when it has been long enough."""
+        if time.monotonic() > self._until_s:
+            why = self.problem or "more than half of the controllers must run, and reach each other"
+            if self.named:
+                why = f"the one that should, at {self.named}, can't be asked from here"
+            raise refused(ErrorCode.NO_LEADER, f"no controller leads, as far as this one knows: {why}")
+        await asyncio.sleep(POLL_S)
+
+
+class Lines:
+    """Channels to the other controllers, one each."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self.prover = NO_PROOF
+        """Set before the first call."""
+
+    def to(self, address: str) -> Admin:
+        """The controller at host:port."""
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        stub: Admin = AdminStub(ProvenCalls(channel, self.prover))
+        return stub
+
+    async def close(self) -> None:
+        """Ends them all."""
+        for channel in self._channels.values():
+            await channel.close()
+        self._channels.clear()
+
+
+async def _end(parts: AsyncIterator[pb.PartitionsAnswer]) -> None:
+    """Whoever makes them stops."""
+    if isinstance(parts, AsyncGenerator):
+        await parts.aclose()
+    elif isinstance(parts, grpc.aio.Call):
+        parts.cancel()
+
+
+def _reason(error: grpc.aio.AioRpcError) -> str:
+    """In a few words: gRPC's own name three layers of addresses."""
+    if error.code() is grpc.StatusCode.UNAVAILABLE:
+        return "it can't be reached"
+    return str(error.code().name)
+
+
+_DESCRIBE = pb.DescribeControllersRequest()

@@ -1,0 +1,256 @@
+"""Where replicas should go that are somewhere already: off brokers that are to leave, onto those that came,
+apart over racks; and whose turn it is to lead. Pure; a bounded step at a time.
+
+Every step makes something strictly better (fewer replicas to drain, a rack more, loads or leaderships more
+even), and only partitions that are wholly in sync are moved to balance: so it comes to an end.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tank_controller import limits
+from tank_controller.state.keys import partition_of, topic_of
+from tank_controller.state.model import NOBODY, PartitionState
+from tank_controller.state.state import ClusterState
+from tank_protos.generated import control_pb2 as pb
+
+_MAX_STUCK = 20
+"""Brokers off which nothing can go, before others get their turn at the next tick."""
+
+
+@dataclass(slots=True)
+class _Plan:
+    """One tick's moves, and the loads as they will be."""
+
+    state: ClusterState
+    load: dict[int, int]
+    """Replicas of each broker that takes some, without those that are on their way elsewhere."""
+    arriving: dict[int, int]
+    """Moves to each broker."""
+    room: int
+    """How many more may begin."""
+    probes: int
+    """So many partitions may yet be looked at."""
+    first_key: int
+    """Where looking at a broker's partitions begins, and goes on from the lowest."""
+    moves: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """New replicas by key."""
+    stopped_at: int = 0
+    """The partition that would have been the next when nothing more might be looked at; 0: all were."""
+
+    def move(self, key: int, partition: PartitionState, old: int, new: int) -> None:
+        """`new` in the place of `old`."""
+        replicas = self.moves.get(key, partition.replicas)
+        self.moves[key] = tuple(new if each == old else each for each in replicas)
+        self.load[new] += 1
+        self.arriving[new] = self.arriving.get(new, 0) + 1
+        if old in self.load:
+            self.load[old] -= 1
+        self.room -= 1
+
+    def takes(self, broker_id: int) -> bool:
+        """Whether the broker may get one more now."""
+        if self.state.brokers[broker_id].no_room:
+            return False
+        if self.arriving.get(broker_id, 0) >= limits.MAX_MOVING_TO_BROKER:
+            return False
+        return self.load[broker_id] < limits.MAX_REPLICAS_PER_BROKER
+
+    def probe(self) -> bool:
+        """Whether another partition may be looked at in this tick."""
+        self.probes -= 1
+        return self.probes >= 0
+
+    def held_by(self, broker_id: int) -> Iterator[int]:
+        """The broker's partitions, so many as may be looked at."""
+        for key in self.state.held_by(broker_id).since(self.first_key):
+            if not self.probe():
+                self.stopped_at = self.stopped_at or key
+                return
+            yield key
+
+
+class Balance:
+    """One leader's, for one term."""
+
+    def __init__(self) -> None:
+        self.even = False
+        """Nothing could be made better when it was last looked, and nothing has been moved since."""
+        self._rest_until_ms = 0
+        self._brokers: frozenset[int] = frozenset()
+        """That took replicas the last time."""
+        self._round: list[int] = []
+        """Topics whose racks have yet to be looked at in this round, the next one last."""
+        self._next_partition = 0
+        self._first_key = 0
+        """Where the last tick stopped, which had looked at enough: else those behind never had their turn."""
+
+    def look_again(self) -> None:
+        """At the next call, a whole round, though nothing could be made better a moment ago."""
+        self.even = False
+        self._rest_until_ms = 0
+        self._round, self._next_partition = [], 0
+
+    def moves(self, state: ClusterState, now_ms: int) -> list[pb.Placed]:
+        """What to move now."""
+        takers = frozenset(b.broker_id for b in state.brokers.values() if not (b.fenced or b.leaves))
+        if not takers:
+            return []
+        plan = _plan(state, takers, self._first_key)
+        self._drain(plan)
+        if takers != self._brokers:
+            self._brokers = takers
+            self.look_again()
+        if now_ms >= self._rest_until_ms and not plan.moves:
+            round_is_over = self._spread_racks(plan)
+            self._even_loads(plan)
+            if not plan.moves:
+                plan.moves.update(_even_leaders(plan))
+            self._first_key = plan.stopped_at
+            all_seen = round_is_over and plan.probes > 0
+            if not plan.moves and all_seen and not state.derived.moving:
+                self._rest_until_ms = now_ms + limits.BALANCED_FOR_MS
+                self.even = True
+        if plan.moves:
+            self.even = False
+        return [
+            pb.Placed(topic_id=topic_of(key), partition=partition_of(key), replicas=replicas)
+            for key, replicas in plan.moves.items()
+        ]
+
+    def _drain(self, plan: _Plan) -> None:
+        """Replicas leave brokers that are to hold nothing; whether the others are in sync doesn't matter."""
+        for broker in plan.state.brokers.values():
+            if not broker.draining:
+                continue
+            for key in plan.state.held_by(broker.broker_id):
+                if plan.room <= 0 or not plan.probe():
+                    return
+                _, partition = plan.state.find(key)
+                if partition.moves or partition.leader == NOBODY:
+                    continue
+                taken = plan.moves.get(key, partition.replicas)
+                if new := _pick(plan, taken, broker.broker_id):
+                    plan.move(key, partition, broker.broker_id, new)
+
+    def _spread_racks(self, plan: _Plan) -> bool:
+        """Replicas that share a rack while another has none of the partition. True at the end of a round."""
+        racks = {plan.state.brokers[broker_id].rack for broker_id in plan.load}
+        if len(racks) < 2:
+            return True
+        if not self._round:
+            self._round = sorted(plan.state.topics, reverse=True)
+        for key, partition in self._next_partitions(plan):
+            if plan.room <= 0:
+                return False
+            rack_of = {each: plan.state.brokers[each].rack for each in partition.replicas}
+            used = set(rack_of.values())
+            if len(used) == len(rack_of) or not racks - used or not _is_whole(partition):
+                continue
+            shared = [each for each in rack_of if list(rack_of.values()).count(rack_of[each]) > 1]
+            old = max(shared, key=lambda each: (plan.load.get(each, 0), each))
+            new = _pick(plan, partition.replicas, old)
+            if new and plan.state.brokers[new].rack not in used:
+                plan.move(key, partition, old, new)
+        return not self._round
+
+    def _next_partitions(self, plan: _Plan) -> Iterator[tuple[int, PartitionState]]:
+        while self._round:
+            topic = plan.state.topics.get(self._round[-1])
+            if topic is None or self._next_partition >= len(topic.partitions):
+                self._round.pop()
+                self._next_partition = 0
+                continue
+            if not plan.probe():
+                return
+            number = self._next_partition
+            self._next_partition += 1
+            yield topic.topic_id << 16 | number, topic.partitions[number]
+
+    def _even_loads(self, plan: _Plan) -> None:
+        """Replicas go from the most to the least loaded brokers."""
+        stuck: set[int] = set()
+        slack = max(2, sum(plan.load.values()) // len(plan.load) // 20)
+        while plan.room > 0 and plan.probes > 0:
+            donors = [each for each in plan.load if each not in stuck]
+            takers = [each for each in plan.load if plan.takes(each)]
+            if not donors or not takers:
+                return
+            old = max(donors, key=lambda each: (plan.load[each], each))
+            new = min(takers, key=lambda each: (plan.load[each], each))
+            if plan.load[old] - plan.load[new] < slack:
+                return
+            if not _move_one(plan, old, new):
+                stuck.add(old)
+                if len(stuck) == _MAX_STUCK:
+                    return
+
+
+def _plan(state: ClusterState, takers: frozenset[int], first_key: int) -> _Plan:
+    load = {broker_id: len(state.held_by(broker_id)) for broker_id in sorted(takers)}
+    arriving: dict[int, int] = {}
+    for key in state.derived.moving:
+        _, partition = state.find(key)
+        for broker_id in partition.adding:
+            arriving[broker_id] = arriving.get(broker_id, 0) + 1
+        for broker_id in partition.removing:
+            if broker_id in load:
+                load[broker_id] -= 1
+    room = limits.MAX_MOVING - len(state.derived.moving)
+    return _Plan(state, load, arriving, room, limits.MAX_PROBES_PER_TICK, first_key)
+
+
+def _pick(plan: _Plan, replicas: tuple[int, ...], old: int) -> int:
+    """The least loaded broker in the place of `old`; 0: there is none, or it has enough on its way."""
+    brokers = plan.state.brokers
+    taken = {each: brokers[each].rack for each in replicas if each != old}
+    racks = set(taken.values())
+    free = [each for each in plan.load if each not in replicas]
+    if not free:
+        return NOBODY
+    best = min(free, key=lambda each: (brokers[each].rack in racks, plan.load[each], each))
+    return best if plan.takes(best) else NOBODY
+
+
+def _move_one(plan: _Plan, old: int, new: int) -> bool:
+    """Moves one partition from a broker to another, if there is one for which that does no harm."""
+    brokers = plan.state.brokers
+    for key in plan.held_by(old):
+        _, partition = plan.state.find(key)
+        if key in plan.moves or new in partition.replicas or not _is_whole(partition):
+            continue
+        racks = {brokers[each].rack for each in partition.replicas if each != old}
+        if brokers[new].rack not in racks or brokers[old].rack in racks:
+            plan.move(key, partition, old, new)
+            return True
+    return False
+
+
+def _even_leaders(plan: _Plan) -> dict[int, tuple[int, ...]]:
+    """Another order of the same replicas, so that each broker is preferred about as often as the others."""
+    state = plan.state
+    preferred = {each: state.derived.preferred[each] for each in plan.load}
+    swaps: dict[int, tuple[int, ...]] = {}
+    slack = max(2, sum(preferred.values()) // len(preferred) // 10)
+    for old in sorted(preferred, key=lambda each: (-preferred[each], each)):
+        if preferred[old] - min(preferred.values()) < slack:
+            break
+        for key in plan.held_by(old):
+            if len(swaps) >= limits.MAX_MOVING:
+                return swaps
+            _, partition = state.find(key)
+            if partition.replicas[0] != old or key in swaps or not _is_whole(partition):
+                continue
+            others = [each for each in partition.replicas[1:] if each in preferred]
+            new = min(others, key=lambda each: (preferred[each], each), default=NOBODY)
+            if new == NOBODY or preferred[old] - preferred[new] < slack:
+                continue
+            swaps[key] = (new, *(each for each in partition.replicas if each != new))
+            preferred[old] -= 1
+            preferred[new] += 1
+    return swaps
+
+
+def _is_whole(partition: PartitionState) -> bool:
+    """Whether all its replicas are in sync and stay where they are."""
+    return not partition.moves and len(partition.in_sync) == len(partition.replicas)

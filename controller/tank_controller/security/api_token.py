@@ -1,0 +1,46 @@
+"""The token of the HTTP API: where it is, and how it is read."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tank_controller import limits
+
+TOKEN_VARIABLE = "TANK_API_TOKEN"
+
+
+class TokenError(OSError):
+    """A token that can't be used, or read; the message says what to do."""
+
+
+@dataclass(slots=True, frozen=True)
+class Token:
+    """Where the token is: in a file, which is read at each use so that it can be changed, or in a text."""
+
+    file: Path | None = None
+    text: str = ""
+
+    @property
+    def configured(self) -> bool:
+        return self.file is not None or bool(self.text)
+
+    def read(self) -> str:
+        """TokenError. Reads the disk."""
+        text, place = self.text, TOKEN_VARIABLE
+        if self.file is not None:
+            place = str(self.file)
+            try:
+                with open(self.file, "rb") as file:
+                    text = file.read(limits.MAX_API_TOKEN_BYTES + 1).decode("ascii")
+            except (OSError, UnicodeDecodeError) as error:
+                raise TokenError(f"the API's token can't be read from {place} ({error})") from None
+        text = text.strip()
+        if not re.fullmatch(r"[!-~]*", text) or len(text) > limits.MAX_API_TOKEN_BYTES:
+            raise TokenError(f"{place} holds no token: it is one line of signs without spaces")
+        if len(text) < limits.MIN_API_TOKEN_CHARS:
+            least = limits.MIN_API_TOKEN_CHARS
+            raise TokenError(f"the token in {place} has {len(text)} signs, and at least {least} are needed")
+        return text
+
+
+NO_TOKEN = Token()

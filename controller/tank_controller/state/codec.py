@@ -1,0 +1,285 @@
+"""The cluster's state as bytes: snapshots, and what deltas tell brokers. Pure.
+
+The same state is the same bytes: everything is written in one order.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tank_controller.state.model import (
+    BrokerState,
+    PartitionState,
+    PositionState,
+    ProducerState,
+    TopicState,
+)
+from tank_protos import feature_levels, varint
+from tank_protos.generated import control_pb2 as pb
+from tank_protos.topic_settings import SettingError
+
+NEWEST_FORMAT = feature_levels.formats(feature_levels.OWN.highest).snapshot
+"""Of a snapshot; all from 1 on are read. 1: of before there was replication; the same but for what came
+later. 3: a topic may come in parts. 4: it says which feature level is in force."""
+
+_LENGTH_DELIMITED = 2
+"""Protobuf's wire type of messages and bytes."""
+_PART_BYTES = 256 * 1024
+"""Of a snapshot, read in one go."""
+_PUT_BACK = "put the data folder back from a backup"
+
+
+class SnapshotError(ValueError):
+    """A snapshot that this version can't read."""
+
+
+@dataclass(slots=True)
+class Stored:
+    """What a snapshot holds: ClusterState's fields of the same names say what they are."""
+
+    index: int
+    peer_key: bytes = b""
+    replicates: bool = False
+    feature_level: int = feature_levels.FIRST
+    brokers: dict[int, BrokerState] = field(default_factory=dict)
+    topics: dict[int, TopicState] = field(default_factory=dict)
+    producers: dict[str, ProducerState] = field(default_factory=dict)
+    groups: dict[str, dict[int, dict[int, PositionState]]] = field(default_factory=dict)
+    lossy_elections: int = 0
+    demands_secret: bool = False
+
+
+def decode(data: bytes) -> Stored:
+    """What a snapshot holds. SnapshotError when it is none, or from a newer version."""
+    stored = Stored(0)
+    ids = _Ids()
+    format_read = False
+    try:
+        for part in _parts(data):
+            if not format_read:
+                _check_format(part.format)  # it comes first
+                format_read = True
+            _take(stored, part, ids)
+    except (SettingError, IndexError) as error:
+        raise SnapshotError(f"the metadata's snapshot holds what can't be: {error}; {_PUT_BACK}") from error
+    return stored
+
+
+def _parts(data: bytes) -> Iterator[pb.Snapshot]:
+    """Fields back to back are a message of their own: the whole, as messages, is ten times its bytes."""
+    start = at = 0
+    try:
+        while at < len(data):
+            tag, at = varint.read(data, at)
+            if tag & 7 == _LENGTH_DELIMITED:
+                size, at = varint.read(data, at)
+                at += size
+            else:  # an integer, which has up to ten bytes
+                while data[at] >= 0x80:
+                    at += 1
+                at += 1
+            if at - start >= _PART_BYTES:
+                yield pb.Snapshot.FromString(data[start:at])
+                start = at
+        yield pb.Snapshot.FromString(data[start:])
+    except Exception as error:  # the runtimes of protobuf raise different types
+        raise SnapshotError(f"the metadata's snapshot is none: {_PUT_BACK}") from error
+
+
+def _check_format(number: int) -> None:
+    if not 1 <= number <= NEWEST_FORMAT:
+        raise SnapshotError(
+            f"the metadata's snapshot has format {number}, and this version reads up to {NEWEST_FORMAT}: "
+            "start the newer version that wrote it"
+        )
+
+
+def _take(stored: Stored, part: pb.Snapshot, ids: "_Ids") -> None:
+    stored.index = part.index or stored.index
+    stored.peer_key = part.peer_key or stored.peer_key
+    stored.replicates = part.replicates or stored.replicates
+    stored.feature_level = part.feature_level or stored.feature_level
+    stored.demands_secret = part.demands_secret or stored.demands_secret
+    stored.lossy_elections = part.lossy_elections or stored.lossy_elections
+    for broker in part.brokers:
+        stored.brokers[broker.broker_id] = _broker_state(broker)
+    for topic in part.topics:
+        if (begun := stored.topics.get(topic.topic_id)) is None:
+            stored.topics[topic.topic_id] = _topic_state(topic, ids)
+        else:
+            begun.partitions.extend(_partition_state(partition, ids) for partition in topic.partitions)
+    for producer in part.producers:
+        stored.producers[producer.name] = ProducerState(
+            producer.generation, producer.producer_id, tuple(producer.ended), producer.used_ms
+        )
+    for group in part.groups:
+        topics = stored.groups.setdefault(group.name, {})
+        for position in group.positions:
+            topics.setdefault(position.topic_id, {})[position.partition] = PositionState(
+                position.sequence_number, position.metadata, position.committed_ms
+            )
+
+
+# --- out ---
+
+
+def positions(topics: dict[int, dict[int, PositionState]]) -> Iterator[pb.Position]:
+    """A group's positions by topic id and partition."""
+    for topic_id in sorted(topics):
+        for partition, position in sorted(topics[topic_id].items()):
+            yield pb.Position(
+                topic_id=topic_id,
+                partition=partition,
+                sequence_number=position.sequence_number,
+                metadata=position.metadata,
+                committed_ms=position.committed_ms,
+            )
+
+
+def broker_message(broker: BrokerState) -> pb.Broker:
+    """A broker as snapshots and deltas hold it."""
+    return pb.Broker(
+        broker_id=broker.broker_id,
+        incarnation=broker.incarnation,
+        epoch=broker.epoch,
+        endpoints=[pb.Endpoint(name=name, host=host, port=port) for name, host, port in broker.endpoints],
+        rack=broker.rack,
+        disk_uuid=broker.disk_uuid,
+        fenced_index=broker.fenced_index,
+        draining=broker.draining,
+        scaled_down=broker.scaled_down,
+        shutting_down=broker.shutting_down,
+        replicates=broker.replicates,
+        flush_replicated=broker.flush_replicated,
+        served_epoch=broker.served_epoch,
+        clock_off=broker.clock_off,
+        no_room=broker.no_room,
+    )
+
+
+def topic_message(topic: TopicState) -> pb.Topic:
+    """A topic as snapshots and deltas hold it."""
+    message = pb.Topic()
+    describe_topic(message, topic)
+    for number, partition in enumerate(topic.partitions):
+        add_partition(message, number, partition)
+    return message
+
+
+class Described(Protocol):
+    """What there is of a topic beside its partitions."""
+
+    @property
+    def topic_id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def replication_factor(self) -> int: ...
+    @property
+    def was_replicated(self) -> bool: ...
+    @property
+    def settings(self) -> Mapping[str, str]: ...
+
+
+def describe_topic(message: pb.Topic, topic: Described) -> None:
+    """A topic without its partitions."""
+    message.topic_id = topic.topic_id
+    message.name = topic.name
+    message.replication_factor = topic.replication_factor
+    message.was_replicated = topic.was_replicated
+    for key, value in topic.settings.items():
+        message.settings.add(key=key, value=value)
+
+
+def add_partition(holder: pb.Topic | pb.ChangedPartitions, number: int, partition: PartitionState) -> None:
+    """Adds a partition as snapshots and deltas hold it."""
+    message = holder.partitions.add(
+        partition=number,
+        replicas=partition.replicas,
+        in_sync=partition.in_sync,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+    )
+    # Hardly any partition has these.
+    if partition.eligible:
+        message.eligible.extend(partition.eligible)
+        message.impaired.extend(partition.impaired)
+    if partition.moves:
+        message.adding.extend(partition.adding)
+        message.removing.extend(partition.removing)
+    if partition.lossy_elections:
+        message.lossy_elections = partition.lossy_elections
+        message.lossy_epoch = partition.lossy_epoch
+
+
+def producer_message(name: str, producer: ProducerState) -> pb.Producer:
+    """A producer as snapshots hold it."""
+    return pb.Producer(
+        name=name,
+        generation=producer.generation,
+        producer_id=producer.producer_id,
+        ended=producer.ended,
+        used_ms=producer.used_ms,
+    )
+
+
+# --- in ---
+
+
+class _Ids(dict[int, int]):
+    """One object for each broker's id: a million partitions name the same thousand."""
+
+    def tuple(self, ids: Iterable[int]) -> tuple[int, ...]:
+        return tuple([self.setdefault(broker_id, broker_id) for broker_id in ids])
+
+
+def _broker_state(broker: pb.Broker) -> BrokerState:
+    return BrokerState(
+        broker_id=broker.broker_id,
+        incarnation=broker.incarnation,
+        epoch=broker.epoch,
+        endpoints=tuple((endpoint.name, endpoint.host, endpoint.port) for endpoint in broker.endpoints),
+        rack=broker.rack,
+        disk_uuid=broker.disk_uuid,
+        fenced_index=broker.fenced_index,
+        draining=broker.draining,
+        scaled_down=broker.scaled_down,
+        shutting_down=broker.shutting_down,
+        replicates=broker.replicates,
+        flush_replicated=broker.flush_replicated,
+        served_epoch=broker.served_epoch,
+        clock_off=broker.clock_off,
+        no_room=broker.no_room,
+    )
+
+
+def _topic_state(topic: pb.Topic, ids: _Ids) -> TopicState:
+    return TopicState(
+        topic_id=topic.topic_id,
+        name=topic.name,
+        replication_factor=topic.replication_factor,
+        settings={setting.key: setting.value for setting in topic.settings},
+        partitions=[_partition_state(partition, ids) for partition in topic.partitions],
+        was_replicated=topic.was_replicated,
+    )
+
+
+def _partition_state(message: pb.Partition, ids: _Ids) -> PartitionState:
+    replicas = ids.tuple(message.replicas)
+    in_sync = set(message.in_sync)
+    leader = message.leader
+    partition = PartitionState(
+        replicas, replicas, ids.get(leader, leader), message.leader_epoch, message.partition_epoch
+    )
+    partition.in_sync = partition.in_order(in_sync)  # format 1 had another order
+    if message.eligible:
+        partition.eligible = ids.tuple(message.eligible)
+        partition.impaired = ids.tuple(message.impaired)
+    if message.adding or message.removing:
+        partition.adding = ids.tuple(message.adding)
+        partition.removing = ids.tuple(message.removing)
+    if message.lossy_elections:
+        partition.lossy_elections = message.lossy_elections
+        partition.lossy_epoch = message.lossy_epoch
+    return partition

@@ -1,0 +1,99 @@
+"""A snapshot of the state as it was at one entry, made in pieces while later ones change it. Pure."""
+
+from collections.abc import Iterator
+from itertools import chain, islice
+
+from tank_controller import limits
+from tank_controller.state.codec import (
+    Stored,
+    broker_message,
+    describe_topic,
+    positions,
+    producer_message,
+)
+from tank_controller.state.topics_image import TopicsImage
+from tank_protos import feature_levels
+from tank_protos.generated import control_pb2 as pb
+
+_WITH_LEVEL = 4
+"""The first format that says which feature level is in force; before it there is only the first."""
+
+
+class SnapshotImage:
+    """Of one moment: what is small is copied, topics and partitions are an image's."""
+
+    def __init__(self, stored: Stored) -> None:
+        self._index = stored.index
+        self._replicates = stored.replicates
+        self._feature_level = stored.feature_level
+        self._peer_key = stored.peer_key
+        self._lossy_elections = stored.lossy_elections
+        self._demands_secret = stored.demands_secret
+        self._brokers = [broker_message(stored.brokers[broker_id]) for broker_id in sorted(stored.brokers)]
+        self.topics = TopicsImage(stored.topics, stored.index)
+        self._producers = dict(stored.producers)
+        self._groups = {
+            name: {topic_id: dict(partitions) for topic_id, partitions in topics.items()}
+            for name, topics in stored.groups.items()
+        }
+
+    def pieces(self, items: int) -> Iterator[bytes]:
+        """The snapshot's bytes, so many partitions, or positions, or a part's more at a time.
+
+        The same state gives the same bytes, joined: everything is written in one order, and messages back to
+        back are one message. So large topics and groups come in parts that begin at the same places.
+        """
+        level = self._feature_level
+        form = feature_levels.formats(level).snapshot
+        head = pb.Snapshot(format=form, index=self._index, brokers=self._brokers)
+        tail = pb.Snapshot(
+            replicates=self._replicates,
+            peer_key=self._peer_key,
+            lossy_elections=self._lossy_elections,
+            demands_secret=self._demands_secret,
+            feature_level=level if form >= _WITH_LEVEL else 0,
+        )
+        parts = chain(
+            [(len(self._brokers), _bytes(head))],
+            self._topic_parts(),
+            self._producer_parts(),
+            self._position_parts(),
+            [(0, _bytes(tail))],
+        )
+        piece: list[bytes] = []
+        size = 0
+        for more, part in parts:
+            piece.append(part)
+            size += more
+            if size >= items:
+                yield b"".join(piece)
+                piece.clear()
+                size = 0
+        yield b"".join(piece)
+
+    def _topic_parts(self) -> Iterator[tuple[int, bytes]]:
+        """With how many partitions each has, as the next two have producers and positions."""
+        for topic in self.topics.topics:
+            end = 0
+            while end < topic.count:
+                start, part = end, pb.Snapshot()
+                message = part.topics.add(topic_id=topic.topic_id)
+                if start == 0:
+                    describe_topic(message, topic)
+                end = self.topics.write(message, topic, start, limits.SNAPSHOT_PART)
+                yield end - start, _bytes(part)
+        self.topics.written()
+
+    def _producer_parts(self) -> Iterator[tuple[int, bytes]]:
+        for name, producer in self._producers.items():
+            yield 1, _bytes(pb.Snapshot(producers=[producer_message(name, producer)]))
+
+    def _position_parts(self) -> Iterator[tuple[int, bytes]]:
+        for name, topics in self._groups.items():
+            rest = positions(topics)
+            while some := list(islice(rest, limits.SNAPSHOT_PART)):
+                yield len(some), _bytes(pb.Snapshot(groups=[pb.Group(name=name, positions=some)]))
+
+
+def _bytes(part: pb.Snapshot) -> bytes:
+    return part.SerializeToString(deterministic=True)

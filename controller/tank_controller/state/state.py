@@ -1,0 +1,314 @@
+"""The cluster's state: what the controller's log adds up to. Pure, and the same on every controller.
+
+Invariant: the state after entry n depends on the entries up to n alone; its snapshot is the same bytes
+however it was reached (replayed, or loaded from an older snapshot and the rest replayed).
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tank_controller import limits
+from tank_controller.state import codec
+from tank_controller.state.codec import SnapshotError, Stored
+from tank_controller.state.keys import KeySet, key_of, partition_of, topic_of
+from tank_controller.state.model import (
+    NOBODY,
+    BrokerState,
+    PartitionState,
+    PositionState,
+    ProducerState,
+    TopicState,
+)
+from tank_controller.state.placement import Spread
+from tank_controller.state.snapshot_image import SnapshotImage
+from tank_controller.state.topics_image import TopicsImage
+from tank_controller.state.view_image import ViewImage
+from tank_protos import feature_levels
+from tank_protos.generated import control_pb2 as pb
+
+Piece = TypeVar("Piece")
+
+__all__ = [
+    "NOBODY",
+    "BrokerState",
+    "ClusterState",
+    "PartitionState",
+    "PositionState",
+    "ProducerState",
+    "SnapshotError",
+    "TopicState",
+]
+
+
+@dataclass(slots=True)
+class Derived:
+    """What follows from the rest of the state, kept at hand. Never in a snapshot."""
+
+    topic_ids: dict[str, int] = field(default_factory=dict)
+    held: dict[int, KeySet] = field(default_factory=dict)
+    """The partitions that each broker is a replica of; none is empty."""
+    led: Counter[int] = field(default_factory=Counter)
+    """How many partitions each broker leads; 0: how many nobody leads."""
+    preferred: Counter[int] = field(default_factory=Counter)
+    """How many partitions each broker is the first replica of."""
+    leaderless: set[int] = field(default_factory=set)
+    """Partitions (keys) that nobody leads."""
+    displaced: set[int] = field(default_factory=set)
+    """Partitions that another leads than the first replica."""
+    moving: set[int] = field(default_factory=set)
+    doubtful: set[int] = field(default_factory=set)
+    """Partitions that nobody leads and of which a replica that could lead may have lost something: a lossy
+    election may be due. Among the leaderless."""
+    under_replicated: int = 0
+    """How many partitions are so."""
+    below_min_insync: int = 0
+    """How many partitions acknowledge nothing: too few are in sync."""
+    partition_count: int = 0
+    position_count: int = 0
+    metadata_bytes: int = 0
+
+
+@dataclass(slots=True)
+class ClusterState:
+    """All of it. Changed by `commands.apply` alone."""
+
+    index: int = 0
+    """The last entry that is in here."""
+    peer_key: bytes = b""
+    """What brokers know each other by; empty until the first leader has proposed one."""
+    replicates: bool = False
+    """All registered brokers do, or once did."""
+    feature_level: int = feature_levels.FIRST
+    """The one in force; only grows."""
+    brokers: dict[int, BrokerState] = field(default_factory=dict)
+    topics: dict[int, TopicState] = field(default_factory=dict)
+    producers: dict[str, ProducerState] = field(default_factory=dict)
+    """By name, in the order of last use."""
+    groups: dict[str, dict[int, dict[int, PositionState]]] = field(default_factory=dict)
+    """Group, in the order of the last commit; topic id; partition. No group and no topic in it is empty."""
+    lossy_elections: int = 0
+    """Lossy and unclean elections so far, of partitions that are gone, too: acknowledged messages may be."""
+    demands_secret: bool = False
+    """The cluster's secret is demanded of every process; never taken back."""
+    derived: Derived = field(default_factory=Derived)
+    spread: Spread = field(default_factory=Spread, compare=False)
+    """Of replicas over brokers and racks; brought up to date when somebody places."""
+    _images: list[TopicsImage] = field(default_factory=list, compare=False, repr=False)
+    """What snapshots and whole views that are being made are written of."""
+
+    @property
+    def topic_ids(self) -> dict[str, int]:
+        """Topic ids by name."""
+        return self.derived.topic_ids
+
+    @property
+    def partition_count(self) -> int:
+        """Of all topics together."""
+        return self.derived.partition_count
+
+    @property
+    def position_count(self) -> int:
+        """Committed positions of all groups."""
+        return self.derived.position_count
+
+    @property
+    def metadata_bytes(self) -> int:
+        """Of all positions' notes."""
+        return self.derived.metadata_bytes
+
+    @property
+    def some_default_replicated(self) -> bool:
+        """Whether topics that don't say may be led by a broker that acknowledges what is in memory alone."""
+        return any(broker.flush_replicated for broker in self.brokers.values())
+
+    def topic(self, name: str) -> TopicState | None:
+        """The topic of this name."""
+        topic_id = self.derived.topic_ids.get(name)
+        return None if topic_id is None else self.topics[topic_id]
+
+    def partition(self, topic_id: int, number: int) -> PartitionState | None:
+        """A partition; None where there is none."""
+        topic = self.topics.get(topic_id)
+        return topic.partitions[number] if topic is not None and number < len(topic.partitions) else None
+
+    def find(self, key: int) -> tuple[TopicState, PartitionState]:
+        """The partition with this key, which must be there, and its topic."""
+        topic = self.topics[topic_of(key)]
+        return topic, topic.partitions[partition_of(key)]
+
+    def held_by(self, broker_id: int) -> KeySet:
+        """The partitions that a broker is a replica of. Not to be changed."""
+        return self.derived.held.get(broker_id) or KeySet()
+
+    def candidates(self) -> Spread:
+        """The brokers that take new replicas: not fenced, not about to leave, with room."""
+        self.spread.refresh(self._seat)
+        return self.spread
+
+    def _seat(self, broker_id: int) -> tuple[str, int] | None:
+        broker = self.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker.leaves or broker.no_room:
+            return None
+        return broker.rack, len(self.held_by(broker_id))
+
+    # --- for commands: what is derived follows every change ---
+
+    def count_in(self, key: int, partition: PartitionState) -> None:
+        """A partition that is new here."""
+        self.derived.partition_count += 1
+        self.hold(key, partition.replicas)
+        self.count_leader(key, partition)
+
+    def count_out(self, key: int, partition: PartitionState) -> None:
+        """A partition that is to go."""
+        self.derived.partition_count -= 1
+        self.release(key, partition.replicas)
+        self.uncount_leader(key, partition)
+
+    def hold(self, key: int, replicas: tuple[int, ...]) -> None:
+        """These brokers are replicas of the partition."""
+        held = self.derived.held
+        for broker_id in replicas:
+            keys = held.get(broker_id)
+            if keys is None:
+                keys = held[broker_id] = KeySet()
+            keys.add(key)
+        self.spread.touch(replicas)
+
+    def release(self, key: int, replicas: tuple[int, ...]) -> None:
+        """These brokers are no replicas of the partition any more."""
+        for broker_id in replicas:
+            keys = self.derived.held[broker_id]
+            keys.remove(key)
+            if not keys:
+                del self.derived.held[broker_id]
+        self.spread.touch(replicas)
+
+    def count_leader(self, key: int, partition: PartitionState) -> None:
+        """Who leads it and who should, and what there is to do about it."""
+        derived, leader = self.derived, partition.leader
+        first = partition.replicas[0]
+        derived.led[leader] += 1
+        derived.preferred[first] += 1
+        if leader == NOBODY:
+            derived.leaderless.add(key)
+            if partition.impaired:
+                derived.doubtful.add(key)
+        elif leader != first:
+            derived.displaced.add(key)
+        if partition.adding or partition.removing:
+            derived.moving.add(key)
+        self._count_out_of_sync(key, partition, 1)
+
+    def uncount_leader(self, key: int, partition: PartitionState) -> None:
+        """The reverse of `count_leader`, before the partition changes."""
+        derived, leader = self.derived, partition.leader
+        first = partition.replicas[0]
+        derived.led[leader] -= 1
+        derived.preferred[first] -= 1
+        if leader == NOBODY:
+            derived.leaderless.remove(key)
+            derived.doubtful.discard(key)
+        elif leader != first:
+            derived.displaced.remove(key)
+        if partition.adding or partition.removing:
+            derived.moving.remove(key)
+        self._count_out_of_sync(key, partition, -1)
+
+    def _count_out_of_sync(self, key: int, partition: PartitionState, one: int) -> None:
+        if len(partition.in_sync) == len(partition.replicas):
+            return  # so is nearly every one, and the setting is never above that
+        if partition.under_replicated:
+            self.derived.under_replicated += one
+        if len(partition.in_sync) < self.topics[topic_of(key)].min_insync:
+            self.derived.below_min_insync += one
+
+    def set_settings(self, topic: TopicState, settings: dict[str, str]) -> None:
+        """Other settings of a topic, which were checked; how many must be in sync may be among them."""
+        derived = self.derived
+        derived.below_min_insync -= sum(len(each.in_sync) < topic.min_insync for each in topic.partitions)
+        topic.set(settings)
+        derived.below_min_insync += sum(len(each.in_sync) < topic.min_insync for each in topic.partitions)
+
+    # --- in and out ---
+
+    def snapshot(self) -> bytes:
+        """All of it, as `load` reads it."""
+        return b"".join(self.snapshot_pieces())
+
+    def snapshot_pieces(self, items: int = limits.SNAPSHOT_PART) -> Iterator[bytes]:
+        """The same of this moment, so many partitions at a time, between which the state may change."""
+        image = SnapshotImage(self._stored())
+        return self._while_imaged(image.topics, image.pieces(items))
+
+    def delta(self) -> pb.Delta:
+        """All that brokers need to know, for one that knows nothing yet."""
+        (whole,) = [update for update in self.whole_view(limits.MAX_PARTITIONS, sys.maxsize) if update]
+        return whole.delta
+
+    def whole_view(self, items: int, part_bytes: int) -> Iterator[pb.ViewUpdate | None]:
+        """The same in messages of about so many bytes, as `ViewImage.updates`; it may change meanwhile."""
+        image = ViewImage(self._stored())
+        return self._while_imaged(image.topics, image.updates(items, part_bytes))
+
+    def _while_imaged(self, image: TopicsImage, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        """Keeps the image of what changes until all was taken, or nobody wants more."""
+        self._images.append(image)
+
+        def taken() -> Iterator[Piece]:
+            try:
+                yield from pieces
+            finally:
+                self._images.remove(image)
+
+        return taken()
+
+    def keep_for_images(self, key: int, partition: PartitionState) -> None:
+        """The partition is about to change: what is being written is of before."""
+        for image in self._images:
+            image.keep(key, partition)
+
+    @staticmethod
+    def load(data: bytes) -> "ClusterState":
+        """The state that gave this snapshot. SnapshotError when it is none, or from a newer version."""
+        stored = codec.decode(data)
+        state = ClusterState(
+            stored.index,
+            stored.peer_key,
+            stored.replicates,
+            stored.feature_level,
+            stored.brokers,
+            stored.topics,
+            stored.producers,
+            stored.groups,
+            stored.lossy_elections,
+            stored.demands_secret,
+        )
+        derived = state.derived
+        state.spread.touch(stored.brokers)
+        for topic_id, topic in stored.topics.items():
+            derived.topic_ids[topic.name] = topic_id
+            for number, partition in enumerate(topic.partitions):
+                state.count_in(key_of(topic_id, number), partition)
+        for topics in stored.groups.values():
+            for partitions in topics.values():
+                derived.position_count += len(partitions)
+                derived.metadata_bytes += sum(len(position.metadata) for position in partitions.values())
+        return state
+
+    def _stored(self) -> Stored:
+        return Stored(
+            self.index,
+            self.peer_key,
+            self.replicates,
+            self.feature_level,
+            self.brokers,
+            self.topics,
+            self.producers,
+            self.groups,
+            self.lossy_elections,
+            self.demands_secret,
+        )

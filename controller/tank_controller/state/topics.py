@@ -1,0 +1,227 @@
+"""Topics: created, altered, deleted. Pure."""
+
+from collections.abc import Iterable
+
+from tank_controller import limits
+from tank_controller.state import groups
+from tank_controller.state.codec import topic_message
+from tank_controller.state.elections import Elections
+from tank_controller.state.keys import key_of
+from tank_controller.state.model import NOBODY, PartitionState, TopicState
+from tank_controller.state.outcome import Outcome, Rejected
+from tank_controller.state.placement import spread_of
+from tank_controller.state.state import ClusterState
+from tank_protos import topic_settings
+from tank_protos.error_codes import ErrorCode
+from tank_protos.feature_levels import VALIDATED_BUNDLES
+from tank_protos.generated import control_pb2 as pb
+from tank_protos.names import topic_name_problem
+from tank_protos.topic_settings import SettingError
+
+
+def check_create_topic(state: ClusterState, command: pb.Command) -> None:
+    """Raises Rejected."""
+    create = command.create_topic
+    if problem := topic_name_problem(create.name):
+        raise Rejected(ErrorCode.INVALID_NAME, problem)
+    if create.name in state.topic_ids:
+        raise Rejected(ErrorCode.TOPIC_EXISTS, f"topic {create.name} exists already")
+    if len(state.topics) >= limits.MAX_TOPICS:
+        raise Rejected(ErrorCode.LIMIT_REACHED, f"there are {limits.MAX_TOPICS} topics: delete some first")
+    _check_partitions(state, create.partitions, 0)
+    replication_factor = create.replication_factor or _default_replication_factor(state)
+    _check_brokers(state, create.partitions, replication_factor)
+    pairs = {setting.key: setting.value for setting in create.settings}
+    _check_level(state, pairs)
+    _check_settings(pairs, replication_factor)
+
+
+def create_topic(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
+    """A topic, with its replicas where there is most room."""
+    create = command.create_topic
+    topic = TopicState(
+        topic_id=state.index,
+        name=create.name,
+        replication_factor=create.replication_factor or _default_replication_factor(state),
+        settings=dict(sorted((setting.key, setting.value) for setting in create.settings)),
+        partitions=[],
+    )
+    state.topics[topic.topic_id] = topic
+    state.topic_ids[topic.name] = topic.topic_id
+    _add_partitions(state, topic, create.partitions)
+    outcome.topic_id = topic.topic_id
+    outcome.delta.topics.append(topic_message(topic))
+
+
+def check_alter_topic(state: ClusterState, command: pb.Command) -> None:
+    """Raises Rejected."""
+    alter = command.alter_topic
+    topic = state.topics.get(alter.topic_id)
+    if topic is None:
+        raise Rejected(ErrorCode.UNKNOWN_TOPIC, "there is no such topic")
+    if alter.partitions:
+        _check_partitions(state, alter.partitions, len(topic.partitions))
+        if added := alter.partitions - len(topic.partitions):
+            _check_brokers(state, added, topic.replication_factor)
+    if unknown := [key for key in alter.unset if key not in topic_settings.setting_keys()]:
+        raise Rejected(ErrorCode.INVALID_SETTING, f"there is no setting {unknown[0]}")
+    _check_level(state, alter.unset)
+    settings = _altered(topic, alter)
+    _check_level(state, settings)
+    _check_settings(settings, topic.replication_factor)
+
+
+def alter_topic(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
+    """Other settings, more partitions."""
+    alter = command.alter_topic
+    topic = state.topics[alter.topic_id]
+    outcome.topic_id = topic.topic_id
+    settings = _altered(topic, alter)
+    added = max(alter.partitions - len(topic.partitions), 0)
+    if settings == topic.settings and not added:
+        return
+    # A tail that is unsynced now stays so until it is written, and no log says when that was everywhere.
+    some_default = state.some_default_replicated
+    unsynced = topic.acknowledges_unsynced(some_default)
+    state.set_settings(topic, settings)
+    topic.was_replicated |= unsynced and not topic.acknowledges_unsynced(some_default)
+    _settle(state, topic)
+    _add_partitions(state, topic, added)
+    outcome.delta.topics.append(topic_message(topic))
+
+
+def check_delete_topic(state: ClusterState, command: pb.Command) -> None:
+    """Raises Rejected."""
+    if command.delete_topic.topic_id not in state.topics:
+        raise Rejected(ErrorCode.UNKNOWN_TOPIC, "there is no such topic")
+
+
+def delete_topic(state: ClusterState, command: pb.Command, outcome: Outcome) -> None:
+    """A topic goes, with its positions."""
+    topic = state.topics[command.delete_topic.topic_id]
+    for number, partition in enumerate(topic.partitions):
+        state.count_out(key_of(topic.topic_id, number), partition)
+    del state.topics[topic.topic_id], state.topic_ids[topic.name]
+    for name, topics in list(state.groups.items()):
+        groups.forget_positions(state, {topic.topic_id: topics.pop(topic.topic_id, {})})
+        if not topics:
+            del state.groups[name]
+    outcome.topic_id = topic.topic_id
+    outcome.delta.deleted_topics.append(topic.topic_id)
+
+
+def _altered(topic: TopicState, alter: pb.AlterTopic) -> dict[str, str]:
+    pairs = {**topic.settings, **{setting.key: setting.value for setting in alter.set}}
+    return {key: pairs[key] for key in sorted(pairs) if key not in alter.unset}
+
+
+def _check_partitions(state: ClusterState, wanted: int, present: int) -> None:
+    if not 1 <= wanted <= limits.MAX_PARTITIONS_PER_TOPIC:
+        message = f"a topic has between 1 and {limits.MAX_PARTITIONS_PER_TOPIC} partitions"
+        raise Rejected(ErrorCode.INVALID_PARTITIONS, message)
+    if wanted < present:
+        message = f"the topic has {present} partitions already, and they can't become fewer"
+        raise Rejected(ErrorCode.INVALID_PARTITIONS, message)
+    if state.partition_count + wanted - present > limits.MAX_PARTITIONS:
+        message = f"all topics together have at most {limits.MAX_PARTITIONS} partitions: delete some first"
+        raise Rejected(ErrorCode.LIMIT_REACHED, message)
+
+
+def _check_level(state: ClusterState, keys: Iterable[str]) -> None:
+    """Raises Rejected for a setting that some process of the cluster may not know."""
+    if state.feature_level < VALIDATED_BUNDLES and topic_settings.VALIDATE_BUNDLES in keys:
+        message = (
+            f"{topic_settings.VALIDATE_BUNDLES} needs feature level {VALIDATED_BUNDLES}, and the cluster "
+            f"works at {state.feature_level}: upgrade all its processes first"
+        )
+        raise Rejected(ErrorCode.INVALID_SETTING, message)
+
+
+def _check_settings(pairs: dict[str, str], replication_factor: int) -> None:
+    try:
+        settings = topic_settings.from_pairs(pairs)
+    except SettingError as error:
+        raise Rejected(ErrorCode.INVALID_SETTING, str(error)) from None
+    if settings.min_insync_replicas > replication_factor:
+        message = (
+            f"min.insync.replicas={settings.min_insync_replicas} is above the replication factor "
+            f"{replication_factor}: nothing could ever be written"
+        )
+        raise Rejected(ErrorCode.INVALID_SETTING, message)
+    if any(len(value.encode()) > topic_settings.MAX_VALUE_BYTES for value in pairs.values()):
+        message = f"a setting's value has at most {topic_settings.MAX_VALUE_BYTES} bytes"
+        raise Rejected(ErrorCode.INVALID_SETTING, message)
+
+
+def _default_replication_factor(state: ClusterState) -> int:
+    return min(len(_stayers(state)), limits.DEFAULT_REPLICATION_FACTOR)
+
+
+def _stayers(state: ClusterState) -> list[int]:
+    """The brokers that may hold new partitions, sooner or later: a fenced one comes back."""
+    return [broker.broker_id for broker in state.brokers.values() if not broker.draining]
+
+
+def _check_brokers(state: ClusterState, partitions: int, replication_factor: int) -> None:
+    brokers = len(_stayers(state))
+    if brokers == 0:
+        raise Rejected(ErrorCode.INVALID_REPLICATION_FACTOR, "no broker has registered yet: try again")
+    if replication_factor > min(brokers, limits.MAX_REPLICATION_FACTOR):
+        message = f"replication factor {replication_factor} needs as many brokers, and there are {brokers}"
+        raise Rejected(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    if not state.replicates:
+        return  # logs of then know no such limit
+    held = sum(len(keys) for keys in state.derived.held.values())
+    if held + partitions * replication_factor > brokers * limits.MAX_REPLICAS_PER_BROKER:
+        message = (
+            f"{brokers} brokers hold at most {limits.MAX_REPLICAS_PER_BROKER} replicas each: delete topics, "
+            "or add brokers"
+        )
+        raise Rejected(ErrorCode.LIMIT_REACHED, message)
+
+
+def _add_partitions(state: ClusterState, topic: TopicState, count: int) -> None:
+    if count == 0:
+        return
+    for replicas in _placed(state, topic, count):
+        alive = {broker_id for broker_id in replicas if not state.brokers[broker_id].fenced}
+        partition = PartitionState(replicas, replicas, NOBODY, 1, 1)
+        partition.in_sync = partition.in_order(alive)
+        if len(alive) < topic.min_insync:
+            # Nothing is acknowledged without them: they have all there is.
+            partition.eligible = partition.in_order(set(replicas) - alive)
+        if alive:
+            partition.leader = partition.in_sync[0]
+        number = len(topic.partitions)
+        topic.partitions.append(partition)
+        state.count_in(key_of(topic.topic_id, number), partition)
+
+
+def _placed(state: ClusterState, topic: TopicState, count: int) -> list[tuple[int, ...]]:
+    """Replicas of new partitions: on brokers that live, as far as there are enough."""
+    spread, wanted = state.candidates(), topic.replication_factor
+    leads = state.derived.preferred
+    if len(spread) >= wanted:
+        return spread.place(count, wanted, leads)
+    seats = [
+        (broker_id, state.brokers[broker_id].rack, len(state.held_by(broker_id)))
+        for broker_id in _stayers(state)
+    ]
+    alive = [seat for seat in seats if seat[0] in spread]
+    others = spread_of([seat for seat in seats if seat[0] not in spread])
+    rest = others.place(count, wanted - len(alive), leads)
+    if not alive:
+        return rest
+    first = spread_of(alive).place(count, len(alive), leads)
+    return [(*living, *others) for living, others in zip(first, rest, strict=True)]
+
+
+def _settle(state: ClusterState, topic: TopicState) -> None:
+    """Fewer may have to be in sync now, or unclean elections be allowed."""
+    elections = Elections(state)
+    for number, partition in enumerate(topic.partitions):
+        if partition.eligible or partition.leader == NOBODY:
+            key = key_of(topic.topic_id, number)
+            elections.end_eligibility(key, topic, partition)
+            elections.settle(key, topic, partition)
+    elections.changes.finish(pb.Delta())  # the whole topic is told anyway

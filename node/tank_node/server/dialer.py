@@ -1,0 +1,83 @@
+"""Connections that a node makes itself, to other brokers: on the epoll of the server, like its clients'."""
+
+import asyncio
+import errno
+import logging
+import select
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from tank_node.dialer import Dialer
+from tank_node.session import Session
+from tank_protos.resolver import Resolver, look_up, numeric
+
+if TYPE_CHECKING:
+    from tank_node.server.server import TankServer
+
+logger = logging.getLogger(__name__)
+
+_UNDER_WAY = (0, errno.EINPROGRESS)
+
+
+class ServerDialer(Dialer):
+    """Dials on the epoll of a server: its ticks send and receive, its limits hold."""
+
+    def __init__(self, server: "TankServer", resolver: Resolver | None = None) -> None:
+        """resolver: shared with what else dials; without one, one of its own."""
+        self._server = server
+        self._resolver = resolver or Resolver(look_up, time.monotonic, logger)
+        self._tasks: set[asyncio.Task[None]] = set()
+        """Names that are being looked up; the loop itself holds them weakly."""
+
+    def dial(self, host: str, port: int, session: Session) -> None:
+        address = numeric(host)
+        if address is not None:
+            self._connect(address[0], (host, port), session)
+            return
+        task = self._server.loop.create_task(self._look_up(host, port, session))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _look_up(self, host: str, port: int, session: Session) -> None:
+        try:
+            found = await self._resolver.resolve(host)
+        except OSError as error:
+            logger.info("the broker at %s cannot be found: %s", host, error)
+            if not session.closed:
+                session.close()
+            return
+        if session.closed:
+            return
+        family, address = found[0]
+        self._connect(family, (address, port), session)
+
+    def _connect(self, family: int, address: tuple[str, int], session: Session) -> None:
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        except OSError:  # no descriptor is left
+            session.close()
+            return
+        try:
+            refused = sock.connect_ex(address) not in _UNDER_WAY
+        except OSError:
+            refused = True
+        # When it is connected, or cannot be, the socket is ready to be written to: either what is queued
+        # leaves, or the server closes it as it does any that breaks.
+        connection = None if refused else self._server.open_connection(sock, session, select.EPOLLOUT)
+        if connection is None:
+            sock.close()
+            session.close()
+            return
+        connection.used = True  # whoever dials has a deadline of its own
+        connection.queue(session.out)
+        session.out = []
+        session.out_bytes = 0
+
+    def hang_up(self, session: Session) -> None:
+        for connection in self._server.connections.values():
+            if connection.session is session:
+                self._server.close(connection, "")
+                return
+        if not session.closed:
+            session.close()

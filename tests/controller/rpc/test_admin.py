@@ -1,0 +1,94 @@
+"""The service for people and their tools, where it must keep a bound."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from types import SimpleNamespace
+from typing import NoReturn, cast
+
+import grpc
+import pytest
+
+from tank_controller import limits
+from tank_controller.leader.tasks import Duties
+from tank_controller.node import Space
+from tank_controller.rpc.admin import AdminService
+from tank_controller.rpc.brokers import Context, House
+from tank_protos.error_codes import ErrorCode
+from tank_protos.generated import control_pb2 as pb
+from tests.controller.cluster_for_tests import Cluster
+
+
+class Refused(Exception):
+    """What ends a call."""
+
+
+class Caller:
+    """A call's context."""
+
+    async def abort(self, code: grpc.StatusCode, why: str) -> NoReturn:
+        raise Refused(code, why)
+
+
+def service(cluster: Cluster) -> AdminService:
+    """Of a controller that leads."""
+
+    def read(done: Callable[[None], None]) -> None:
+        done(None)
+
+    rooms = SimpleNamespace(
+        desk=SimpleNamespace(leads=True, duties=Duties()),
+        proposals=SimpleNamespace(read=read),
+        metadata=SimpleNamespace(state=cluster.state),
+    )
+    return AdminService(cast(House, SimpleNamespace(rooms=rooms)))
+
+
+def test_a_controller_says_how_full_its_disk_is() -> None:
+    said = pb.ControllersDescription(term=4)
+    rooms = SimpleNamespace(
+        problem="", member=SimpleNamespace(describe=lambda problem: said), space=lambda: Space(3, 7)
+    )
+    admin = AdminService(cast(House, SimpleNamespace(rooms=rooms)))
+    found = asyncio.run(admin.Describe(pb.DescribeControllersRequest()))
+    assert (found.term, found.free_bytes, found.disk_bytes) == (4, 3, 7)
+    rooms.space = lambda: None
+    said.Clear()
+    assert asyncio.run(admin.Describe(pb.DescribeControllersRequest())).disk_bytes == 0
+
+
+def test_so_many_may_read_the_whole_state_at_a_time() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(1, 2, 3)
+        cluster.topic()
+        admin = service(cluster)
+        caller = cast(Context, Caller())
+        reading = [admin.State(pb.StateRequest(), caller) for _ in range(limits.MAX_STATES_READ)]
+        for answers in reading:
+            assert (await anext(answers)).view.whole
+        with pytest.raises(Refused, match="RESOURCE_EXHAUSTED"):
+            await anext(admin.State(pb.StateRequest(), caller))
+        async for _ in reading[0]:
+            pass
+        next_one = admin.State(pb.StateRequest(), caller)
+        assert (await anext(next_one)).view.whole, "one has read all"
+        assert isinstance(next_one, AsyncGenerator)
+        await next_one.aclose()
+        assert (await anext(admin.State(pb.StateRequest(), caller))).view.whole, "one has gone away"
+
+    asyncio.run(scenario())
+
+
+def test_an_unclean_election_of_several_partitions_is_refused_before_it_is_proposed() -> None:
+    cluster = Cluster(1, 2, 3)
+    command = cluster.elect(cluster.topic(), unclean=True)
+    command.elect_leader.partitions.append(command.elect_leader.partitions[0])
+    answer = asyncio.run(service(cluster).Change(command, cast(Context, Caller())))
+    assert answer.outcome.error == ErrorCode.INVALID_REQUEST
+    assert "one by one" in answer.outcome.message
+
+
+def test_positions_are_not_taken_past_the_order_in_which_brokers_send_them() -> None:
+    command = pb.Command(commit_positions=pb.CommitPositions(group="g"))
+    answer = asyncio.run(service(Cluster(1)).Change(command, cast(Context, Caller())))
+    assert answer.outcome.error == ErrorCode.INVALID_REQUEST
+    assert "by way of a broker" in answer.outcome.message

@@ -1,0 +1,48 @@
+"""The thin shells around the desk: what fails in it is told, and ends one stream."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tank_controller.rpc.brokers import BrokersService
+from tank_protos.generated import control_pb2 as pb
+from tests.support.waiting import run
+
+
+class FailingDesk:
+    """Whatever a broker says is too much for it."""
+
+    def __init__(self) -> None:
+        self.closed_streams: list[object] = []
+
+    def opened(self, line: object) -> object:
+        return line
+
+    def received(self, stream: object, up: pb.BrokerUp) -> None:
+        raise ZeroDivisionError
+
+    def closed(self, stream: object) -> None:
+        self.closed_streams.append(stream)
+
+
+def test_a_fault_of_the_desk_ends_the_stream_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    desk = FailingDesk()
+    house: Any = SimpleNamespace(rooms=SimpleNamespace(desk=desk), birth=None)
+
+    async def broker() -> AsyncIterator[pb.BrokerUp]:
+        yield pb.BrokerUp()
+        await asyncio.sleep(60)
+
+    async def story() -> list[pb.BrokerDown]:
+        context: Any = None
+        return [down async for down in BrokersService(house).Session(broker(), context)]
+
+    with caplog.at_level(logging.ERROR):
+        assert run(story(), 20) == []
+    assert "ended a broker's stream" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+    assert desk.closed_streams
