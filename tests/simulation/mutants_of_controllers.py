@@ -145,7 +145,7 @@ MUTANTS = (
     ),
     Mutant(
         "raises the feature level without asking brokers that are away",
-        "tank_controller.state.levels._brokers_behind",
+        "tank_controller.leader.raising._brokers_behind",
         "if stream is None or stream.epoch != broker.epoch or stream.max_level < level:",
         "if stream is not None and stream.max_level < level:",
         told="an_old_broker_comes_back_while_the_level_is_raised",
