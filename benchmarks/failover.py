@@ -39,9 +39,9 @@ from benchmarks.peers import Peers
 from benchmarks.servers import Kernel, kernels
 from benchmarks.table import Reached, Row, dump, machine, show, spread, summary
 from tank_client import Client, ClientSettings, Stored, TankError
-from tank_client.data_operations import produce_request, read_produce, to_store
 from tank_client.model import Address
-from tank_client.transport import Transport, connect
+from tank_client.wire.data_operations import produce_request, read_produce, to_store
+from tank_client.wire.transport import Transport, connect
 from tank_protos.bundle import encode
 from tank_protos.resolver import HostAddress
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.servers import Kernel, environment
-from tank_cli.cluster_folder import planned
-from tank_cli.cluster_processes import taken_address
+from tank_cli.cluster.folder import planned
+from tank_cli.cluster.processes import taken_address
 from tank_client.sync import Client
 
 UP_TIMEOUT_S = 120.0

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from tank_cli.cluster_folder import planned
-from tank_cli.cluster_processes import taken_address
+from tank_cli.cluster.folder import planned
+from tank_cli.cluster.processes import taken_address
 
 _PORTS: Final = range(15_000, 32_000, 200)
 """Where its ports may begin: below those that the system gives to connections."""

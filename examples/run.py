@@ -35,7 +35,7 @@ from examples.flights_data import FLIGHTS, NEVER_LEFT, WITHOUT_WEATHER, data_fol
 from examples.flights_plot import draw, worst_routes
 from examples.load import Loader
 from examples.outage import Kill, Outage
-from tank_cli.cluster_folder import DEFAULT_MEMBERS
+from tank_cli.cluster.folder import DEFAULT_MEMBERS
 from tank_client.sync import Client
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 import secrets
 import sys
 
-from tank_cli.session import SERVERS_VARIABLE
+from tank_cli.shell.session import SERVERS_VARIABLE
 from tank_client.errors import TankError
 from tank_client.settings import ClientSettings
 from tank_client.sync import Client

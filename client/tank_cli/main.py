@@ -2,22 +2,30 @@
 
 import click
 
-from tank_cli.exit_codes import MEANINGS
-from tank_cli.lazy import LazyCommand, LazyGroup
-from tank_cli.session import Session, root_options
+from tank_cli.shell.exit_codes import MEANINGS
+from tank_cli.shell.lazy import LazyCommand, LazyGroup
+from tank_cli.shell.session import Session, root_options
 
 COMMANDS: dict[str, LazyCommand] = {
-    "demo": LazyCommand("tank_cli.demo:demo", "Show what a broker does, in 30 seconds."),
-    "serve": LazyCommand("tank_cli.serve:serve", "Run a broker, until SIGTERM or Ctrl-C stops it in order."),
-    "topic": LazyCommand("tank_cli.topic:topic", "Create, list, describe, alter and delete topics."),
-    "produce": LazyCommand("tank_cli.produce:produce", "Write messages to TOPIC, from FILEs or from stdin."),
-    "consume": LazyCommand("tank_cli.consume:consume", "Read the messages of TOPIC."),
-    "lag": LazyCommand("tank_cli.lag:lag", "Show how far consumer groups are behind."),
-    "status": LazyCommand("tank_cli.status:status", "Show what the broker is and what it holds."),
-    "cluster": LazyCommand("tank_cli.cluster:cluster", "Run a cluster, look into one, and change it."),
-    "bench": LazyCommand("tank_cli.bench:bench", "Measure a broker through this client."),
-    "log": LazyCommand("tank_cli.log_files:log", "Look into a data folder without a broker."),
-    "completion": LazyCommand("tank_cli.completion:completion", "Print the completion script of a shell."),
+    "demo": LazyCommand("tank_cli.serve.demo:demo", "Show what a broker does, in 30 seconds."),
+    "serve": LazyCommand(
+        "tank_cli.serve.command:serve", "Run a broker, until SIGTERM or Ctrl-C stops it in order."
+    ),
+    "topic": LazyCommand("tank_cli.messages.topic:topic", "Create, list, describe, alter and delete topics."),
+    "produce": LazyCommand(
+        "tank_cli.messages.produce:produce", "Write messages to TOPIC, from FILEs or from stdin."
+    ),
+    "consume": LazyCommand("tank_cli.messages.consume:consume", "Read the messages of TOPIC."),
+    "lag": LazyCommand("tank_cli.messages.lag:lag", "Show how far consumer groups are behind."),
+    "status": LazyCommand("tank_cli.messages.status:status", "Show what the broker is and what it holds."),
+    "cluster": LazyCommand(
+        "tank_cli.cluster.commands:cluster", "Run a cluster, look into one, and change it."
+    ),
+    "bench": LazyCommand("tank_cli.bench.commands:bench", "Measure a broker through this client."),
+    "log": LazyCommand("tank_cli.files.commands:log", "Look into a data folder without a broker."),
+    "completion": LazyCommand(
+        "tank_cli.shell.completion:completion", "Print the completion script of a shell."
+    ),
 }
 
 EPILOG = (

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import click
 
-from tank_cli.exit_codes import MEANINGS
 from tank_cli.main import main
-from tank_cli.shapes import SHAPES
+from tank_cli.shell.exit_codes import MEANINGS
+from tank_cli.shell.shapes import SHAPES
 
 INTRODUCTION = """# The `tank` command
 

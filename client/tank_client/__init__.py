@@ -12,9 +12,9 @@ Usage::
 """
 
 from tank_client.admin import Admin
-from tank_client.batch import MessageBatch
 from tank_client.client import Client
 from tank_client.consumer import Consumer
+from tank_client.consuming.batch import MessageBatch
 from tank_client.errors import (
     BufferFull,
     BundleRefused,
@@ -79,7 +79,7 @@ from tank_client.model import (
     Trouble,
 )
 from tank_client.producer import BundleDelivery, Producer
-from tank_client.routes import Route
+from tank_client.routing.routes import Route
 from tank_client.settings import (
     AtTime,
     ClientSettings,

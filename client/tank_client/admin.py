@@ -4,10 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 
-from tank_client import errors, state_operations, topic_operations
-from tank_client.by_leader import end_of, find_times, wait_for_ends
-from tank_client.caller import Caller
-from tank_client.data_operations import Want, fetch
+from tank_client import errors
 from tank_client.model import (
     BrokerDescription,
     BrokerReport,
@@ -23,8 +20,12 @@ from tank_client.model import (
     TopicDescription,
     Topology,
 )
-from tank_client.operations import has, need
-from tank_client.routes import Route
+from tank_client.routing.by_leader import end_of, find_times, wait_for_ends
+from tank_client.routing.calls import Caller
+from tank_client.routing.routes import Route
+from tank_client.wire import state_operations, topic_operations
+from tank_client.wire.data_operations import Want, fetch
+from tank_client.wire.operations import has, need
 from tank_protos import topic_settings
 
 _log = logging.getLogger("tank_client")

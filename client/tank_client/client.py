@@ -7,17 +7,17 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 
 from tank_client.admin import Admin
-from tank_client.caller import Caller
 from tank_client.consumer import Consumer
-from tank_client.data_operations import MAX_FETCH_BYTES, Want, fetch, produce, to_store
 from tank_client.errors import InvalidArgument
-from tank_client.lane import Delivery
 from tank_client.model import Address, Features, FetchedChunk, Stored, parse_servers
-from tank_client.pool import Pool
 from tank_client.producer import Producer
-from tank_client.routes import Routes, check_topic
-from tank_client.sender import Sender
+from tank_client.producing.partition_queue import Delivery
+from tank_client.producing.sender import Sender
+from tank_client.routing.calls import Caller
+from tank_client.routing.pool import Pool
+from tank_client.routing.routes import Routes, check_topic
 from tank_client.settings import ClientSettings, ConsumerSettings, ProducerSettings, Start, StartAt
+from tank_client.wire.data_operations import MAX_FETCH_BYTES, Want, fetch, produce, to_store
 from tank_protos.wire import Buffer
 
 

@@ -7,13 +7,13 @@ from types import TracebackType
 
 from tank_client import errors
 from tank_client.admin import Admin
-from tank_client.batch import MessageBatch
-from tank_client.caller import Caller
-from tank_client.fetcher import Fetcher
+from tank_client.consuming.batch import MessageBatch
+from tank_client.consuming.fetch_state import Track
+from tank_client.consuming.fetcher import Fetcher
 from tank_client.model import END, ConsumedMessage, Ends
-from tank_client.routes import Route, check_topic
+from tank_client.routing.calls import Caller
+from tank_client.routing.routes import Route, check_topic
 from tank_client.settings import AtTime, ConsumerSettings, OutOfBoundsPolicy, Start, StartAt
-from tank_client.tracks import Track
 
 
 class Consumer:

@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import Any
 
 from tank_client import errors
-from tank_client.lane import MESSAGE_OVERHEAD_BYTES
-from tank_client.lanes import Lanes, as_bytes
 from tank_client.model import Stored
-from tank_client.portions import portions, stamps_of
-from tank_client.routes import check_topic
-from tank_client.sender import Sender
+from tank_client.producing.accumulator import Lanes, as_bytes
+from tank_client.producing.input_columns import portions, stamps_of
+from tank_client.producing.partition_queue import MESSAGE_OVERHEAD_BYTES
+from tank_client.producing.sender import Sender
+from tank_client.routing.routes import check_topic
 from tank_client.settings import ProducerSettings
 
 _BUNDLES_PER_TURN = 4
@@ -96,7 +96,7 @@ class Producer:
         max_block_ms).
 
         The future is the bundle's, shared by its messages: await it to know that the message is stored, and
-        in which stretch of numbers. `partition` None: by the key (see `tank_client.partitioner`).
+        in which stretch of numbers. `partition` None: by the key (see `tank_client.producing.partitioner`).
         `timestamp_ms` None: now."""
         lanes = self._lanes
         if type(value) is not bytes:

@@ -83,7 +83,7 @@ class ProducerSettings:
     """True: snappy always; False: never; None: as TANK's own client, from 512 messages or 1 KiB on, unless a
     sample of a larger bundle does not shrink."""
     partitioner: str = "crc32c"
-    """`crc32c` or `murmur2` (Kafka's), see `tank_client.partitioner`."""
+    """`crc32c` or `murmur2` (Kafka's), see `tank_client.producing.partitioner`."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_in_flight_per_partition <= 5:

@@ -78,7 +78,7 @@ class KeyPartitioner:
         import numpy as np
         import pyarrow.compute as pc
 
-        from tank_client.partitioner import crc32c
+        from tank_client.producing.partitioner import crc32c
 
         count = self.count(topic)
         if keys is None or keys.null_count == rows:

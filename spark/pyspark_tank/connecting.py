@@ -45,7 +45,7 @@ def _first_answer(servers: str) -> Features:
 def require_idempotence(servers: str) -> None:
     """For the driver of a write, before any task runs. Raises ServersError after 10 s, and SinkError where
     a repeat of what a task wrote would be stored a second time."""
-    from tank_client.operations import has
+    from tank_client.wire.operations import has
 
     if servers in _take_writes:
         return
@@ -66,8 +66,8 @@ def reserve_producer_ids(servers: str) -> range:
     An older broker has none to reserve, and a cluster at an older feature level gives one. Raises
     ServersError, and what the client raises.
     """
-    from tank_client.operations import has
     from tank_client.sync import Client
+    from tank_client.wire.operations import has
     from tank_protos.names import MAX_BLOCK_IDS
 
     with options_named(), Client(servers) as client:

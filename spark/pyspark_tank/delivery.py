@@ -13,8 +13,8 @@ from pyspark_tank.errors import SinkError
 from pyspark_tank.leader_connection import LeaderConnection
 from pyspark_tank.options import Compression, SinkOptions
 from pyspark_tank.writer import WriteIdentity, Written
-from tank_client.data_operations import to_store
 from tank_client.errors import OutOfOrderSequence, TankError
+from tank_client.wire.data_operations import to_store
 from tank_protos.errors import WireError
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
-from tank_client.data_operations import (
+from tank_client.errors import ProtocolViolation, TankError
+from tank_client.wire.data_operations import (
     BundleToStore,
     Want,
     consume_request,
@@ -23,14 +24,13 @@ from tank_client.data_operations import (
     read_consume,
     read_produce,
 )
-from tank_client.errors import ProtocolViolation, TankError
 from tank_protos.framing import HEADER_BYTES, frame
 from tank_protos.generated.tank import ConsumeResponse, Ping
 
 if TYPE_CHECKING:
-    from tank_client.connection import Answer, Request
     from tank_client.model import Address, Features, FetchedChunk
     from tank_client.settings import ClientSettings
+    from tank_client.wire.connection import Answer, Request
     from tank_protos.wire import Buffer
 
 _HEADER = Struct("<BI")

@@ -195,8 +195,8 @@ class _Fetcher:
         and finds out what is wrong.
         """
         from pyspark_tank.leader_connection import LeaderConnection
-        from tank_client.data_operations import Want
         from tank_client.errors import TankError
+        from tank_client.wire.data_operations import Want
 
         part = self._messages
         try:

@@ -17,9 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tank_cli.cluster_options import prover_of
-from tank_cli.controllers import Controllers
-from tank_cli.exit_codes import CliError
+from tank_cli.cluster.controller_calls import Controllers
+from tank_cli.cluster.options import prover_of
+from tank_cli.shell.exit_codes import CliError
 from tank_client import TankError
 from tank_client.sync import Client
 from tests.chaos import network

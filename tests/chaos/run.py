@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from tank_cli.controllers import Controllers
-from tank_cli.exit_codes import CliError
+from tank_cli.cluster.controller_calls import Controllers
+from tank_cli.shell.exit_codes import CliError
 from tank_client import CommittedPosition, ConsumerSettings, TankError
 from tank_client.sync import Client
 from tests.chaos.checker import Log, violations

@@ -15,8 +15,8 @@ Tank = Callable[..., Result]
 def broker(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
     """The broker that every command of the test talks to."""
     made = FakeBroker()
-    monkeypatch.setattr("tank_cli.connect.require_server", lambda servers: None)
-    monkeypatch.setattr("tank_cli.connect.Client", lambda servers, settings=None: ScriptedClient(made))
+    monkeypatch.setattr("tank_cli.shell.connect.require_server", lambda servers: None)
+    monkeypatch.setattr("tank_cli.shell.connect.Client", lambda servers, settings=None: ScriptedClient(made))
     return made
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tank_cli import broker_watch
-from tank_cli.broker_watch import BrokerWatch
+from tank_cli.shell import broker_watch
+from tank_cli.shell.broker_watch import BrokerWatch
 
 
 def test_it_says_once_that_nobody_answers_and_once_that_somebody_does(

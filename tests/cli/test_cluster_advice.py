@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tank_cli import broker_reports
-from tank_cli.broker_reports import Asked, ask_brokers
-from tank_cli.cluster_advice import FAR_BEHIND, Seen, advice
-from tank_cli.cluster_report import free_text, trouble_rows
+from tank_cli.cluster.advice import FAR_BEHIND, Seen, advice
+from tank_cli.cluster.report import free_text, trouble_rows
+from tank_cli.shell import broker_reports
+from tank_cli.shell.broker_reports import Asked, ask_brokers
 from tank_client.model import BrokerReport, PartitionTrouble, Trouble
 from tank_controller.leader.report import Controller, Row
 from tank_protos.generated import control_pb2 as pb

@@ -8,13 +8,13 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from tank_cli import broker_reports
-from tank_cli import controllers as way
-from tank_cli.broker_reports import Asked
-from tank_cli.cluster import COMMANDS
-from tank_cli.exit_codes import ExitCode
+from tank_cli.cluster import controller_calls as way
+from tank_cli.cluster.commands import COMMANDS
 from tank_cli.main import main
-from tank_cli.shapes import SHAPES
+from tank_cli.shell import broker_reports
+from tank_cli.shell.broker_reports import Asked
+from tank_cli.shell.exit_codes import ExitCode
+from tank_cli.shell.shapes import SHAPES
 from tank_client.model import BrokerReport
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
@@ -236,7 +236,7 @@ def test_a_drain_waits_until_nothing_is_left_and_says_what_is_next(
             cluster.set_in_sync(t, old, new)
             cluster.do(cluster.finish(t))
 
-    monkeypatch.setattr("tank_cli.waiting.time.sleep", move)
+    monkeypatch.setattr("tank_cli.shell.waiting.time.sleep", move)
     ended = ask("drain", str(old))
     assert ended.exit_code == 0, ended.stderr
     assert f"Broker {old} holds nothing: stop it" in ended.stderr
@@ -286,7 +286,7 @@ def test_a_move_that_the_controllers_took_back_is_no_success(
     cluster.fence(gone)
     back = pb.CancelReassign(partitions=[pb.PartitionRef(topic_id=t)])
     monkeypatch.setattr(
-        "tank_cli.waiting.time.sleep", lambda seconds: cluster.do(pb.Command(cancel_reassign=back))
+        "tank_cli.shell.waiting.time.sleep", lambda seconds: cluster.do(pb.Command(cancel_reassign=back))
     )
     ended = ask("move", "orders", "0", "--to", str(gone))
     assert ended.exit_code == ExitCode.FAILED

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tank_cli import cluster_controllers
-from tank_cli.controllers import Controllers
-from tank_cli.exit_codes import ExitCode
+from tank_cli.cluster import controllers as cluster_controllers
+from tank_cli.cluster.controller_calls import Controllers
+from tank_cli.shell.exit_codes import ExitCode
 from tank_protos.generated import control_pb2 as pb
 from tests.cli.test_cluster_commands import Ask
 from tests.cli.test_cluster_commands import ask as ask
@@ -14,7 +14,7 @@ from tests.support.scripted_controllers import ScriptedControllers
 
 
 def test_every_command_prints_the_promised_json(world: ScriptedControllers, ask: Ask) -> None:
-    from tank_cli.shapes import SHAPES
+    from tank_cli.shell.shapes import SHAPES
 
     for arguments in (["controllers"], ["transfer", "1"], ["remove-controller", "2"]):
         yes = ["--yes"] if arguments[0] == "remove-controller" else []

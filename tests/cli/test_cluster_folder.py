@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tank_cli import cluster_folder, cluster_processes
-from tank_cli.cluster_folder import BROKER, CONTROLLER, load, planned
-from tank_cli.exit_codes import CliError
+from tank_cli.cluster import folder as cluster_folder
+from tank_cli.cluster import processes
+from tank_cli.cluster.folder import BROKER, CONTROLLER, load, planned
+from tank_cli.shell.exit_codes import CliError
 from tests.cli.conftest import Tank
 
 
@@ -97,8 +98,8 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 
 def test_a_number_that_another_process_has_by_now_is_nobodys(tmp_path: Path) -> None:
     folder = planned(tmp_path, 1, 1, 20000)
-    assert not cluster_processes.is_alive(folder, replace(folder.brokers[0], pid=os.getpid()))
-    assert not cluster_processes.is_alive(folder, folder.brokers[0])
+    assert not processes.is_alive(folder, replace(folder.brokers[0], pid=os.getpid()))
+    assert not processes.is_alive(folder, folder.brokers[0])
 
 
 def listening_where_all_behind_is_free(listener: socket.socket) -> int:
@@ -116,7 +117,7 @@ def test_ports_that_somebody_else_has_are_named_before_anything_is_written(
     tank: Tank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[str] = []
-    monkeypatch.setattr(cluster_processes, "start", lambda folder, member: started.append(member.name))
+    monkeypatch.setattr(processes, "start", lambda folder, member: started.append(member.name))
     with socket.socket() as listener:
         taken = listening_where_all_behind_is_free(listener)
         for base in (taken, taken - 1):  # TANK of the first broker, and its HTTP
@@ -136,9 +137,9 @@ def test_a_process_that_ended_is_not_ready_though_another_answers_at_its_port(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = planned(tmp_path, 1, 1, 20000)
-    monkeypatch.setattr(cluster_processes, "readiness", lambda member: (True, "another cluster"))
+    monkeypatch.setattr(processes, "readiness", lambda member: (True, "another cluster"))
     with pytest.raises(CliError, match="controller-1 ended"):
-        cluster_processes.await_ready(folder, lambda member: None)
+        processes.await_ready(folder, lambda member: None)
     assert folder.cluster_id == ""
 
 
@@ -170,22 +171,22 @@ def test_logs_show_the_last_lines_of_those_that_are_named(tank: Tank, tmp_path: 
 
 def test_processes_are_started_with_each_others_addresses(tmp_path: Path) -> None:
     folder = cluster_folder.planned(tmp_path, 3, 1, 20000)
-    controller = cluster_processes.command_of(folder, folder.controllers[1])
+    controller = processes.command_of(folder, folder.controllers[1])
     assert controller[controller.index("--id") + 1] == "2"
     assert "1=127.0.0.1:20100,2=127.0.0.1:20102,3=127.0.0.1:20104" in controller
-    broker = cluster_processes.command_of(folder, folder.brokers[0])
+    broker = processes.command_of(folder, folder.brokers[0])
     assert "127.0.0.1:20100,127.0.0.1:20102,127.0.0.1:20104" in broker
 
 
 def test_brokers_keep_the_forwarding_that_was_chosen(tmp_path: Path) -> None:
     folder = cluster_folder.planned(tmp_path, 1, 1, 20000)
-    assert "--forwarding" not in cluster_processes.command_of(folder, folder.brokers[0])
+    assert "--forwarding" not in processes.command_of(folder, folder.brokers[0])
     folder.forwarding = "always"
     folder.store()
     kept = cluster_folder.load_existing(tmp_path)
-    broker = cluster_processes.command_of(kept, kept.brokers[0])
+    broker = processes.command_of(kept, kept.brokers[0])
     assert broker[broker.index("--forwarding") + 1] == "always"
-    assert "--forwarding" not in cluster_processes.command_of(kept, kept.controllers[0])
+    assert "--forwarding" not in processes.command_of(kept, kept.controllers[0])
 
 
 def test_variables_reach_the_processes_that_may_be_the_same_for_all(
@@ -193,14 +194,14 @@ def test_variables_reach_the_processes_that_may_be_the_same_for_all(
 ) -> None:
     folder = planned(tmp_path, 1, 1, 12_000)
     told = ["import os, sys", "sys.stdout.write(repr({k: v for k, v in os.environ.items() if 'TANK_' in k}))"]
-    monkeypatch.setattr(cluster_processes, "command_of", lambda *_: [sys.executable, "-c", ";".join(told)])
-    for name in {*cluster_processes.PASSED_ON, *cluster_processes.kept_back(os.environ)}:
+    monkeypatch.setattr(processes, "command_of", lambda *_: [sys.executable, "-c", ";".join(told)])
+    for name in {*processes.PASSED_ON, *processes.kept_back(os.environ)}:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TANK_LOG_LEVEL", "debug")
     monkeypatch.setenv("TANK_LISTEN", "127.0.0.1:9")
     monkeypatch.setenv("TANK_SERVERS", "127.0.0.1:9")
-    assert cluster_processes.kept_back(os.environ) == ["TANK_LISTEN"]
-    started = cluster_processes.start(folder, folder.brokers[0])
+    assert processes.kept_back(os.environ) == ["TANK_LISTEN"]
+    started = processes.start(folder, folder.brokers[0])
     assert started.pid is not None
     os.waitpid(started.pid, 0)
     assert folder.log_of(started).read_text() == "{'TANK_LOG_LEVEL': 'debug'}"
@@ -219,7 +220,7 @@ def test_a_process_that_was_started_just_now_counts_as_alive(
         return said.pop(0) if path.name == "cmdline" else original(path)
 
     monkeypatch.setattr(Path, "read_bytes", read_bytes)
-    assert cluster_processes.is_alive(folder, member)
+    assert processes.is_alive(folder, member)
     assert said == []
     said[:] = [b"another\0"]
-    assert not cluster_processes.is_alive(folder, member), "its number was given again"
+    assert not processes.is_alive(folder, member), "its number was given again"

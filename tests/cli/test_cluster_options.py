@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tank_cli import broker_reports, session
-from tank_cli import controllers as way
-from tank_cli.exit_codes import ExitCode
+from tank_cli.cluster import controller_calls as way
 from tank_cli.main import main
+from tank_cli.shell import broker_reports, session
+from tank_cli.shell.exit_codes import ExitCode
 from tank_node.surroundings import Surroundings
 from tests.controller.cluster_for_tests import Cluster
 from tests.support.ports import free_port
@@ -104,7 +104,7 @@ def test_who_names_no_cluster_is_asked_which_one(tank: Tank, monkeypatch: pytest
     dead = f"127.0.0.1:{free_port()}"
     named = tank("cluster", "status", TANK_SERVERS=dead)
     assert (named.exit_code, "No broker answers" in named.stderr) == (ExitCode.UNREACHABLE, True)
-    monkeypatch.setattr("tank_cli.cluster_options.current", lambda: session.Session(dead))
+    monkeypatch.setattr("tank_cli.cluster.options.current", lambda: session.Session(dead))
     which = tank("cluster", "status")
     assert which.exit_code == ExitCode.USAGE
     assert all(way in which.stderr for way in ("Which cluster?", "--data DIR", "--servers", "--controllers"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tank_cli import cluster_report as report
+from tank_cli.cluster import report
 from tank_controller.leader import report as api_report
 from tank_controller.leader.report import Row
 from tank_protos.generated import control_pb2 as pb

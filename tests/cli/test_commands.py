@@ -8,9 +8,10 @@ from itertools import chain
 import click
 import pytest
 
-from tank_cli import client_failures, reference
-from tank_cli.exit_codes import MEANINGS, CliError, ExitCode
+from tank_cli import reference
 from tank_cli.main import COMMANDS, main
+from tank_cli.shell import client_failures
+from tank_cli.shell.exit_codes import MEANINGS, CliError, ExitCode
 from tank_client import errors
 from tank_node.version import kernel_name
 from tests.cli.conftest import Tank
@@ -70,7 +71,7 @@ def test_the_servers_come_from_behind_the_command_else_from_before_it_else_from_
         seen.append(servers)
         raise errors.ServerUnreachable(servers, "refused")
 
-    monkeypatch.setattr("tank_cli.connect.Client", refuse)
+    monkeypatch.setattr("tank_cli.shell.connect.Client", refuse)
     environment = {"TANK_SERVERS": "c:3"}
     tank("--servers", "b:2", "topic", "list", "--servers", "a:1", env=environment)
     tank("--servers", "b:2", "topic", "list", env=environment)
@@ -157,7 +158,7 @@ def test_a_hint_is_on_a_line_of_its_own(tank: Tank, monkeypatch: pytest.MonkeyPa
     def fail(servers: str) -> None:
         raise CliError("It went wrong.", ExitCode.FAILED, hint="tank demo")
 
-    monkeypatch.setattr("tank_cli.connect.Client", fail)
+    monkeypatch.setattr("tank_cli.shell.connect.Client", fail)
     assert tank("status").stderr == "error: It went wrong.\n  try: tank demo\n"
 
 

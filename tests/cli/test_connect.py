@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tank_cli import connect
-from tank_cli.exit_codes import CliError, ExitCode
+from tank_cli.shell import connect
+from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_client.model import Address
 
 

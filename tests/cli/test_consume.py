@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tank_cli.exit_codes import ExitCode
-from tank_cli.shapes import SHAPES
+from tank_cli.shell.exit_codes import ExitCode
+from tank_cli.shell.shapes import SHAPES
 from tank_client.model import CommittedPosition
 from tests.cli.conftest import Tank
 from tests.cli.test_topic import assert_same_shape

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tank_cli import figures
-from tank_cli.bench_figures import percentile
-from tank_cli.positions import DurationType, PartitionsType, SizeType
+from tank_cli.bench.figures import percentile
+from tank_cli.shell import figures
+from tank_cli.shell.positions import DurationType, PartitionsType, SizeType
 
 
 @pytest.mark.parametrize(

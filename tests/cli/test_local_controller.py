@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from tank_cli.local_controller import LocalController, RegistrationError
+from tank_cli.serve.local_controller import LocalController, RegistrationError
 from tank_controller.leader.proposals import PRODUCER_USE_NOTED_MS
 from tank_node.cluster.link import (
     CommitOutcome,

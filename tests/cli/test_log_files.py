@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tank_cli.exit_codes import ExitCode
 from tank_cli.main import main
-from tank_cli.shapes import SHAPES
+from tank_cli.shell.exit_codes import ExitCode
+from tank_cli.shell.shapes import SHAPES
 from tank_node.log import checkpoint
 from tank_node.log.checkpoint import Entry
 from tank_node.log.record import RECORD_BYTES, Record, sealed

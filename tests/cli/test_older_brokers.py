@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner, Result
 
-from tank_cli.exit_codes import ExitCode
 from tank_cli.main import main
+from tank_cli.shell.exit_codes import ExitCode
 from tests.support.scripted_broker import Kind
 from tests.support.threaded_broker import ThreadedBroker
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tank_cli import produce_input
-from tank_cli.exit_codes import CliError, ExitCode
-from tank_cli.produce import paced
-from tank_cli.produce_input import Record
-from tank_cli.shapes import SHAPES
+from tank_cli.messages import produce_input
+from tank_cli.messages.produce import paced
+from tank_cli.messages.produce_input import Record
+from tank_cli.shell.exit_codes import CliError, ExitCode
+from tank_cli.shell.shapes import SHAPES
 from tank_client import errors
 from tests.cli.conftest import Tank
 from tests.cli.test_topic import assert_same_shape, parsed
@@ -213,8 +213,8 @@ def test_a_line_without_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_rate_cuts_runs_into_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("tank_cli.produce.time.monotonic", lambda: 100.0 + sum(slept))
-    monkeypatch.setattr("tank_cli.produce.time.sleep", slept.append)
+    monkeypatch.setattr("tank_cli.messages.produce.time.monotonic", lambda: 100.0 + sum(slept))
+    monkeypatch.setattr("tank_cli.messages.produce.time.sleep", slept.append)
     runs = list(paced(iter([[Record(b"x")] * 100]), rate=200))
     assert [len(run) for run in runs] == [10] * 10
     assert sum(slept) == pytest.approx(90 / 200)
@@ -234,7 +234,7 @@ def test_what_was_read_before_a_fault_is_flushed(
         yield [Record(b"one"), Record(b"two")]
         raise fault
 
-    monkeypatch.setattr("tank_cli.produce.message_runs", runs)
+    monkeypatch.setattr("tank_cli.messages.produce.message_runs", runs)
     ended = tank("produce", "t")
     assert ended.exit_code == (1 if isinstance(fault, CliError) else ExitCode.INTERRUPTED)
     assert ("flush", None) in broker.calls

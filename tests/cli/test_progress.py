@@ -5,9 +5,9 @@ from io import StringIO
 
 import pytest
 
-from tank_cli import output
-from tank_cli import progress as progress_module
-from tank_cli.progress import progress
+from tank_cli.shell import output
+from tank_cli.shell import progress as progress_module
+from tank_cli.shell.progress import progress
 
 
 class Terminal(StringIO):
@@ -30,7 +30,7 @@ class Stopwatch:
 @pytest.fixture
 def stopwatch(monkeypatch: pytest.MonkeyPatch) -> Stopwatch:
     made = Stopwatch()
-    monkeypatch.setattr("tank_cli.progress.time.monotonic", made)
+    monkeypatch.setattr("tank_cli.shell.progress.time.monotonic", made)
     return made
 
 

@@ -7,7 +7,7 @@ import click
 
 from tank_cli import reference
 from tank_cli.main import main
-from tank_cli.shapes import SHAPES
+from tank_cli.shell.shapes import SHAPES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tank_cli import render
-from tank_cli.exit_codes import CliError
-from tank_cli.render import Columns
+from tank_cli.shell import render
+from tank_cli.shell.exit_codes import CliError
+from tank_cli.shell.render import Columns
 
 COLUMNS = Columns(
     "flights",

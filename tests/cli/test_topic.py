@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from tank_cli.exit_codes import ExitCode
-from tank_cli.output import Json
-from tank_cli.shapes import SHAPES
+from tank_cli.shell.exit_codes import ExitCode
+from tank_cli.shell.output import Json
+from tank_cli.shell.shapes import SHAPES
 from tank_client.model import CommittedPosition, PartitionTrouble, StrayFolder, Trouble
 from tests.cli.conftest import Tank
 from tests.support.scripted_client import FakeBroker, FakeTopic

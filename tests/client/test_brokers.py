@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tank_client import Client, ClientSettings, ProducerSettings, Stored, errors
-from tank_client.data_operations import (
+from tank_client.model import Address, Ends, Features, FetchedChunk
+from tank_client.wire.data_operations import (
     BundleToStore,
     Want,
     consume_request,
@@ -19,9 +20,8 @@ from tank_client.data_operations import (
     read_produce,
     split_wants,
 )
-from tank_client.model import Address, Ends, Features, FetchedChunk
-from tank_client.operations import Redirected
-from tank_client.topic_operations import create_topic_plainly, discover_partitions, discover_topics
+from tank_client.wire.operations import Redirected
+from tank_client.wire.topic_operations import create_topic_plainly, discover_partitions, discover_topics
 from tank_protos.bundle import as_batch, encode
 from tank_protos.generated import tank
 from tests.support.scripted_broker import Fate, Kind, Moment, ScriptedBroker

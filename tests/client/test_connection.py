@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_client import errors
-from tank_client.connection import Answered, Connection, Lost, Negotiation, Ready, State
 from tank_client.model import Features
 from tank_client.settings import ClientSettings
+from tank_client.wire.connection import Answered, Connection, Lost, Negotiation, Ready, State
 from tank_protos.framing import frame
 from tank_protos.generated import tank
 from tank_protos.wire import Buffer

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tank_client.hosts import Hosts
 from tank_client.model import Address
-from tank_client.pool import Pool
-from tank_client.routes import Routes
+from tank_client.routing.pool import Pool
+from tank_client.routing.routes import Routes
 from tank_client.settings import ClientSettings
+from tank_client.wire.hosts import Hosts
 from tank_node.cluster.view import BrokerView
 from tank_node.surroundings import Surroundings
 from tank_protos.resolver import HostAddress, Resolver

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_client import errors
-from tank_client.lane import SEQUENCE_MODULUS, Lane, PendingBundle
-from tank_client.lanes import Columns, Lanes, TopicLanes
 from tank_client.model import ProducerIdentity
-from tank_client.sync_producer import BundleDelivery
+from tank_client.producing.accumulator import Columns, Lanes, TopicLanes
+from tank_client.producing.partition_queue import SEQUENCE_MODULUS, Lane, PendingBundle
+from tank_client.sync.producer import BundleDelivery
 
 LOST = errors.ConnectionLost("cut")
 REFUSED = errors.MessageTooLarge("too large")

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tank_client import Client, ProducerSettings, errors, leaders
+from tank_client import Client, ProducerSettings, errors
 from tank_client.model import Address, Ends, FoundTime
-from tank_client.routes import Route
-from tank_client.transport import Transport
+from tank_client.routing import leader_finder
+from tank_client.routing.routes import Route
+from tank_client.wire.transport import Transport
 from tank_protos.bundle import encode
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import tank
@@ -294,7 +295,7 @@ def test_one_who_is_asked_who_leads_and_hangs_is_left() -> None:
 def test_one_who_hangs_does_not_keep_others_from_being_asked_who_leads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(leaders, "_SILENCES", 1_000_000)  # it is never left
+    monkeypatch.setattr(leader_finder, "_SILENCES", 1_000_000)  # it is never left
 
     async def scenario() -> None:
         async with two_brokers(leader=1) as brokers, Client(brokers[0].address, IMPATIENT) as client:

@@ -6,17 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tank_client import (
-    Client,
-    ConsumerSettings,
-    OutOfBounds,
-    OutOfBoundsPolicy,
-    ProducerSettings,
-    Stored,
-    by_leader,
-)
+from tank_client import Client, ConsumerSettings, OutOfBounds, OutOfBoundsPolicy, ProducerSettings, Stored
 from tank_client.errors import OutOfOrderSequence, UnknownProducer
 from tank_client.model import END, Ends, FoundTime
+from tank_client.routing import by_leader
 from tank_client.settings import AtTime
 from tank_protos.bundle import as_batch, encode
 from tank_protos.generated import tank

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from tank_client.backoff import wait_ms
 from tank_client.errors import InvalidArgument
 from tank_client.model import Address, Features, parse_servers
-from tank_client.routes import Routes
+from tank_client.routing.backoff import wait_ms
+from tank_client.routing.routes import Routes
 from tank_client.settings import (
     AtTime,
     ClientSettings,
@@ -16,7 +16,7 @@ from tank_client.settings import (
     OutOfBoundsPolicy,
     ProducerSettings,
 )
-from tank_client.topic_operations import create_topic_plainly
+from tank_client.wire.topic_operations import create_topic_plainly
 from tank_protos.generated.tank import CreateTopicRequest
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tank_client.errors import InvalidArgument
-from tank_client.partitioner import crc32c, key_hash, murmur2
+from tank_client.producing.partitioner import crc32c, key_hash, murmur2
 
 
 @pytest.mark.parametrize(

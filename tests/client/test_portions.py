@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_client import Client, ProducerSettings, errors
-from tank_client.lane import PendingBundle
-from tank_client.lanes import MAX_BUNDLE_MESSAGES, Columns, Lanes, TopicLanes
-from tank_client.portions import PORTION_MESSAGES, portions
-from tank_client.routes import check_topic
+from tank_client.producing.accumulator import MAX_BUNDLE_MESSAGES, Columns, Lanes, TopicLanes
+from tank_client.producing.input_columns import PORTION_MESSAGES, portions
+from tank_client.producing.partition_queue import PendingBundle
+from tank_client.routing.routes import check_topic
 from tank_protos.bundle_cut import fill
 from tests.support.scripted_broker import ScriptedBroker
 from tests.support.waiting import run

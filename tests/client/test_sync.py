@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tank_client import Ends, ProducerSettings, Stored, errors
-from tank_client.loop_thread import LoopThread
 from tank_client.settings import ClientSettings
 from tank_client.sync import Client
+from tank_client.sync.loop_thread import LoopThread
 from tank_protos.bundle import encode
 from tank_protos.generated import tank
 from tests.support.patience import patient

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_client import OutOfBoundsPolicy, errors
+from tank_client.consuming.fetch_state import Track
 from tank_client.model import FetchedChunk
-from tank_client.tracks import Track
 from tank_protos.bundle import as_batch, encode, encode_sparse
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tank_cli.exit_codes import ExitCode
-from tank_cli.shapes import SHAPES
+from tank_cli.shell.exit_codes import ExitCode
+from tank_cli.shell.shapes import SHAPES
 from tests.cli.test_topic import assert_same_shape
 from tests.support.broker_process import BrokerProcess
 from tests.support.patience import patient

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tank_cli import cluster_folder, cluster_processes
+from tank_cli.cluster import folder as cluster_folder
+from tank_cli.cluster import processes
 from tests.support.cluster import LocalCluster, Process, running_cluster
 from tests.support.patience import patient
 from tests.support.ports import free_port
@@ -109,7 +110,7 @@ def test_leadership_is_handed_over_and_a_controller_goes_and_comes_back(tmp_path
         folder = cluster_folder.load_existing(cluster.data)
         member = next(each for each in folder.controllers if each.number == first.number)
         shutil.rmtree(folder.data_of(member))
-        cluster_processes.start(folder, member)
+        processes.start(folder, member)
 
         def votes() -> bool:
             found = cluster.look("controllers")["controllers"]

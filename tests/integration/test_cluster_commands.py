@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tank_cli import cluster_folder, cluster_processes
+from tank_cli.cluster import folder as cluster_folder
+from tank_cli.cluster import processes
 from tests.integration.test_cluster_messages import TOPIC, Writer, broker
 from tests.support.cluster import LocalCluster, running_cluster
 from tests.support.readiness import samples_of
@@ -26,7 +27,7 @@ def seen(cluster: LocalCluster, broker_id: int) -> dict[str, Any]:
 def start(cluster: LocalCluster, broker_id: int) -> None:
     """Starts this broker alone, and waits until it counts."""
     folder = cluster_folder.load_existing(cluster.data)
-    cluster_processes.start(folder, next(each for each in folder.brokers if each.number == broker_id))
+    processes.start(folder, next(each for each in folder.brokers if each.number == broker_id))
     until(lambda: not seen(cluster, broker_id)["fenced"], f"broker {broker_id} stays fenced", 60)
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import grpc
 import pytest
 
-from tank_cli import cluster_folder, cluster_processes
-from tank_cli.cluster_folder import ClusterFolder, Member
+from tank_cli.cluster import folder as cluster_folder
+from tank_cli.cluster import processes
+from tank_cli.cluster.folder import ClusterFolder, Member
 from tank_protos.call_proof import Prover, ProvingInterceptor
 from tank_protos.cluster_secret import Party, Role, Secrets, UnprovenError, parse
 from tank_protos.generated import control_pb2 as pb
@@ -91,7 +92,7 @@ def test_nobody_is_taken_without_the_secret_nor_with_another(tmp_path: Path) -> 
 def _stranger_says_why(cluster: LocalCluster, data: Path, controller: str) -> None:
     """A broker without the secret, with a new folder or with one that knows its cluster."""
     for broker in cluster.processes("broker"):
-        if cluster_processes.is_alive(*_member(cluster, broker.number)):
+        if processes.is_alive(*_member(cluster, broker.number)):
             broker.stop()
     http = f"127.0.0.1:{free_port()}"
     options = [
@@ -152,8 +153,8 @@ def founded_without(cluster: LocalCluster) -> Iterator[ClusterFolder]:
     folder.store()
     try:
         for member in list(folder.members):
-            cluster_processes.start(folder, member)
-        cluster_processes.await_ready(folder, lambda member: None)
+            processes.start(folder, member)
+        processes.await_ready(folder, lambda member: None)
         yield folder
     finally:
         cluster.down()
@@ -163,9 +164,9 @@ def restart(folder: ClusterFolder, member: Member) -> None:
     present = next(each for each in folder.members if each.name == member.name)
     assert present.pid is not None
     os.kill(present.pid, signal.SIGTERM)
-    until(lambda: not cluster_processes.is_alive(folder, present), f"{member.name} doesn't stop")
-    cluster_processes.start(folder, member)
-    cluster_processes.await_ready(folder, lambda each: None)
+    until(lambda: not processes.is_alive(folder, present), f"{member.name} doesn't stop")
+    processes.start(folder, member)
+    processes.await_ready(folder, lambda each: None)
 
 
 def said(cluster: LocalCluster) -> list[str]:
@@ -203,9 +204,9 @@ def _is_demanded_again_at_once(folder: ClusterFolder) -> None:
         present = next(each for each in folder.members if each.name == member.name)
         assert present.pid is not None
         os.kill(present.pid, signal.SIGKILL)
-        until(lambda present=present: not cluster_processes.is_alive(folder, present), "it dies")  # type: ignore[misc]
+        until(lambda present=present: not processes.is_alive(folder, present), "it dies")  # type: ignore[misc]
     first = folder.controllers[0]
-    cluster_processes.start(folder, first)
+    processes.start(folder, first)
     until(lambda: bool(facts_of(first.http)), "it answers")
     with calls(first.address, None, Party(Role.ADMIN)) as line:
         refusal(lambda: [AdminStub(line).Describe(pb.DescribeControllersRequest(), timeout=WAIT_S)])

@@ -6,7 +6,8 @@ from unittest.mock import patch
 
 import pytest
 
-from tank_cli import cluster_folder, cluster_processes
+from tank_cli.cluster import folder as cluster_folder
+from tank_cli.cluster import processes
 from tests.support.cluster import LocalCluster, Process, running_cluster
 from tests.support.ports import free_port
 from tests.support.readiness import samples_of
@@ -33,15 +34,15 @@ def start_with_wrong_addresses(cluster: LocalCluster, number: int) -> None:
     """As a pod that is given the wrong domain: the others reach it, and it reaches none of them."""
     folder = cluster_folder.load_existing(cluster.data)
     member = next(each for each in folder.controllers if each.number == number)
-    words = cluster_processes.command_of(folder, member)
+    words = processes.command_of(folder, member)
     at = words.index("--cluster") + 1
     named = [each.partition("=") for each in words[at].split(",")]
     words[at] = ",".join(
         f"{ordinal}={address if int(ordinal) == number else f'127.0.0.1:{free_port()}'}"
         for ordinal, _, address in named
     )
-    with patch.object(cluster_processes, "command_of", return_value=words):
-        cluster_processes.start(folder, member)
+    with patch.object(processes, "command_of", return_value=words):
+        processes.start(folder, member)
 
 
 def test_one_that_cannot_reach_the_leader_is_not_ready_and_one_that_was_stays_ready(

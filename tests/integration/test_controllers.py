@@ -13,7 +13,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
-from tank_cli import cluster_folder, cluster_processes
+from tank_cli.cluster import folder as cluster_folder
+from tank_cli.cluster import processes
 from tank_protos.call_proof import Prover, ProvingInterceptor
 from tank_protos.cluster_secret import Party, Role, parse
 from tank_protos.generated import control_pb2 as pb
@@ -109,7 +110,7 @@ def test_a_controller_that_was_removed_is_told_so(cluster: LocalCluster) -> None
     with channel(cluster, leader) as line:
         remove = pb.RemoveControllerRequest(ordinal=removed.number)
         assert not AdminStub(line).RemoveController(remove, timeout=WAIT_S).outcome.message
-    cluster_processes.start(folder, next(c for c in folder.controllers if c.number == removed.number))
+    processes.start(folder, next(c for c in folder.controllers if c.number == removed.number))
     until(lambda: "was removed from cluster" in json.dumps(removed.facts()), "it doesn't know", 60)
     with channel(cluster, leader) as line:
         description = AdminStub(line).Describe(pb.DescribeControllersRequest(), timeout=WAIT_S)
@@ -131,7 +132,7 @@ def test_the_controller_that_leads_is_not_removed_but_hands_leadership_over_firs
 
 def test_two_controllers_on_one_folder_are_refused(cluster: LocalCluster) -> None:
     folder = cluster_folder.load_existing(cluster.data)
-    command = cluster_processes.command_of(folder, folder.controllers[0])
+    command = processes.command_of(folder, folder.controllers[0])
     second = subprocess.run(command, capture_output=True, text=True, timeout=patient(60), check=False)
     assert second.returncode == 1
     assert "another process uses" in second.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_cli.exit_codes import ExitCode
+from tank_cli.shell.exit_codes import ExitCode
 from tank_client.errors import CorruptBundle, InvalidArgument
 from tank_client.settings import ConsumerSettings, DamagedPolicy
 from tank_client.sync import Client

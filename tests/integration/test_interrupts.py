@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_cli.exit_codes import ExitCode
+from tank_cli.shell.exit_codes import ExitCode
 from tests.integration.test_cli import Shell
 from tests.integration.test_cli import broker as broker
 from tests.integration.test_cli import shell as shell

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_cli.controllers import Controllers
+from tank_cli.cluster.controller_calls import Controllers
 from tank_client import CommittedPosition
 from tank_client.sync import Client
 from tank_protos.feature_levels import FIRST, OWN

@@ -5,8 +5,9 @@ from unittest.mock import patch
 
 import pytest
 
-from tank_cli import cluster_folder, cluster_processes
-from tank_cli.cluster_processes import command_of
+from tank_cli.cluster import folder as cluster_folder
+from tank_cli.cluster import processes
+from tank_cli.cluster.processes import command_of
 from tank_client.sync import Client
 from tests.support.cluster import LocalCluster, running_cluster
 from tests.support.ports import free_port
@@ -23,9 +24,9 @@ def open_outside(cluster: LocalCluster, host: str) -> dict[int, int]:
         port = ports[broker.number] = free_port()
         outside = ["--outside-listen", f"127.0.0.1:{port}", "--outside-advertise", f"{host}:{port}"]
         command = [*command_of(folder, member), *outside]
-        with patch.object(cluster_processes, "command_of", return_value=command):
-            cluster_processes.start(folder, member)
-        cluster_processes.await_ready(folder, lambda ready: None)
+        with patch.object(processes, "command_of", return_value=command):
+            processes.start(folder, member)
+        processes.await_ready(folder, lambda ready: None)
     return ports
 
 

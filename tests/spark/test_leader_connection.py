@@ -14,11 +14,11 @@ import pytest
 from pyspark_tank.leader_connection import LeaderConnection
 from pyspark_tank.offsets import OffsetRange
 from pyspark_tank.options import parse_source_options
-from tank_client.data_operations import Want, to_store
 from tank_client.errors import OutOfBounds, ProtocolViolation, TankError
 from tank_client.model import Address, Features, FetchedChunk
 from tank_client.settings import ClientSettings
 from tank_client.sync import Client
+from tank_client.wire.data_operations import Want, to_store
 from tank_protos.bundle import Codec, as_batch, encode
 from tank_protos.bundle_arrow import Columns, value_array
 from tank_protos.error_codes import ProduceError

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tank_cli import cluster_folder, cluster_processes
-from tank_cli.cluster_processes import command_of, taken_address
+from tank_cli.cluster import folder as cluster_folder
+from tank_cli.cluster import processes as cluster_processes
+from tank_cli.cluster.processes import command_of, taken_address
 from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.readiness import facts_of

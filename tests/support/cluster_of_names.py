@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Self
 from unittest.mock import patch
 
-from tank_cli import cluster_processes
-from tank_cli.cluster_folder import BROKER, ClusterFolder, Member, make_secrets, planned
+from tank_cli.cluster import processes
+from tank_cli.cluster.folder import BROKER, ClusterFolder, Member, make_secrets, planned
 from tank_client import ClientSettings
 from tank_client.sync import Client, Producer
 from tests.support.cluster import LocalCluster, swept
@@ -21,7 +21,7 @@ from tests.support.waiting import until
 BASE_PORT = 11011
 PARTITIONS = 6
 SETTINGS = ClientSettings(request_timeout_ms=int(patient(60_000)))
-_command_of = cluster_processes.command_of
+_command_of = processes.command_of
 
 
 def name_of(member: Member) -> str:
@@ -45,10 +45,10 @@ def running(folder: Path) -> ClusterFolder:
     folder.mkdir()
     made.store()
     make_secrets(made)
-    with patch.object(cluster_processes, "command_of", command_with_names):
+    with patch.object(processes, "command_of", command_with_names):
         for member in made.members:
-            cluster_processes.start(made, member)
-    cluster_processes.await_ready(made, lambda ready: None)
+            processes.start(made, member)
+    processes.await_ready(made, lambda ready: None)
     return made
 
 

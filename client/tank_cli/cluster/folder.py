@@ -1,0 +1,226 @@
+"""`DIR/cluster.json`: which processes a cluster on this machine has, and where they are. People and tests
+read it to find them, and to hurt them.
+"""
+
+import itertools
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tank_cli.shell.exit_codes import CliError, ExitCode
+from tank_cli.shell.output import Json
+
+LOOPBACK = "127.0.0.1"
+DEFAULT_MEMBERS = 3
+"""Of controllers and of brokers, where nobody says how many."""
+MAX_BROKERS = 50
+CONTROLLERS_FROM = 2 * MAX_BROKERS
+"""Controllers' ports begin so far above the base port; each process has two."""
+CONTROLLER, BROKER = "controller", "broker"
+
+
+@dataclass(slots=True, frozen=True)
+class Member:
+    """One process of the cluster, whether it runs or not."""
+
+    role: str
+    """CONTROLLER or BROKER."""
+    number: int
+    """From 1 on."""
+    port: int
+    """gRPC of a controller, TANK of a broker; HTTP is the next one."""
+    pid: int | None = None
+    """The last that was started; None: it was stopped."""
+
+    @property
+    def name(self) -> str:
+        """Such as `broker-1`: its folder's name, and its log's."""
+        return f"{self.role}-{self.number}"
+
+    @property
+    def address(self) -> str:
+        """host:port of what it serves."""
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
+    def http(self) -> str:
+        """host:port of its health and metrics."""
+        return f"{LOOPBACK}:{self.port + 1}"
+
+    def as_json(self) -> dict[str, Json]:
+        """As cluster.json has it."""
+        serves = "grpc" if self.role == CONTROLLER else "tank"
+        addresses: dict[str, Json] = {"tank": None, "http": self.http, "grpc": None}
+        addresses[serves] = self.address
+        return {"role": self.role, "id": self.number, "pid": self.pid, "addresses": addresses}
+
+
+@dataclass(slots=True)
+class ClusterFolder:
+    """A cluster's folder on this machine."""
+
+    path: Path
+    cluster_id: str
+    members: list[Member]
+    forwarding: str = ""
+    """The brokers' --forwarding from their next start on; empty: what they take by themselves."""
+
+    @property
+    def controllers(self) -> list[Member]:
+        return [member for member in self.members if member.role == CONTROLLER]
+
+    @property
+    def brokers(self) -> list[Member]:
+        return [member for member in self.members if member.role == BROKER]
+
+    def data_of(self, member: Member) -> Path:
+        """Where a process keeps its data."""
+        return self.path / member.name
+
+    @property
+    def api_token(self) -> Path:
+        """The secret that changes by the controllers' HTTP API take."""
+        return self.path / "api-token"
+
+    @property
+    def secret(self) -> Path:
+        """What the cluster's processes, and `tank cluster`, prove to each other that they know."""
+        return self.path / "secret"
+
+    def log_of(self, member: Member) -> Path:
+        """Where a process' own lines go."""
+        return self.path / "logs" / f"{member.name}.log"
+
+    def put(self, changed: Member) -> None:
+        """Notes what became of a process, at once."""
+        self.members = [changed if m.name == changed.name else m for m in self.members]
+        self.store()
+
+    def as_json(self) -> dict[str, Json]:
+        """What cluster.json holds."""
+        content: dict[str, Json] = {
+            "cluster_id": self.cluster_id,
+            "processes": [member.as_json() for member in self.members],
+        }
+        if self.forwarding:
+            content["forwarding"] = self.forwarding
+        return content
+
+    def store(self) -> None:
+        """Replaces the file."""
+        new = self.path / "cluster.json.new"
+        new.write_text(json.dumps(self.as_json(), indent=2) + "\n")
+        os.replace(new, self.path / "cluster.json")
+
+
+def make_secrets(folder: ClusterFolder) -> None:
+    """The API's token and the cluster's secret, where there is none yet, for the cluster's owner alone."""
+    for wanted in (folder.api_token, folder.secret):
+        if wanted.exists():
+            continue
+        new = wanted.with_name(wanted.name + ".new")
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(secrets.token_hex(32) + "\n")
+        os.replace(new, wanted)
+
+
+def load(path: Path) -> ClusterFolder | None:
+    """None: there is no cluster yet. CliError when the file can't be read."""
+    file = path / "cluster.json"
+    try:
+        content = json.loads(file.read_text())
+        members = list(_members(content["processes"]))
+        return ClusterFolder(path, str(content["cluster_id"]), members, str(content.get("forwarding", "")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CliError(f"{file} can't be read ({error}): put it back, or choose another --data.") from error
+
+
+def load_existing(path: Path) -> ClusterFolder:
+    """CliError when there is no cluster."""
+    folder = load(path)
+    if folder is None:
+        raise CliError(
+            f"There is no cluster in {path}.", ExitCode.NOT_FOUND, f"tank cluster up --data {path}"
+        )
+    return folder
+
+
+def _members(processes: list[dict[str, object]]) -> Iterator[Member]:
+    for process in processes:
+        addresses = process["addresses"]
+        assert isinstance(addresses, dict)
+        address = addresses["grpc"] or addresses["tank"]
+        pid = process["pid"]
+        yield Member(
+            str(process["role"]),
+            int(str(process["id"])),
+            int(str(address).rpartition(":")[2]),
+            None if pid is None else int(str(pid)),
+        )
+
+
+def planned(path: Path, controllers: int | None, brokers: int | None, base_port: int) -> ClusterFolder:
+    """The cluster of this folder, grown to so many brokers; a new one where there is none. None: as many as
+    it has. CliError."""
+    folder = load(path)
+    if folder is None:
+        _refuse_lone_broker(path)
+        members = [
+            Member(CONTROLLER, number, base_port + CONTROLLERS_FROM + 2 * number - 2)
+            for number in range(1, (controllers or DEFAULT_MEMBERS) + 1)
+        ]
+        folder = ClusterFolder(path, "", members)
+        brokers = brokers or DEFAULT_MEMBERS
+    brokers = brokers or len(folder.brokers)
+    if controllers not in (None, len(folder.controllers)):
+        raise CliError(
+            f"The cluster in {path} has {len(folder.controllers)} controllers, and keeps that number.",
+            ExitCode.USAGE,
+            f"tank cluster up --controllers {len(folder.controllers)} --data {path}",
+        )
+    if len(folder.brokers) > brokers:
+        raise CliError(
+            f"The cluster in {path} has {len(folder.brokers)} brokers, and they may hold the only copies.",
+            ExitCode.USAGE,
+            f"tank cluster up --brokers {len(folder.brokers)} --data {path}",
+        )
+    first = folder.controllers[0].port - CONTROLLERS_FROM
+    taken = {member.number for member in folder.brokers}
+    free = (number for number in itertools.count(1) if number not in taken)
+    for number in itertools.islice(free, brokers - len(taken)):
+        folder.members.append(Member(BROKER, number, first + 2 * number - 2))
+    return folder
+
+
+def _refuse_lone_broker(path: Path) -> None:
+    """CliError when the folder holds the data of `tank serve`, which no broker of a cluster would read."""
+    if (path / "meta.json").exists():
+        raise CliError(
+            f"{path} holds the data of a broker of its own (`tank serve`), which a cluster does not take "
+            "over: run that broker, or choose another --data.",
+            hint=f"tank serve --data {path}",
+        )
+
+
+def refuse_in_cluster(path: Path) -> None:
+    """For `tank serve`: CliError when the folder is that of a cluster of `tank cluster up`, or of one of its
+    processes."""
+    cluster = next((each for each in (path, path.parent) if load(each) is not None), None)
+    if cluster is None:
+        return
+    inside = any(path == cluster / member.name for member in load_existing(cluster).members)
+    if cluster == path or inside:
+        raise CliError(
+            f"{path} belongs to the cluster in {cluster}: start that cluster, or choose another --data.",
+            hint=f"tank cluster up --data {cluster}",
+        )
+
+
+def stopped(member: Member) -> Member:
+    """The same without a process."""
+    return replace(member, pid=None)

@@ -1,0 +1,5 @@
+"""`tank log`: a data folder read without a broker, and without changing a byte.
+
+- `commands`: dump and verify
+- `reader`, `names`: partitions, batches and faults; topics' names
+"""

@@ -1,0 +1,8 @@
+"""What all commands share: options, output, errors, progress, completion.
+
+- `lazy`, `session`, `connect`: commands, their shared options, their client
+- `output`, `render`, `figures`, `progress`, `waiting`, `shapes`: what is printed
+- `failures`, `client_failures`, `exit_codes`, `interrupts`, `nearest`: errors, exit codes, Ctrl-C, advice
+- `complete`, `completion`: TAB
+- `positions`, `described`, `broker_reports`, `broker_watch`: what several commands ask of brokers
+"""

@@ -1,0 +1,188 @@
+"""Messages as text, JSON lines, hex or by a template. `Renderer`s are pure: columns of a batch in, bytes
+out.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tank_cli.shell.exit_codes import CliError, ExitCode
+from tank_cli.shell.figures import OBEYED, safe_text, time_text
+from tank_cli.shell.nearest import did_you_mean
+
+HEX_BYTES_A_LINE = 16
+FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+OBEYED_IN_JSON = re.compile(OBEYED.pattern.replace("\x0a-", "\x0b-", 1))  # all but the ends of the lines
+ESCAPES = {r"\n": "\n", r"\t": "\t", r"\0": "\0", r"\r": "\r", r"\\": "\\"}
+
+
+@dataclass(slots=True, frozen=True)
+class Columns:
+    """A run of messages of one partition: columns of the same length."""
+
+    topic: str
+    partition: int
+    numbers: Sequence[int]
+    timestamps_ms: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes]
+
+
+class Renderer(Protocol):
+    """Columns as the bytes to write."""
+
+    def __call__(self, columns: Columns) -> bytes: ...
+
+
+def text_renderer(*, for_terminal: bool, key_separator: str | None) -> Renderer:
+    """A value a line; `key_separator`: the key and this before it. Raw bytes, but escaped for a terminal."""
+    if for_terminal:
+        separator = key_separator
+
+        def safe(columns: Columns) -> bytes:
+            lines = [safe_text(value) for value in columns.values]
+            if separator is not None:
+                pairs = zip(columns.keys, lines, strict=True)
+                lines = [f"{safe_text(key or b'')}{separator}{line}" for key, line in pairs]
+            return ("\n".join(lines) + "\n").encode()
+
+        return safe
+    raw_separator = None if key_separator is None else key_separator.encode()
+
+    def raw(columns: Columns) -> bytes:
+        values = columns.values
+        if raw_separator is not None:
+            pairs = zip(columns.keys, values, strict=True)
+            values = [b"%b%b%b" % (key or b"", raw_separator, value) for key, value in pairs]
+        return b"\n".join(values) + b"\n"
+
+    return raw
+
+
+def json_renderer(*, for_terminal: bool) -> Renderer:
+    """`json_lines`; for a terminal without signs that it would obey, in JSON's own way of writing them."""
+
+    def safe(columns: Columns) -> bytes:
+        lines = json_lines(columns).decode()
+        return OBEYED_IN_JSON.sub(lambda found: f"\\u{ord(found.group()):04x}", lines).encode()
+
+    return safe if for_terminal else json_lines
+
+
+def json_lines(columns: Columns) -> bytes:
+    """A JSON object a line. Key and value as strings where they are UTF-8, else as `key_base64`,
+    `value_base64`.
+    """
+    lines = []
+    head = {"topic": columns.topic, "partition": columns.partition}
+    rows = zip(columns.numbers, columns.timestamps_ms, columns.keys, columns.values, strict=True)
+    for number, timestamp_ms, key, value in rows:
+        body = {
+            **head,
+            "number": number,
+            "timestamp_ms": timestamp_ms,
+            **json_content("key", key),
+            **json_content("value", value),
+        }
+        lines.append(json.dumps(body, ensure_ascii=False))
+    return ("\n".join(lines) + "\n").encode()
+
+
+def json_content(name: str, content: bytes | None) -> dict[str, str | None]:
+    """`{name: text}` for UTF-8 and for nothing (null), `{name_base64: …}` for other bytes."""
+    if content is None:
+        return {name: None}
+    try:
+        return {name: content.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(content).decode()}
+
+
+def render_hex(columns: Columns) -> bytes:
+    """A line about each message, then its value in rows of sixteen bytes."""
+    lines = []
+    rows = zip(columns.numbers, columns.timestamps_ms, columns.keys, columns.values, strict=True)
+    for number, timestamp_ms, key, value in rows:
+        shown_key = "" if key is None else f" key={safe_text(key)}"
+        place = f"{columns.topic}/{columns.partition} {number}"
+        lines.append(f"{place} {time_text(timestamp_ms)}{shown_key} {len(value)} bytes")
+        lines += hex_rows(value)
+    return ("\n".join(lines) + "\n").encode()
+
+
+def hex_rows(content: bytes) -> list[str]:
+    """`00000000  68 65 6c 6c 6f …  hello`, sixteen bytes a row."""
+    rows = []
+    for start in range(0, len(content), HEX_BYTES_A_LINE):
+        part = content[start : start + HEX_BYTES_A_LINE]
+        left, right = part[:8].hex(" "), part[8:].hex(" ")
+        letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+        rows.append(f"{start:08x}  {left:<23}  {right:<23}  {letters}")
+    return rows
+
+
+Field = Callable[[Columns, int], bytes]
+FIELDS: dict[str, Field] = {
+    "topic": lambda columns, row: columns.topic.encode(),
+    "partition": lambda columns, row: b"%d" % columns.partition,
+    "number": lambda columns, row: b"%d" % columns.numbers[row],
+    "timestamp_ms": lambda columns, row: b"%d" % columns.timestamps_ms[row],
+    "time": lambda columns, row: time_text(columns.timestamps_ms[row]).encode(),
+    "key": lambda columns, row: columns.keys[row] or b"",
+    "key_hex": lambda columns, row: (columns.keys[row] or b"").hex().encode(),
+    "value": lambda columns, row: columns.values[row],
+    "value_hex": lambda columns, row: columns.values[row].hex().encode(),
+    "size": lambda columns, row: b"%d" % len(columns.values[row]),
+}
+"""What can stand in a template's braces."""
+
+
+def template_renderer(template: str, *, for_terminal: bool) -> Renderer:
+    r"""A line a message, as in '{partition}:{number} {key} {value}'. \n, \t, \r, \0 and \\ mean what they
+    mean in C.
+    """
+    pieces = parse_template(template)
+
+    def render(columns: Columns) -> bytes:
+        rows = []
+        for row in range(len(columns.values)):
+            parts = [piece if isinstance(piece, bytes) else piece(columns, row) for piece in pieces]
+            if for_terminal:
+                parts = [
+                    part if isinstance(piece, bytes) else safe_text(part).encode()
+                    for piece, part in zip(pieces, parts, strict=True)
+                ]
+            rows.append(b"".join(parts) + b"\n")
+        return b"".join(rows)
+
+    return render
+
+
+def parse_template(template: str) -> list[bytes | Field]:
+    """Literal pieces and fields, in order. A field that isn't one is a usage error that names the nearest."""
+    template = re.sub(r"\\[nt0r\\]", lambda found: ESCAPES[found.group()], template)
+    pieces: list[bytes | Field] = []
+    end = 0
+    for found in FIELD.finditer(template):
+        pieces.append(template[end : found.start()].encode())
+        end = found.end()
+        sign, name = found.group(), found.group(1)
+        if sign in ("{{", "}}"):
+            pieces.append(sign[:1].encode())
+        elif name is None:
+            place = found.start() + 1
+            message = f"The template has a lone {sign!r} at character {place}; write {sign * 2} for the sign."
+            raise CliError(message, ExitCode.USAGE)
+        elif name not in FIELDS:
+            guess = did_you_mean(name, FIELDS)
+            message = (
+                f"The template names {name!r}, which is no field.{guess} There are: {', '.join(FIELDS)}."
+            )
+            raise CliError(message, ExitCode.USAGE)
+        else:
+            pieces.append(FIELDS[name])
+    pieces.append(template[end:].encode())
+    return [piece for piece in pieces if piece != b""]

@@ -1,0 +1,107 @@
+"""Partitions that nobody leads, as far as is known: one broker after the other is asked who does, until one
+names a leader."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+
+from tank_client.model import Address
+from tank_client.routing.backoff import soon_ms
+from tank_client.routing.pool import Pool
+from tank_client.routing.routes import Route
+
+Found = Callable[[Collection[Route]], None]
+"""Told of partitions of which another leader is known now, or that are sought no longer."""
+
+_SEEK_S = 5.0
+"""How long they are sought: then requests are to find out by themselves, and fail if they can't."""
+_FORGIVE_EVERY = 10
+"""So many questions, some tenths of a second, and a leader that took no connection is tried again."""
+_PAUSES = 4
+"""A question that takes long, about a topic of thousands of partitions, is asked so much more seldom."""
+
+
+class Seeking:
+    """One client's. One task for each topic."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        ask: Callable[[str, Address], Awaitable[bool]],
+        tell: Found,
+        random: Callable[[], float],
+    ) -> None:
+        """`ask` puts the question about a topic to a broker; whether that one told. `tell` hears of what is
+        sought no longer, known or not."""
+        self._pool = pool
+        self._ask = ask
+        self._tell = tell
+        self._random = random
+        self._routes: dict[str, dict[Route, asyncio.Future[None]]] = {}
+        """By topic; each is done when that partition is sought no more. Invariant: each topic in here has a
+        task."""
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def __contains__(self, route: Route) -> bool:
+        return route in self._routes.get(route[0], ())
+
+    def begin(self, route: Route, at: Address) -> asyncio.Future[None]:
+        """Seeks this one, too; that broker is asked first. Done when it is sought no more."""
+        topic, loop = route[0], asyncio.get_running_loop()
+        sought = self._routes.setdefault(topic, {})
+        if route not in sought:
+            sought[route] = loop.create_future()
+        if topic not in self._tasks:
+            task = self._tasks[topic] = loop.create_task(self._seek(topic, at))
+            task.add_done_callback(lambda done: self._ended(topic, done))
+        return sought[route]
+
+    def found(self, route: Route) -> bool:
+        """Its leader is known; whether it was sought."""
+        sought = self._routes.get(route[0], {}).pop(route, None)
+        if sought is None:
+            return False
+        _finish(sought)
+        return True
+
+    def end(self) -> None:
+        """Seeks nothing any more."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def _seek(self, topic: str, at: Address) -> None:
+        loop = asyncio.get_running_loop()
+        routes, sought = self._pool.routes, self._routes[topic]
+        deadline = loop.time() + _SEEK_S
+        questions = silent = pauses = 0
+        while True:
+            asked = loop.time()
+            told = await self._ask(topic, at)
+            questions += 1
+            silent = 0 if told else silent + 1
+            if not sought or loop.time() >= deadline or silent >= 2 * len(routes.known_servers):
+                return
+            if questions % _FORGIVE_EVERY == 0:
+                for route in sought:
+                    routes.forgive(route)
+            # Who isn't there says so at once: on to the next, until all were asked.
+            if told or silent % len(routes.known_servers) == 0:
+                pauses += 1
+                pause_s = soon_ms(pauses, self._pool.settings.backoff_min_ms, self._random) / 1000
+                await asyncio.sleep(max(pause_s, _PAUSES * (loop.time() - asked) if told else 0))
+            at = routes.other(at)
+
+    def _ended(self, topic: str, task: asyncio.Task[None]) -> None:
+        del self._tasks[topic]
+        left = self._routes.pop(topic)
+        for sought in left.values():
+            _finish(sought)
+        if task.cancelled():
+            return
+        self._tell(left.keys())
+        if (error := task.exception()) is not None:
+            raise error  # our own mistake: the loop says it aloud
+
+
+def _finish(sought: asyncio.Future[None]) -> None:
+    if not sought.done():  # who waited may have given it up
+        sought.set_result(None)

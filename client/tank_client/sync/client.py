@@ -1,0 +1,244 @@
+"""The synchronous client and consumer."""
+
+import atexit
+import random
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+from tank_client import client as asynchronous
+from tank_client import errors
+from tank_client.consumer import Consumer as AsyncConsumer
+from tank_client.consuming.batch import MessageBatch
+from tank_client.model import Address, ConsumedMessage, Features, FetchedChunk, Stored
+from tank_client.producing.unstored import log
+from tank_client.routing.routes import Route
+from tank_client.settings import ClientSettings, ConsumerSettings, ProducerSettings, Start, StartAt
+from tank_client.sync.admin import Admin
+from tank_client.sync.loop_thread import LoopThread
+from tank_client.sync.producer import Producer
+from tank_protos.wire import Buffer
+
+_open: Final["weakref.WeakSet[Client]"] = weakref.WeakSet()
+"""Clients of this process that were made, and may not be closed yet."""
+
+
+def _flush_at_exit(client: "Client") -> None:
+    """Closes the client when the interpreter exits: a script that never closed it keeps its messages.
+
+    Called behind the making of a finalizer, so that what is registered here runs before finalizers do, which
+    end the thread. Daemon threads still run then.
+    """
+    if not _open:
+        atexit.unregister(_close_all)
+        atexit.register(_close_all)
+    _open.add(client)
+
+
+def _close_all() -> None:
+    for client in list(_open):
+        try:
+            client.close()
+        except errors.TankError as error:
+            log.warning("the client was closed at the program's end: %s", error)
+
+
+class Client:
+    """A client of a TANK broker or cluster; see `tank_client.Client`. A context manager."""
+
+    def __init__(
+        self,
+        servers: str | Sequence[str] = "127.0.0.1:11011",
+        settings: ClientSettings | None = None,
+        *,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        # Made here, so that wrong arguments raise before there is a thread; used in the loop's thread only.
+        self._client = asynchronous.Client(servers, settings, random=random)
+        self._thread = LoopThread()
+        self.admin = Admin(self._client.admin, self._thread)
+        self._finalizer = weakref.finalize(self, self._thread.stop)
+        _flush_at_exit(self)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._end(self._client.abort("the client's block ended with an exception"))
+
+    @property
+    def settings(self) -> ClientSettings:
+        """The client's bounds."""
+        return self._client.settings
+
+    @property
+    def servers(self) -> list[Address]:
+        """The servers that were named."""
+        return self._client.servers
+
+    def close(self) -> None:
+        """Flushes and closes its producers, which their delivery timeouts bound, closes consumers and
+        connections, and ends the thread. A program that ends without it does the same then. In a forked child
+        it does nothing."""
+        self._end(self._client.close())
+
+    def _end(self, work: Coroutine[Any, Any, None]) -> None:
+        if not self._thread.alive:
+            work.close()
+            return
+        try:
+            self._thread.run(work)
+        finally:
+            self._finalizer()
+
+    def producer(self, settings: ProducerSettings | None = None) -> Producer:
+        """A producer on this client's connections."""
+        return Producer(self, self._client, self._thread, settings or ProducerSettings())
+
+    def consumer(
+        self,
+        topics: str | Iterable[str] | Mapping[str, Iterable[int]],
+        *,
+        start: Start = StartAt.FIRST,
+        group: str | None = None,
+        stop_at_end: bool = False,
+        settings: ConsumerSettings | None = None,
+    ) -> "Consumer":
+        """A consumer of whole topics, or of {topic: partitions}; see `tank_client.Client.consumer`."""
+
+        async def make() -> AsyncConsumer:
+            return self._client.consumer(
+                topics, start=start, group=group, stop_at_end=stop_at_end, settings=settings
+            )
+
+        return Consumer(self, self._thread.run(make()), self._thread)
+
+    def fetch(
+        self, topic: str, partition: int, number: int, max_bytes: int = 1 << 20, max_wait_ms: int = 0
+    ) -> FetchedChunk:
+        """Raw bundles of one partition; see `tank_client.Client.fetch`."""
+        return self._thread.run(self._client.fetch(topic, partition, number, max_bytes, max_wait_ms))
+
+    def leader(self, topic: str, partition: int) -> tuple[Address, Features]:
+        """The broker that leads the partition, and what it is; see `tank_client.Client.leader`."""
+        return self._thread.run(self._client.leader(topic, partition))
+
+    def produce_bundle(
+        self,
+        topic: str,
+        partition: int,
+        bundle: Buffer,
+        *,
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        sequence: int = 0,
+        max_timestamp_ms: int = 0,
+        required_acks: int = 0,
+        ack_timeout_ms: int = 0,
+    ) -> Stored:
+        """Appends one bundle; see `tank_client.Client.produce_bundle`."""
+        return self._thread.run(
+            self._client.produce_bundle(
+                topic,
+                partition,
+                bundle,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                sequence=sequence,
+                max_timestamp_ms=max_timestamp_ms,
+                required_acks=required_acks,
+                ack_timeout_ms=ack_timeout_ms,
+            )
+        )
+
+
+class Consumer:
+    """Reads partitions, each in order; see `tank_client.Consumer`. `for batch in consumer`, or
+    `for message in consumer.messages()`."""
+
+    def __init__(self, owner: object, consumer: AsyncConsumer, thread: LoopThread) -> None:
+        self._owner = owner
+        """The client, which would end as garbage if only its consumer were kept."""
+        self._consumer = consumer
+        self._thread = thread
+
+    def __enter__(self) -> "Consumer":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Finds out the partitions and where to begin; the first read does it otherwise."""
+        self._thread.run(self._consumer.start())
+
+    def __iter__(self) -> "Consumer":
+        return self
+
+    def __next__(self) -> MessageBatch:
+        # StopAsyncIteration cannot pass through a future; None stands for the end.
+        batch = self._take(None)
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def poll(self, max_wait_ms: int = 0) -> MessageBatch | None:
+        """The next batch, or None when none came within `max_wait_ms`, or everything up to the end was
+        read."""
+        return self._take(max_wait_ms)
+
+    def _take(self, max_wait_ms: int | None) -> MessageBatch | None:
+        part = self._thread.run(self._consumer._next_part(max_wait_ms))
+        if part is None:
+            return None
+        # Here, in the caller's thread: a batch whose reader was interrupted (Ctrl-C) must not count as read.
+        self._consumer._handed_out(part)
+        return part[1]
+
+    def messages(self) -> Iterator[ConsumedMessage]:
+        """Message by message; see `tank_client.Consumer.messages`."""
+        while True:
+            found = self._thread.run(self._consumer._next_part(None))
+            if found is None:
+                return
+            yield from self._consumer._hand_out(found)
+
+    @property
+    def at_end(self) -> bool:
+        """With `stop_at_end`: whether everything was handed out."""
+        return self._consumer.at_end
+
+    @property
+    def assignment(self) -> list[Route]:
+        """The partitions that are read, once it has started."""
+        return self._consumer.assignment
+
+    def position(self, topic: str, partition: int) -> int:
+        """The next number that will be handed out; 0: the first available."""
+        return self._consumer.position(topic, partition)
+
+    def positions(self) -> dict[Route, int]:
+        """All positions, by (topic, partition)."""
+        return self._consumer.positions()
+
+    def seek(self, topic: str, partition: int, number: int) -> None:
+        """Goes on at `number` (FIRST, END or a number) in that partition."""
+        self._thread.run(self._consumer.seek(topic, partition, number))
+
+    def commit(self) -> None:
+        """Keeps the positions of everything handed out so far, for the group; durable when it returns."""
+        self._thread.run(self._consumer.commit())
+
+    def close(self) -> None:
+        """Ends the fetches. Commits nothing."""
+        if self._thread.alive:
+            self._thread.run(self._consumer.close())

@@ -1,0 +1,258 @@
+"""Fetching and producing as operations, for each kind of broker; pure."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tank_client import errors
+from tank_client.model import Address, Features, FetchedChunk, Stored
+from tank_client.wire.connection import Answer, Request
+from tank_client.wire.operations import Operation, Redirected, address_of, client_version, error_of, has
+from tank_protos.bundle import as_batch
+from tank_protos.error_codes import ConsumeFlag, ProduceError
+from tank_protos.generated.tank import (
+    ConsumePartition,
+    ConsumeRequest,
+    ConsumeResponse,
+    ConsumeTopic,
+    FetchedPartition,
+    IdempotentPartition,
+    IdempotentProduceRequest,
+    IdempotentProduceResponse,
+    IdempotentTopic,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+    ProduceTopic,
+)
+from tank_protos.wire import Buffer
+
+MAX_PER_COUNT = 255
+"""Topics in a consume request, and partitions in each of them: the counts are one byte."""
+MAX_FETCH_BYTES = 64 << 20
+"""Brokers clamp to it."""
+
+
+class Want(NamedTuple):
+    """One partition of a fetch."""
+
+    topic: str
+    partition: int
+    number: int
+    max_bytes: int
+
+
+class PartitionAnswer(NamedTuple):
+    """What a fetch brought for one partition: a chunk (possibly empty) or the reason why not."""
+
+    topic: str
+    partition: int
+    result: FetchedChunk | errors.TankError
+
+
+def split_wants(wants: Sequence[Want]) -> list[list[Want]]:
+    """The wants in groups that fit one request each: 255 topics of 255 partitions."""
+    groups: list[list[Want]] = []
+    counts: dict[str, int] = {}
+    for want in sorted(wants, key=lambda want: want.topic):
+        count = counts.get(want.topic, 0)
+        if not groups or count == MAX_PER_COUNT or (not count and len(counts) == MAX_PER_COUNT):
+            groups.append([])
+            counts, count = {}, 0
+        groups[-1].append(want)
+        counts[want.topic] = count + 1
+    return groups
+
+
+def consume_request(
+    server: Features, wants: Sequence[Want], max_wait_ms: int, min_bytes: int, client_id: str
+) -> ConsumeRequest:
+    """One request for all `wants`, which `split_wants` has made to fit."""
+    topics: dict[str, list[ConsumePartition]] = {}
+    for topic, partition, number, max_bytes in wants:
+        topics.setdefault(topic, []).append(
+            ConsumePartition(partition=partition, sequence_number=number, fetch_size=max_bytes)
+        )
+    return ConsumeRequest(
+        client_version=client_version(server),
+        client_id=client_id,
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        topics=[ConsumeTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
+    )
+
+
+def read_consume(answer: ConsumeResponse, wants: Sequence[Want]) -> list[PartitionAnswer]:
+    """The answer, one entry per want. ProtocolViolation when it does not fit the request."""
+    asked = {(want.topic, want.partition): want for want in wants}
+    answers: list[PartitionAnswer] = []
+    offset = 0
+    for topic in answer.topics:
+        if topic.unknown:
+            for want in [want for want in asked.values() if want.topic == topic.name]:
+                del asked[want.topic, want.partition]
+                answers.append(PartitionAnswer(want.topic, want.partition, errors.UnknownTopic(topic.name)))
+            continue
+        for entry in topic.partitions:
+            wanted = asked.pop((topic.name, entry.partition), None)
+            if wanted is None:
+                raise errors.ProtocolViolation(
+                    f"{topic.name}/{entry.partition} was answered and not asked for"
+                )
+            length = entry.chunk_length
+            if offset + length > len(answer.chunks):
+                raise errors.ProtocolViolation(
+                    "the chunks are shorter than the header of a consume answer says"
+                )
+            chunk = memoryview(answer.chunks)[offset : offset + length]
+            offset += length
+            answers.append(PartitionAnswer(topic.name, entry.partition, _entry(wanted, entry, chunk)))
+    if asked:
+        raise errors.ProtocolViolation(f"{len(asked)} of the partitions asked for are not in the answer")
+    return answers
+
+
+def _entry(want: Want, entry: FetchedPartition, chunk: memoryview) -> FetchedChunk | errors.TankError:
+    topic, partition = want.topic, want.partition
+    flag = entry.flag
+    if flag in (ConsumeFlag.DATA, ConsumeFlag.SPARSE):
+        base = entry.base_sequence_number if flag == ConsumeFlag.DATA else 0
+        return FetchedChunk(base, entry.high_water_mark, chunk, flag == ConsumeFlag.SPARSE)
+    if flag == ConsumeFlag.OUT_OF_BOUNDS:
+        return errors.OutOfBounds(topic, partition, want.number, entry.first_available, entry.high_water_mark)
+    if flag == ConsumeFlag.OTHER_LEADER:
+        return Redirected(address_of(entry.leader_ipv4, entry.leader_port))
+    if flag == ConsumeFlag.NO_LEADER:
+        return errors.NoLeader(f"{topic}/{partition} has no leader now")
+    if flag == ConsumeFlag.NOT_OPENED:
+        return errors.StorageFailure(
+            f"{topic}/{partition}: the broker could not open the partition; look at its log"
+        )
+    if flag == ConsumeFlag.UNKNOWN_PARTITION:
+        return errors.UnknownPartition(topic, partition)
+    raise errors.ProtocolViolation(f"unknown flag {flag:#04x} in a consume answer")
+
+
+def fetch(want: Want, max_wait_ms: int, client_id: str) -> Operation[FetchedChunk]:
+    """Raw bundles of one partition."""
+
+    def read(answer: ConsumeResponse, server: Features) -> FetchedChunk:
+        result = read_consume(answer, [want])[0].result
+        if isinstance(result, errors.TankError):
+            raise result
+        return result
+
+    return Operation(
+        name=f"fetch {want.topic}/{want.partition}",
+        build=lambda server: consume_request(server, [want], max_wait_ms, 0, client_id),
+        answer=lambda server: ConsumeResponse,
+        read=read,
+        route=(want.topic, want.partition),
+        wait_ms=max_wait_ms,
+    )
+
+
+class BundleToStore(NamedTuple):
+    """One bundle, with its length before it, and what makes a repeat recognizable."""
+
+    topic: str
+    partition: int
+    batch: Buffer
+    producer_id: int = 0
+    producer_epoch: int = 0
+    sequence: int = 0
+    max_timestamp_ms: int = 0
+    required_acks: int = 0
+    ack_timeout_ms: int = 0
+
+
+def produce_request(server: Features, bundle: BundleToStore, client_id: str) -> tuple[Request, type[Answer]]:
+    """The request that stores it: our own message where the broker knows it (the answer tells the numbers),
+    else TANK's."""
+    if has(server, "idempotent_produce"):
+        return IdempotentProduceRequest(
+            client_id=client_id,
+            required_acks=bundle.required_acks,
+            ack_timeout_ms=bundle.ack_timeout_ms,
+            producer_id=bundle.producer_id,
+            producer_epoch=bundle.producer_epoch,
+            topics=[
+                IdempotentTopic(
+                    name=bundle.topic,
+                    partitions=[
+                        IdempotentPartition(
+                            partition=bundle.partition,
+                            sequence=bundle.sequence,
+                            max_timestamp_ms=bundle.max_timestamp_ms,
+                            bundle=memoryview(bundle.batch),
+                        )
+                    ],
+                )
+            ],
+        ), IdempotentProduceResponse
+    if bundle.producer_id:
+        raise errors.FeatureMissing(
+            "idempotent produce",
+            server.version,
+            "produce without a producer id, and expect repeats after a lost answer",
+        )
+    return ProduceRequest(
+        client_version=client_version(server),
+        client_id=client_id,
+        required_acks=bundle.required_acks,
+        ack_timeout_ms=bundle.ack_timeout_ms,
+        topics=[
+            ProduceTopic(
+                name=bundle.topic,
+                partitions=[ProducePartition(partition=bundle.partition, bundle=memoryview(bundle.batch))],
+            )
+        ],
+    ), ProduceResponse
+
+
+def read_produce(
+    answer: ProduceResponse | IdempotentProduceResponse, bundle: BundleToStore
+) -> Stored | errors.TankError:
+    """Whether and where the bundle is stored. ProtocolViolation when the answer does not fit the request."""
+    topic, partition = bundle.topic, bundle.partition
+    if isinstance(answer, IdempotentProduceResponse):
+        if len(answer.topics) != 1 or len(answer.topics[0].partitions) != 1:
+            raise errors.ProtocolViolation("a produce answer with another number of entries than the request")
+        result = answer.topics[0].partitions[0]
+        if result.error == ProduceError.OTHER_LEADER:
+            known = result.leader_host and result.leader_port
+            return Redirected(Address(result.leader_host, result.leader_port) if known else None)
+        return error_of(result.error, topic, partition) or Stored(result.first, result.last)
+    if len(answer.results) != 1:
+        raise errors.ProtocolViolation("a produce answer with another number of entries than the request")
+    plain = answer.results[0]
+    if plain.error == ProduceError.OTHER_LEADER:
+        return Redirected(address_of(plain.leader_ipv4, plain.leader_port))
+    return error_of(plain.error, topic, partition) or Stored(0, 0)
+
+
+def produce(bundle: BundleToStore, client_id: str) -> Operation[Stored]:
+    """Stores one bundle; repeatable only when it has a producer id."""
+
+    def answer(server: Features) -> type[Answer]:
+        return IdempotentProduceResponse if has(server, "idempotent_produce") else ProduceResponse
+
+    def read(message: ProduceResponse | IdempotentProduceResponse, server: Features) -> Stored:
+        result = read_produce(message, bundle)
+        if isinstance(result, errors.TankError):
+            raise result
+        return result
+
+    return Operation(
+        name=f"produce to {bundle.topic}/{bundle.partition}",
+        build=lambda server: produce_request(server, bundle, client_id)[0],
+        answer=answer,
+        read=read,
+        route=(bundle.topic, bundle.partition),
+        repeatable=bundle.producer_id != 0,
+        wait_ms=bundle.ack_timeout_ms,
+    )
+
+
+def to_store(topic: str, partition: int, bundle: Buffer, **what: int) -> BundleToStore:
+    """A bundle without its length prefix as one to store."""
+    return BundleToStore(topic, partition, as_batch(bundle), **what)

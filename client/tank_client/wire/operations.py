@@ -1,0 +1,159 @@
+"""Requests and what their answers mean, for each kind of broker; pure.
+
+An `Operation` is one call as data: how to lay out the request for the broker that is there (FeatureMissing
+when it lacks it), how to read the answer (a value, or a TankError; `Redirected` when another broker is to
+be asked).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from tank_client import errors
+from tank_client.model import Address, Features
+from tank_client.routing.routes import Route
+from tank_client.wire.connection import OLD_DOCUMENT, OUR_OLDEST_VERSION, Answer, Request
+from tank_protos.error_codes import ErrorCode
+
+T = TypeVar("T")
+
+_OLD_CLIENT = 0
+_CPP_CLIENT = 2
+_OUR_CLIENT = 3
+
+
+class Redirected(errors.OtherLeader):
+    """Another broker leads; `leader` None: the answer does not say which."""
+
+    def __init__(self, leader: Address | None) -> None:
+        super().__init__(
+            f"another broker leads the partition: {leader if leader else 'it is not known which'}"
+        )
+        self.leader = leader
+
+
+@dataclass(slots=True, frozen=True)
+class Operation(Generic[T]):
+    """One call. `repeatable`: carrying it out twice does no harm, so it is sent again when its outcome is
+    unknown."""
+
+    name: str
+    build: Callable[[Features], Request]
+    answer: Callable[[Features], type[Answer]]
+    read: Callable[[Any, Features], T]
+    route: Route | None = None
+    repeatable: bool = True
+    wait_ms: int = 0
+
+
+def client_version(server: Features) -> int:
+    """The version of TANK's own messages that this broker is sent."""
+    if server.version >= OUR_OLDEST_VERSION:
+        return _OUR_CLIENT
+    return _OLD_CLIENT if server.version == OLD_DOCUMENT else _CPP_CLIENT
+
+
+def has(server: Features, message: str) -> bool:
+    """Whether the broker knows one of our own messages (its definition's name without `Request`, in
+    snake_case)."""
+    return server.version >= OUR_OLDEST_VERSION and message in server.features
+
+
+def need(server: Features, message: str, feature: str, advice: str = "") -> None:
+    """FeatureMissing unless the broker knows the message. `feature`: what a person calls it."""
+    if not has(server, message):
+        raise errors.FeatureMissing(feature, server.version, advice)
+
+
+def need_newer_than_old_document(server: Features, feature: str, advice: str = "") -> None:
+    """FeatureMissing from a broker of the old document, which knows ids 1 to 5 only."""
+    if server.version == OLD_DOCUMENT:
+        raise errors.FeatureMissing(feature, server.version, advice)
+
+
+def address_of(ipv4: memoryview | bytes, port: int) -> Address | None:
+    """A leader's address as TANK sends it. All zeros: the node is stopping, and nobody knows the next one."""
+    raw = bytes(ipv4)
+    if not port or not any(raw):
+        return None
+    return Address(".".join(map(str, raw)), port)
+
+
+def error_of(code: int, topic: str, partition: int, message: str = "") -> errors.TankError | None:
+    """The error for a byte of our own answers or of ProduceResponse; None for 0. `message`: the broker's
+    own words."""
+    if code == ErrorCode.NONE:
+        return None
+    if code == ErrorCode.UNKNOWN_TOPIC:
+        return errors.UnknownTopic(topic)
+    if code == ErrorCode.UNKNOWN_PARTITION:
+        return errors.UnknownPartition(topic, partition)
+    if code == ErrorCode.TOPIC_EXISTS:
+        return errors.TopicExists(topic)
+    if code == ErrorCode.OTHER_LEADER:
+        return Redirected(None)
+    place = f"{topic}/{partition}" if partition >= 0 else (repr(topic) if topic else "the request")
+    kind, text = _ERRORS.get(
+        code, (errors.RequestRefused, "{place}: the broker answers with error {code:#04x}")
+    )
+    return kind(message or text.format(place=place, code=code))
+
+
+_ERRORS: dict[int, tuple[type[errors.TankError], str]] = {
+    ErrorCode.STORAGE: (
+        errors.StorageFailure,
+        "{place}: the broker cannot read or write its disk; look at its log and its free space",
+    ),
+    ErrorCode.NOT_ACKNOWLEDGED_IN_TIME: (
+        errors.NotAcknowledgedInTime,
+        "{place}: the replicas did not confirm in time; the bundle may be stored",
+    ),
+    ErrorCode.NOT_ENOUGH_REPLICAS: (
+        errors.NotEnoughReplicas,
+        "{place}: fewer replicas are in sync than asked for; nothing was stored",
+    ),
+    ErrorCode.SEQUENCE_NUMBER_NOT_ABOVE_END: (
+        errors.SequenceNumberNotAboveEnd,
+        "{place}: the bundle's own numbers are not above the partition's end",
+    ),
+    ErrorCode.INVALID_BUNDLE: (errors.BundleRefused, "{place}: the broker finds the bundle malformed"),
+    ErrorCode.OUT_OF_ORDER_SEQUENCE: (
+        errors.OutOfOrderSequence,
+        "{place}: the broker misses bundles that this producer sent before; nothing was stored",
+    ),
+    ErrorCode.STALE_PRODUCER_EPOCH: (
+        errors.StaleProducer,
+        "{place}: a newer producer has taken over this producer's id; this one must stop",
+    ),
+    ErrorCode.UNKNOWN_PRODUCER: (
+        errors.UnknownProducer,
+        "{place}: the broker has forgotten this producer; ask for a new producer id",
+    ),
+    ErrorCode.TOO_LARGE: (
+        errors.MessageTooLarge,
+        "{place}: the bundle is larger than the broker takes; send smaller messages or a smaller batch_bytes",
+    ),
+    ErrorCode.INVALID_REQUEST: (errors.RequestRefused, "{place}: the broker finds the request wrong"),
+    ErrorCode.INVALID_NAME: (
+        errors.RequestRefused,
+        "{place}: a name has 1 to 64 of A-Z a-z 0-9 - _, one letter or digit at least",
+    ),
+    ErrorCode.INVALID_SETTING: (errors.RequestRefused, "{place}: a setting is wrong"),
+    ErrorCode.INVALID_PARTITIONS: (errors.RequestRefused, "{place}: the number of partitions is wrong"),
+    ErrorCode.INVALID_REPLICATION_FACTOR: (
+        errors.RequestRefused,
+        "{place}: the replication factor is wrong: at most as many as there are brokers",
+    ),
+    ErrorCode.UNKNOWN_GROUP: (errors.UnknownGroup, "there is no such group"),
+    ErrorCode.TIMED_OUT: (errors.Overloaded, "{place}: the broker did not get it done in time"),
+    ErrorCode.OVERLOADED: (errors.Overloaded, "{place}: the broker has too much to do"),
+    ErrorCode.TOO_MANY_PRODUCERS: (
+        errors.Overloaded,
+        "{place}: the partition remembers as many producers as it may, and all of them wrote within the last "
+        "minute; have fewer producers write to it, or keep each for longer",
+    ),
+    ErrorCode.LIMIT_REACHED: (errors.RequestRefused, "{place}: the cluster holds as many as it may"),
+    ErrorCode.DAMAGED: (errors.Damaged, "{place}: the broker's copy is damaged; `tank status` says more"),
+    ErrorCode.NO_LEADER: (errors.NoLeader, "{place}: the partition has no leader now"),
+    ErrorCode.READ_ONLY: (errors.ReadOnly, "{place}: the broker takes no writes"),
+}

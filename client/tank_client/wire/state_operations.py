@@ -1,0 +1,258 @@
+"""Positions, producer ids and the broker's own state as operations; pure."""
+
+from collections.abc import Iterable, Mapping
+
+from tank_client import errors
+from tank_client.model import (
+    Address,
+    BrokerReport,
+    ClusterReport,
+    CommittedPosition,
+    Features,
+    PartitionTrouble,
+    ProducerIdentity,
+    ServerStatus,
+    StrayFolder,
+    Topology,
+    TopologyNode,
+    Trouble,
+)
+from tank_client.routing.routes import Route
+from tank_client.wire.operations import Operation, address_of, error_of, need, need_newer_than_old_document
+from tank_protos.error_codes import TroubleKind
+from tank_protos.generated.tank import (
+    CommitPositionsRequest,
+    CommitPositionsResponse,
+    DescribeBrokerRequest,
+    DescribeBrokerResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DiscoverTopologyRequest,
+    DiscoverTopologyResponse,
+    FetchPositionsRequest,
+    FetchPositionsResponse,
+    InitProducerRequest,
+    InitProducerResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    PositionToCommit,
+    ReserveProducerIdsRequest,
+    ReserveProducerIdsResponse,
+    StatusRequest,
+    StatusResponse,
+)
+
+_STAND_ALONE = 0xFFFF
+_UNKNOWN = 2**64 - 1
+_TROUBLES: dict[int, Trouble] = {
+    TroubleKind.FAILED: Trouble.FAILED,
+    TroubleKind.DAMAGED: Trouble.DAMAGED,
+    TroubleKind.NOT_OPENED: Trouble.NOT_OPENED,
+    TroubleKind.HANGS: Trouble.HANGS,
+    TroubleKind.UNKNOWN_EPOCH: Trouble.UNKNOWN_EPOCH,
+}
+
+
+def commit_positions(group: str, positions: Mapping[Route, CommittedPosition]) -> Operation[None]:
+    """Keeps the next number to read, per topic and partition."""
+    routes = list(positions)
+
+    def build(server: Features) -> CommitPositionsRequest:
+        need(server, "commit_positions", "committed positions", "keep positions yourself")
+        return CommitPositionsRequest(
+            group=group,
+            positions=[
+                PositionToCommit(topic=t, partition=p, sequence_number=kept.number, metadata=kept.metadata)
+                for (t, p), kept in positions.items()
+            ],
+        )
+
+    def read(answer: CommitPositionsResponse, server: Features) -> None:
+        error = error_of(answer.error, "", -1, answer.message)
+        if error is not None:
+            raise error
+        if len(answer.results) != len(routes):
+            raise errors.ProtocolViolation("a commit answer with another number of entries than the request")
+        for (topic, partition), result in zip(routes, answer.results, strict=True):
+            error = error_of(result.error, topic, partition)
+            if error is not None:
+                raise error
+
+    return Operation(f"commit positions of {group}", build, lambda server: CommitPositionsResponse, read)
+
+
+def fetch_positions(group: str, topics: Iterable[str]) -> Operation[dict[Route, CommittedPosition]]:
+    """The positions of a group; none at all when nobody has committed any. UnknownTopic: of several topics
+    it names none."""
+    names = list(topics)
+    topic = names[0] if len(names) == 1 else ""
+
+    def build(server: Features) -> FetchPositionsRequest:
+        need(server, "fetch_positions", "committed positions", "keep positions yourself")
+        return FetchPositionsRequest(group=group, topics=names)
+
+    def read(answer: FetchPositionsResponse, server: Features) -> dict[Route, CommittedPosition]:
+        error = error_of(answer.error, topic, -1, answer.message)
+        if isinstance(error, errors.UnknownGroup):
+            return {}
+        if error is not None:
+            raise error
+        return {
+            (p.topic, p.partition): CommittedPosition(p.sequence_number, p.metadata, p.committed_ms)
+            for p in answer.positions
+        }
+
+    return Operation(f"positions of {group}", build, lambda server: FetchPositionsResponse, read)
+
+
+def list_groups() -> Operation[list[str]]:
+    """The groups that have positions, sorted."""
+
+    def build(server: Features) -> ListGroupsRequest:
+        need(server, "list_groups", "consumer groups")
+        return ListGroupsRequest()
+
+    def read(answer: ListGroupsResponse, server: Features) -> list[str]:
+        error = error_of(answer.error, "", -1, answer.message)
+        if error is not None:
+            raise error
+        return list(answer.groups)
+
+    return Operation("list groups", build, lambda server: ListGroupsResponse, read)
+
+
+def init_producer(name: str, generation: int) -> Operation[ProducerIdentity]:
+    """A producer id. Repeatable: an id nobody uses costs nothing, and a name's id is the same again."""
+
+    def build(server: Features) -> InitProducerRequest:
+        need(server, "init_producer", "idempotent producers", "use ProducerSettings(idempotent=False)")
+        return InitProducerRequest(name=name, generation=generation)
+
+    def read(answer: InitProducerResponse, server: Features) -> ProducerIdentity:
+        error = error_of(answer.error, "", -1, answer.message)
+        if error is not None:
+            raise error
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+
+    return Operation("get a producer id", build, lambda server: InitProducerResponse, read)
+
+
+def reserve_producer_ids(count: int) -> Operation[range]:
+    """Producer ids that follow each other. Repeatable: an id nobody uses costs nothing."""
+
+    def build(server: Features) -> ReserveProducerIdsRequest:
+        need(server, "reserve_producer_ids", "producer ids that follow each other", "ask for one at a time")
+        return ReserveProducerIdsRequest(count=count)
+
+    def read(answer: ReserveProducerIdsResponse, server: Features) -> range:
+        error = error_of(answer.error, "", -1, answer.message)
+        if error is not None:
+            raise error
+        return range(answer.first_id, answer.first_id + answer.count)
+
+    return Operation("reserve producer ids", build, lambda server: ReserveProducerIdsResponse, read)
+
+
+def status() -> Operation[ServerStatus]:
+    """Status of the broker that is asked."""
+
+    def build(server: Features) -> StatusRequest:
+        need_newer_than_old_document(server, "Status")
+        return StatusRequest()
+
+    def read(answer: StatusResponse, server: Features) -> ServerStatus:
+        aware = bool(answer.cluster_aware)
+        return ServerStatus(
+            version=answer.version,
+            cluster_aware=aware,
+            cluster_name=answer.cluster_name if aware else "",
+            live_nodes=answer.live_nodes if aware else 1,
+            topics=answer.topics,
+            partitions=answer.partitions,
+            open_partitions=answer.open_partitions,
+            opening_ms=answer.opening_ms,
+            start_time_s=answer.start_time_s,
+        )
+
+    return Operation("status", build, lambda server: StatusResponse, read)
+
+
+def describe_broker() -> Operation[BrokerReport]:
+    """What the broker that is asked says of itself."""
+
+    def build(server: Features) -> DescribeBrokerRequest:
+        need(server, "describe_broker", "describing itself", "`status` tells what any broker tells")
+        return DescribeBrokerRequest()
+
+    def read(answer: DescribeBrokerResponse, server: Features) -> BrokerReport:
+        return BrokerReport(
+            broker_id=answer.broker_id,
+            software_version=answer.software_version,
+            started_ms=answer.started_ms,
+            uptime_ms=answer.uptime_ms,
+            data_folder=answer.data_folder,
+            data_bytes=answer.data_bytes,
+            free_bytes=_known(answer.free_bytes),
+            disk_bytes=_known(answer.disk_bytes),
+            open_files=answer.open_files,
+            connections=answer.connections,
+            troubles=tuple(
+                # A kind that only newer brokers know is no reason to hide the partition.
+                PartitionTrouble(t.topic, t.partition, _TROUBLES.get(t.kind, Trouble.FAILED), t.reason)
+                for t in answer.troubles
+            ),
+            stray_folders=tuple(
+                StrayFolder(f"{answer.data_folder}/topics/{stray.name}", stray.size_bytes)
+                for stray in answer.stray_folders
+            ),
+        )
+
+    return Operation("describe broker", build, lambda server: DescribeBrokerResponse, read)
+
+
+def describe_cluster() -> Operation[ClusterReport]:
+    """Where the broker that is asked knows the cluster's processes to be."""
+
+    def build(server: Features) -> DescribeClusterRequest:
+        need(server, "describe_cluster", "telling where its controllers are", "name them yourself")
+        return DescribeClusterRequest()
+
+    def read(answer: DescribeClusterResponse, server: Features) -> ClusterReport:
+        return ClusterReport(
+            answer.cluster_id,
+            tuple(Address(each.host, each.port) for each in answer.controllers),
+            {known.name: tuple(each.address for each in known.addresses) for known in answer.hosts},
+        )
+
+    return Operation("describe cluster", build, lambda server: DescribeClusterResponse, read)
+
+
+def _known(number: int) -> int | None:
+    return None if number == _UNKNOWN else number
+
+
+def topology() -> Operation[Topology]:
+    """The cluster's nodes."""
+
+    def build(server: Features) -> DiscoverTopologyRequest:
+        need_newer_than_old_document(server, "telling the topology")
+        return DiscoverTopologyRequest()
+
+    def read(answer: DiscoverTopologyResponse, server: Features) -> Topology:
+        if answer.node_count == _STAND_ALONE:
+            return Topology("", None)
+        return Topology(
+            answer.cluster_name,
+            tuple(
+                TopologyNode(
+                    node_id=node.node_id,
+                    address=address_of(node.ipv4, node.port) if node.bits & 1 else None,
+                    available=bool(node.bits & 2),
+                    blocked=bool(node.bits & 4),
+                    partitions=node.partitions,
+                )
+                for node in answer.nodes
+            ),
+        )
+
+    return Operation("topology", build, lambda server: DiscoverTopologyResponse, read)
