@@ -42,7 +42,7 @@ class ControllerConfig:
     ordinal: int
     cluster: Mapping[int, str]
     """host:port of all controllers' gRPC, by ordinal, this one among them. Of a StatefulSet's pods it knows
-    more than it iterates over (`scaling_controllers.PodAddresses`)."""
+    more than it iterates over (`pod_addresses.PodAddresses`)."""
     data: Path
     listen: str
     """host:port of its gRPC."""

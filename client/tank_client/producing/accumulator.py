@@ -1,4 +1,4 @@
-"""All that a producer holds: messages gathered into bundles, by topic and partition; pure. See `lane` for
+"""All that a producer holds: messages gathered into bundles, by topic and partition; pure. See `partition_queue` for
 what becomes of them."""
 
 from collections.abc import Callable, Iterable, Sequence

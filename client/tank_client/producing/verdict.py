@@ -61,7 +61,7 @@ def timed_out(bundle: PendingBundle, timeout_ms: int) -> errors.TankError:
 
 
 def fallen(bundle: PendingBundle) -> errors.TankError:
-    """A bundle is given up because of another one, see `lane`."""
+    """A bundle is given up because of another one, see `partition_queue`."""
     return errors.OutcomeUnknown(
         f"a bundle for {bundle.topic}/{bundle.partition} may be stored, and was not sent again: "
         f"the broker can no longer tell a repeat ({bundle.last_error})"

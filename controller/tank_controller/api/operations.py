@@ -89,7 +89,7 @@ class Operation:
     """Below PREFIX; parameters in braces."""
     about: str
     answer: str
-    """The schema of what it answers with; see `api_document`."""
+    """The schema of what it answers with; see `document`."""
     status: HTTPStatus = HTTPStatus.OK
     query: tuple[Field, ...] = ()
     body: tuple[Field, ...] = ()

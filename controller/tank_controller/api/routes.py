@@ -1,4 +1,4 @@
-"""The controller's HTTP API for operators: routes, bounds and errors around `api_reads` and `api_changes`."""
+"""The controller's HTTP API for operators: routes, bounds and errors around `reads` and `changes`."""
 
 import asyncio
 import json

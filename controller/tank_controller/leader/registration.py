@@ -1,6 +1,6 @@
 """Whether the leader lets a broker's process register, before the log hears of it. Pure.
 
-What the state alone can say is judged again when the entry is applied (`broker_commands`); what is here takes
+What the state alone can say is judged again when the entry is applied (`state.brokers`); what is here takes
 knowing who is connected.
 """
 

@@ -1,4 +1,4 @@
-"""The bytes of Raft's files, in the journal's frames (`journal_format`): a frame is one fsync. Pure.
+"""The bytes of Raft's files, in the journal's frames (`frames`): a frame is one fsync. Pure.
 
 Records, each with its kind before it: where a segment begins, the hard state, an entry. An entry cuts
 whatever was stored from its index on: so a truncation is as durable as the frame that brings it.

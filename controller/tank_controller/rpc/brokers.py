@@ -1,4 +1,4 @@
-"""The controller's gRPC services: thin shells around `member`, `broker_desk` and `proposals`."""
+"""The controller's gRPC services: thin shells around `member`, `leader.brokers` and `proposals`."""
 
 import asyncio
 import contextlib

@@ -220,14 +220,14 @@ class Broker(WaitList):
     # --- maintenance -----------------------------------------------------------------------------
 
     def maintain(self) -> None:
-        """Gives partitions their turn of what is due from time to time; see `upkeep`."""
+        """Gives partitions their turn of what is due from time to time; see `maintenance`."""
         self.begin_tick()
         self.moved_away.ask()
         self._look_at_volume()
         self.upkeep.take_turns()
 
     def scrub(self) -> None:
-        """Checks a little of what is stored; see `scrubbing`."""
+        """Checks a little of what is stored; see `scrubber`."""
         self.begin_tick()
         self.scrubbing.step()
 

@@ -57,7 +57,7 @@ class RequiredAcks:
 
 
 class PendingAcks:
-    """Invariants: nothing in `staged` outlives the tick; `waiting` is answered from its front, so a repeat
+    """Invariants: nothing in `staged` outlives the tick; `waiters` is answered from its front, so a repeat
     that stands behind later batches is answered with them."""
 
     __slots__ = ("_metrics", "_tick", "staged", "waiting")

@@ -354,7 +354,7 @@ class Partition(ReadablePartition):
     # --- roles -----------------------------------------------------------------------------------
 
     def lead(self, leader_epoch: int, leadership: LeaderRole | None) -> None:
-        """From now on this replica leads, in this epoch; `leadership` when it has followers."""
+        """From now on this replica leads, in this epoch; `leader` when it has followers."""
         if self.leadership is not None:
             self.leadership.end()
         self.metrics.began_leading += self.role is not Role.LEADER

@@ -1,4 +1,4 @@
-"""What the consumes of a connection looked like: the next one need not be decoded (`fetch_again`)."""
+"""What the consumes of a connection looked like: the next one need not be decoded (`fetch_fast`)."""
 
 from struct import Struct
 from typing import Final
