@@ -33,8 +33,10 @@ def test_help_imports_no_command_and_no_library_but_click() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "Commands:" in ended.stdout
-    own = {f"tank_cli.{name}" for name in ("exit_codes", "failures", "interrupts", "lazy", "main", "session")}
-    assert set(ended.stderr.split()) == {"tank_cli"} | own
+    shared = {
+        f"tank_cli.shell.{name}" for name in ("exit_codes", "failures", "interrupts", "lazy", "session")
+    }
+    assert set(ended.stderr.split()) == {"tank_cli", "tank_cli.main", "tank_cli.shell"} | shared
 
 
 @pytest.mark.parametrize("name", COMMANDS)

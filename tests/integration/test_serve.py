@@ -4,7 +4,6 @@ import json
 import os
 import re
 import resource
-import shutil
 import signal
 import socket
 import subprocess
@@ -13,7 +12,6 @@ import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -370,24 +368,3 @@ def test_an_idle_broker_is_small(tmp_path: Path) -> None:
     with running_broker(tmp_path) as broker:
         create_topic(broker, "t", 4)
         assert broker.resident_bytes() < 60 * 1024 * 1024
-
-
-GOLDEN_METADATA = Path(__file__).resolve().parents[1] / "golden" / "metadata"
-
-
-def test_a_data_folder_of_before_raft_is_opened_and_goes_on(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    (data / "topics").mkdir(parents=True)
-    meta = {"format": 1, "cluster_id": "6f1c3f0e-golden-cluster", "broker_id": 1, "disk_uuid": str(uuid4())}
-    (data / "meta.json").write_text(json.dumps(meta))
-    shutil.copytree(GOLDEN_METADATA, data / "metadata")
-    with running_broker(tmp_path) as broker:
-        assert create_topic(broker, "orders") == CreateTopicError.EXISTS
-        assert create_topic(broker, "payments") == CreateTopicError.EXISTS
-        assert create_topic(broker, "gone") == CreateTopicError.NONE
-        write_one(broker, "orders")
-        assert not (data / "metadata").exists()
-        assert (data / "metadata-before-raft").is_dir()
-        broker.kill()
-        broker.start()
-        assert create_topic(broker, "gone") == CreateTopicError.EXISTS

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from tank_controller.raft.messages import EntryKind
-from tank_controller.raft_node import frames, old_journal, records
-from tank_controller.raft_node.files import OsFiles
+from tank_controller.raft_node import frames, records
 from tank_controller.raft_node.frames import JournalError
 from tank_controller.raft_node.replay import Replay
 from tank_controller.state import commands
@@ -12,8 +11,6 @@ from tank_controller.state.machine import UnknownEntryError, read_command
 from tank_controller.state.state import ClusterState, SnapshotError
 
 LOG_FOLDER = "controller"
-JOURNAL_FOLDER = "metadata"
-"""Where earlier versions kept the metadata."""
 
 
 def topic_names(data: Path) -> dict[int, str]:
@@ -27,14 +24,8 @@ def topic_names(data: Path) -> dict[int, str]:
 
 def read_state(data: Path) -> ClusterState:
     """What the newest snapshot and the committed entries behind it add up to."""
-    if any((data / LOG_FOLDER).glob("*.raft")):
-        return _read_raft(data / LOG_FOLDER)
-    (data / JOURNAL_FOLDER).stat()
-    journal = old_journal.read(data / JOURNAL_FOLDER, None, OsFiles())
-    return ClusterState() if journal is None else journal.state()
-
-
-def _read_raft(folder: Path) -> ClusterState:
+    folder = data / LOG_FOLDER
+    folder.stat()
     state = ClusterState()
     index = 0
     for path in sorted(folder.glob("*.snapshot"), reverse=True):

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 LOG_FOLDER = "controller"
 """In the data folder: what a controller of its own has as its folder."""
-JOURNAL_FOLDER = "metadata"
-"""Where earlier versions kept the metadata."""
 POLL_S = 0.001
 """How often a start looks whether an fsync has returned."""
 
@@ -72,11 +70,8 @@ class LocalController:
 
     def open(self, *, may_be_new: bool) -> Standalone:
         """Reads the metadata, waiting for the disk. RaftStorageError, JournalError, SnapshotError,
-        UnknownEntryError.
-        """
-        opened = open_alone(
-            self._data / LOG_FOLDER, self._data / JOURNAL_FOLDER, self._cluster_id, may_be_new=may_be_new
-        )
+        UnknownEntryError."""
+        opened = open_alone(self._data / LOG_FOLDER, self._cluster_id, may_be_new=may_be_new)
         stored = opened.stored
         raft = Raft(
             opened.own, stored.cluster_id, stored.hard, stored.snapshot, stored.entries, random.randrange,

@@ -71,10 +71,5 @@ class ServeProcess(NodeProcess):
 
 
 def _tell_of(opened: Standalone) -> None:
-    for warning in opened.warnings:
+    for warning in opened.stored.warnings:
         _log.warning("%s", warning)
-    if opened.cut_bytes:
-        _log.warning(
-            "%d bytes of metadata, whose writing a crash interrupted, were cut; nobody was told of them",
-            opened.cut_bytes,
-        )

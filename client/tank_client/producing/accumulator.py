@@ -1,5 +1,5 @@
-"""All that a producer holds: messages gathered into bundles, by topic and partition; pure. See `partition_queue` for
-what becomes of them."""
+"""All that a producer holds: messages gathered into bundles, by topic and partition; pure. See
+`partition_queue` for what becomes of them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field

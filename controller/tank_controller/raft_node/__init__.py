@@ -8,5 +8,4 @@
 - `member`, `pod_addresses`: who belongs to the group, and where
 - `ticks`: the clock's turns on the event loop
 - `readiness`: when a controller that started counts as ready
-- `old_journal`: the log of an earlier version, read only
 """

@@ -129,11 +129,6 @@ class OsFiles:
     def open_append(self, path: Path) -> AppendFile:
         return _OsAppendFile(path)
 
-    def rename(self, path: Path, to: Path) -> None:
-        """Gives a file or folder another name beside the old one; durable when this returns."""
-        os.rename(path, to)
-        self.make_names_durable(to.parent)
-
     @staticmethod
     def _write_durably(path: Path, content: bytes) -> None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)

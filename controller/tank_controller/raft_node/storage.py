@@ -113,7 +113,6 @@ class RaftStorage:
         if not numbers:
             if self.cluster_id:
                 raise StorageDamagedError(self._put_back("the log's segments are missing"))
-            self._remove([], list(self._snapshots))  # of a beginning that a crash interrupted
             return None
         before = self._read_boot() if _BOOT in names else ""
         self._runs_on = bool(before) and before == self._boot_id
@@ -135,27 +134,14 @@ class RaftStorage:
         except OSError as error:  # a full disk: reading must be possible
             warnings.append(f"{self._folder / _BOOT} can't be written: {error.strerror}")
 
-    def begin(
-        self,
-        cluster_id: str,
-        hard: HardState,
-        entries: Sequence[Entry],
-        snapshot: Snapshot | None = None,
-    ) -> None:
-        """This empty disk becomes part of a cluster: founded with these entries, or without any to be added;
-        behind a snapshot, where the state is older than the log.
+    def begin(self, cluster_id: str, hard: HardState, entries: Sequence[Entry]) -> None:
+        """This empty disk becomes part of a cluster: founded with these entries, or without any to be added.
 
-        Snapshot, segment, identity, in this order: a snapshot without a segment doesn't count after a crash,
-        a segment without the identity does.
+        Segment, then identity: after a crash a segment without the identity counts.
         """
         assert not self._segments
         self.cluster_id = cluster_id
-        base = Base()
-        if snapshot is not None:
-            taken = snapshot
-            base = Base(taken.meta.index, taken.meta.term, taken.meta.configuration)
-            self._guarded(lambda: self._write_snapshot(taken, installed=False))
-        self._guarded(lambda: self._begin_segment(base, hard, entries))
+        self._guarded(lambda: self._begin_segment(Base(), hard, entries))
         self._guarded(self._write_identity)
 
     def _read_identity(self) -> None:

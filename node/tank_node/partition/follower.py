@@ -365,7 +365,9 @@ class Followers:
         if topic is None or partition is None or number >= len(topic.partitions):
             return PushedPartition(topic_id, number, PushError.UNKNOWN_PARTITION)
         own_id = self._link.view.broker_id
-        if own_id not in topic.partitions[number].replicas:  # its data is about to go: see `broker.replica_removal`
+        if (
+            own_id not in topic.partitions[number].replicas
+        ):  # its data is about to go: see `broker.replica_removal`
             return PushedPartition(topic_id, number, PushError.UNKNOWN_PARTITION)
         following = partition.follower
         if not isinstance(following, Following):
