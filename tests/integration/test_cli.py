@@ -15,7 +15,7 @@ import pytest
 
 from tank_cli.shell.exit_codes import ExitCode
 from tank_cli.shell.shapes import SHAPES
-from tests.cli.test_topic import assert_same_shape
+from tests.cli.messages.test_topic import assert_same_shape
 from tests.support.broker_process import BrokerProcess
 from tests.support.patience import patient
 

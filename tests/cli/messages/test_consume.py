@@ -8,7 +8,7 @@ from tank_cli.shell.exit_codes import ExitCode
 from tank_cli.shell.shapes import SHAPES
 from tank_client.model import CommittedPosition
 from tests.cli.conftest import Tank
-from tests.cli.test_topic import assert_same_shape
+from tests.cli.messages.test_topic import assert_same_shape
 from tests.support.scripted_client import FakeBroker
 
 

@@ -13,7 +13,7 @@ from tank_node.log import checkpoint
 from tank_node.log.checkpoint import Entry
 from tank_node.log.record import RECORD_BYTES, Record, sealed
 from tank_protos import bundle
-from tests.cli.test_topic import assert_same_shape, parsed
+from tests.cli.messages.test_topic import assert_same_shape, parsed
 
 TIME_MS = 1_357_017_420_000
 

@@ -6,10 +6,10 @@ from tank_cli.cluster import controllers as cluster_controllers
 from tank_cli.cluster.controller_calls import Controllers
 from tank_cli.shell.exit_codes import ExitCode
 from tank_protos.generated import control_pb2 as pb
-from tests.cli.test_cluster_commands import Ask
-from tests.cli.test_cluster_commands import ask as ask
-from tests.cli.test_cluster_commands import world as world
-from tests.cli.test_topic import assert_same_shape, parsed
+from tests.cli.cluster.test_commands import Ask
+from tests.cli.cluster.test_commands import ask as ask
+from tests.cli.cluster.test_commands import world as world
+from tests.cli.messages.test_topic import assert_same_shape, parsed
 from tests.support.scripted_controllers import ScriptedControllers
 
 

@@ -27,7 +27,7 @@ from tank_protos.generated import tank
 from tests.support.scripted_broker import Fate, Kind, Moment, ScriptedBroker
 from tests.support.waiting import run
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "tank"
+GOLDEN = Path(__file__).parents[2] / "golden" / "tank"
 QUICK = ClientSettings(backoff_min_ms=1, backoff_max_ms=5)
 CPP = Features(400)
 

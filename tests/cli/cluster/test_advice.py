@@ -18,7 +18,7 @@ from tests.support.served_node import ServedNode
 
 GIB = 1 << 30
 TOPIC = pb.TopicSummary(topic=pb.Topic(topic_id=7, name="t"), min_insync=2)
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
 
 
 def controller(

@@ -14,7 +14,7 @@ from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.shapes import SHAPES
 from tank_client import errors
 from tests.cli.conftest import Tank
-from tests.cli.test_topic import assert_same_shape, parsed
+from tests.cli.messages.test_topic import assert_same_shape, parsed
 from tests.support.scripted_client import FakeBroker
 
 

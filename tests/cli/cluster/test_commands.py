@@ -18,7 +18,7 @@ from tank_cli.shell.shapes import SHAPES
 from tank_client.model import BrokerReport
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
-from tests.cli.test_topic import assert_same_shape, parsed
+from tests.cli.messages.test_topic import assert_same_shape, parsed
 from tests.controller.cluster_for_tests import Cluster
 from tests.support.scripted_controllers import ScriptedControllers
 

@@ -15,7 +15,7 @@ from tank_protos.framing import frame
 from tank_protos.generated import tank
 from tank_protos.wire import Buffer
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "tank"
+GOLDEN = Path(__file__).parents[2] / "golden" / "tank"
 SETTINGS = ClientSettings(connect_timeout_ms=1000, max_in_flight_per_connection=4)
 PING = bytes.fromhex("0300000000")
 
