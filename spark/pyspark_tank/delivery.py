@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark_tank.bundling import Bundler, KeyPartitioner, Rows, TopicPartition
 from pyspark_tank.connecting import options_named
 from pyspark_tank.errors import SinkError
+from pyspark_tank.identity import WriteIdentity, Written
 from pyspark_tank.leader_connection import LeaderConnection
 from pyspark_tank.options import Compression, SinkOptions
-from pyspark_tank.writer import WriteIdentity, Written
 from tank_client.errors import OutOfOrderSequence, TankError
 from tank_client.wire.data_operations import to_store
 from tank_protos.errors import WireError

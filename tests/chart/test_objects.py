@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tank_cli import started
-from tank_cli.cluster.options import CONTROLLERS_VARIABLE
-from tank_cli.shell.session import SERVERS_VARIABLE
+from tank_cli.shell.session import CONTROLLERS_VARIABLE, SERVERS_VARIABLE
 from tank_controller.__main__ import main as controller_command
 from tank_node.app.config import OPTIONS, NodeConfig, load
 from tests.chart.combinations import COMBINATIONS

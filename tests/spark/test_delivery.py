@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pyspark_tank.connecting import reserve_producer_ids
 from pyspark_tank.delivery import deliver
 from pyspark_tank.errors import SinkError
+from pyspark_tank.identity import EPOCHS, WriteIdentity
 from pyspark_tank.options import Compression, SinkOptions
-from pyspark_tank.writer import EPOCHS, WriteIdentity
 
 if TYPE_CHECKING:
     from tests.spark.conftest import NewTopic

@@ -9,8 +9,8 @@ from typing import Any, Protocol, Self, TypeVar
 
 import grpc
 
-from tank_cli.cluster.options import CONTROLLERS_VARIABLE
 from tank_cli.shell.exit_codes import CliError, ExitCode
+from tank_cli.shell.session import CONTROLLERS_VARIABLE
 from tank_protos.call_proof import NO_PROOF, Prover, ProvingInterceptor
 from tank_protos.cluster_secret import UnprovenError
 from tank_protos.error_codes import ErrorCode

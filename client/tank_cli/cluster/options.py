@@ -10,14 +10,13 @@ import click
 from click.core import ParameterSource
 
 from tank_cli.shell.exit_codes import CliError, ExitCode
-from tank_cli.shell.session import DEFAULT_SERVERS, SERVERS_VARIABLE, current
+from tank_cli.shell.session import CONTROLLERS_VARIABLE, DEFAULT_SERVERS, SERVERS_VARIABLE, current
 from tank_node.app.options import ControllersOption
 
 if TYPE_CHECKING:
     from tank_cli.cluster.controller_calls import Controllers
     from tank_protos.call_proof import Prover
 
-CONTROLLERS_VARIABLE = "TANK_CONTROLLERS"
 SECRET_VARIABLE = "TANK_SECRET_FILE"
 
 FOLDER = click.option(

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tank_cli.cluster.options import CONTROLLERS_VARIABLE, FOLDER, SECRET_VARIABLE
+from tank_cli.cluster.options import FOLDER, SECRET_VARIABLE
 from tank_cli.shell.exit_codes import CliError, ExitCode
 from tank_cli.shell.figures import seconds_text
 from tank_cli.shell.output import Json, note, print_json
-from tank_cli.shell.session import Session, offline_options
+from tank_cli.shell.session import CONTROLLERS_VARIABLE, Session, offline_options
 from tank_protos import server_packages
 
 if TYPE_CHECKING:

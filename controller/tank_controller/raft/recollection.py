@@ -9,38 +9,16 @@ All others answer at once where they live. For one that is silent the node waits
 if it has heard so many that they and itself are a majority: with fewer nobody can be elected anyway.
 """
 
-from dataclasses import dataclass, field
-
 from tank_controller.raft.messages import EndAnswer, EndRequest, Message, NodeId
 from tank_controller.raft.quorum import majority
+from tank_controller.raft.recollected import LogEnd, Recollection
 from tank_controller.raft.state import RaftState
-
-LogEnd = tuple[int, int]
-"""(term, index) of a log's last entry, as votes compare them."""
 
 OLDER_AFTER_ELECTIONS = 3
 """A voter that is heard, and doesn't answer for so many election timeouts, is of an older version."""
 SILENT_ELECTIONS = 30
 """So long the last word of a voter counts that is silent since: it may come back with the entries that this
 node lacks. Where it never does, the others decide then without them."""
-
-
-@dataclass(slots=True)
-class Recollection:
-    """Of one start."""
-
-    nonce: int
-    """Of this start's questions: answers to an earlier process may be older than what that promised."""
-    done: bool = False
-    """Nothing is missing: it votes as any other."""
-    floor: LogEnd | None = None
-    """Once enough have answered: for no log that ends before this it votes."""
-    ticks: int = 0
-    """Since the start."""
-    answers: dict[NodeId, tuple[LogEnd, int]] = field(default_factory=dict)
-    """The last of each voter, and in which tick it came."""
-    heard: set[NodeId] = field(default_factory=set)
-    """Voters that anything came from since the start."""
 
 
 def end_of(raft: RaftState) -> LogEnd:

@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from tank_controller.raft.log import RaftLog
 from tank_controller.raft.messages import (
@@ -19,10 +18,8 @@ from tank_controller.raft.messages import (
     SnapshotMeta,
 )
 from tank_controller.raft.progress import Progress
+from tank_controller.raft.recollected import Recollection
 from tank_controller.raft.settings import Settings
-
-if TYPE_CHECKING:
-    from tank_controller.raft.recollection import Recollection
 
 Random = Callable[[int], int]
 """A number from 0 up to, not including, the argument. Injected, so that a seed replays everything."""
