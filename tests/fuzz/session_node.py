@@ -6,6 +6,7 @@ from random import Random
 from typing import Final, TypeVar
 
 from tank_node.broker.broker import Broker
+from tank_node.broker.maintenance import Maintenance
 from tank_node.cluster.link import (
     CommitOutcome,
     GroupsOutcome,
@@ -160,6 +161,7 @@ class Node:
         )
         self.broker = Broker(folder, self.controller, self.flusher, self.clock, limits, self.metrics)
         self.broker.open()
+        self.maintenance = Maintenance(self.broker)
         self.disk_was_full = False
         self.add_topics()
 
@@ -184,7 +186,7 @@ class Node:
             self.flusher.settle()
         self.broker.expire()
         if self.broker.rolled:
-            self.broker.maintain_rolled()
+            self.maintenance.look_at_rolled()
 
     def rest(self, milliseconds: int) -> None:
         """Nobody sends anything for a while: waits end, logs are maintained."""
@@ -192,5 +194,5 @@ class Node:
         self.broker.begin_tick()
         self.broker.expire()
         self.broker.give_up_late()
-        self.broker.maintain()
+        self.maintenance.run()
         self.end_tick(sync=True)

@@ -379,12 +379,12 @@ MUTANTS = (
     ),
     Mutant(
         "damage that a running broker finds is kept to itself",
-        "tank_node.broker.scrubber.Scrubbing.step",
+        "tank_node.broker.scrubber.Scrubber.step",
         "            self._broker.roles.failed(partition)\n",
         "",
         also=(
             (
-                "tank_node.broker.maintenance.Upkeep.look_at",
+                "tank_node.broker.maintenance.Maintenance._look_at",
                 "        if log.state is not LogState.ACTIVE:  # also",
                 "        if log.state is LogState.FAILED:  # also",
             ),

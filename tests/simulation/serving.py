@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tank_node.broker.broker import Broker
+from tank_node.broker.maintenance import Maintenance
 from tank_node.dialer import Dialer
 from tank_node.log.segment import Stretch
 from tank_node.session import Session
@@ -49,6 +50,7 @@ class Server:
         self.machine = machine
         self.life = life
         self.broker = broker
+        self.maintenance = Maintenance(broker)
         self.lines: dict[int, Line] = {}
         """In the order in which they were opened."""
         self._numbers = 0
@@ -173,7 +175,7 @@ class Server:
                     self._take(line, line.pending)
         self._in_tick = False
         if broker.rolled:
-            broker.maintain_rolled()
+            self.maintenance.look_at_rolled()
 
     def _ready(self, line: Line) -> None:
         self._dirty.append(line)
@@ -224,9 +226,9 @@ class Server:
 
     def maintain(self) -> None:
         """Retention, checkpoint, and as many steps of the scrub as come until the next time."""
-        self.broker.maintain()
+        self.maintenance.run()
         for _ in range(self.broker.limits.maintenance_ms // self.broker.limits.scrub_ms):
-            self.broker.scrub()
+            self.maintenance.scrub()
         self.finish()
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Self
 
 from tank_node.broker.broker import Broker
+from tank_node.broker.maintenance import Maintenance
 from tank_node.disk import Disk, OsDisk
 from tank_node.limits import Limits
 from tank_node.log.data_folder import DataFolder
@@ -32,6 +33,7 @@ class BenchNode:
             self.data_folder, self.controller, self.flusher, self.clock, limits or Limits(), self.metrics
         )
         self.broker.open()
+        self.maintenance = Maintenance(self.broker)
 
     def client(self) -> "BenchClient":
         return BenchClient(self)

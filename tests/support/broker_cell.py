@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tank_node.broker.broker import Broker
 from tank_node.broker.forwarding import ForwardingPolicy
+from tank_node.broker.maintenance import Maintenance
 from tank_node.cluster.view import BrokerView, ChangeKind, ClusterView, PartitionView, TopicView
 from tank_node.dialer import Dialer
 from tank_node.disk import OsDisk
@@ -130,6 +131,7 @@ class CellNode(BenchNode):
         self.broker = Broker(
             self.data_folder, self.controller, self.flusher, self.clock, cell.limits, self.metrics
         )
+        self.maintenance = Maintenance(self.broker)
         self.broker.roles.pushers = Replicator(self.broker, PipeDialer(self))
         self.broker.forwarding = Forwarder(self.broker, PipeDialer(self), cell.forwarding)
 

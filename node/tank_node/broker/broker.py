@@ -9,9 +9,7 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from tank_node.broker.forwarding import Forwarding
-from tank_node.broker.maintenance import Upkeep
 from tank_node.broker.replica_removal import MovedAway
-from tank_node.broker.scrubber import Scrubbing
 from tank_node.broker.wait_list import WaitList
 from tank_node.clock import Clock
 from tank_node.cluster.link import ControllerLink, ReplicaEnd
@@ -98,8 +96,6 @@ class Broker(WaitList):
         self.rolled: list[Partition] = []
         """Partitions that began a segment: retention looks at them as soon as the answers are out."""
         self.moved_away = MovedAway(link, self._delete_replica)
-        self.upkeep = Upkeep(self)
-        self.scrubbing = Scrubbing(self)
         self.volume = Volume()
         flusher.listener = self.on_synced
         flusher.observe = metrics.fsync_latency.add
@@ -118,7 +114,7 @@ class Broker(WaitList):
         for view in views:
             self._take_in(view)
         self.moved_away.ask()
-        self._look_at_volume()
+        self.look_at_volume()
         self.link.on_change(self._on_change)
         self.link.on_ends_asked(self._ends)
         self.opening_ms = self.clock.monotonic_ms() - began_ms
@@ -217,25 +213,10 @@ class Broker(WaitList):
             if partition.acks.waiting:
                 partition.acks.give_up_late(self.tick.monotonic_ms)
 
-    # --- maintenance -----------------------------------------------------------------------------
-
-    def maintain(self) -> None:
-        """Gives partitions their turn of what is due from time to time; see `maintenance`."""
-        self.begin_tick()
-        self.moved_away.ask()
-        self._look_at_volume()
-        self.upkeep.take_turns()
-
-    def scrub(self) -> None:
-        """Checks a little of what is stored; see `scrubber`."""
-        self.begin_tick()
-        self.scrubbing.step()
-
-    def maintain_rolled(self) -> None:
-        """Retention for partitions that began a segment: a busy one must not wait for its turn."""
+    def take_rolled(self) -> list[Partition]:
+        """The partitions that began a segment since the last call."""
         rolled, self.rolled = self.rolled, []
-        for partition in rolled:
-            self.upkeep.look_at(partition)
+        return rolled
 
     def close(self) -> None:
         """After the server has stopped: makes everything durable and writes the clean checkpoint."""
@@ -310,7 +291,8 @@ class Broker(WaitList):
             self.link.say_room(self.volume.room)
         self.roles.failed(partition)
 
-    def _look_at_volume(self) -> None:
+    def look_at_volume(self) -> None:
+        """Tells the controllers when the volume's room has changed."""
         folder = self.data_folder
         try:
             space = folder.disk.space(folder.path)

@@ -2,41 +2,52 @@
 flush=replicated, the checkpoint, and telling of replicas that can't be used."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from tank_node.broker.broker import Broker
+from tank_node.broker.scrubber import Scrubber
 from tank_node.cluster.link import ChangeOutcome
 from tank_node.log.errors import StorageError
 from tank_node.log.log import LogState
 from tank_node.partition.partition import Partition
 from tank_node.replication.role import Role
 
-if TYPE_CHECKING:
-    from tank_node.broker.broker import Broker
 
-
-class Upkeep:
+class Maintenance:
     """Gives the partitions of a broker their turns. All time comes from the broker's tick."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._scrubber = Scrubber(broker)
         self._waiting: Iterator[Partition] = iter(())
         """Partitions that have not had their turn in this round."""
 
-    def take_turns(self) -> None:
-        """Goes on for `Limits.maintenance_slice_ms`; writes the checkpoint when all had their turn.
-        Begin the broker's tick first."""
+    def run(self) -> None:
+        """Looks after partitions for `Limits.maintenance_slice_ms`; writes the checkpoint when all have had
+        their turn. Call it every `Limits.maintenance_ms`."""
         broker = self._broker
+        broker.begin_tick()
+        broker.moved_away.ask()
+        broker.look_at_volume()
         began_ms = broker.clock.monotonic_ms()
         while (partition := next(self._waiting, None)) is not None:
-            self.look_at(partition)
+            self._look_at(partition)
             if broker.clock.monotonic_ms() - began_ms >= broker.limits.maintenance_slice_ms:
                 return
         self._waiting = iter(list(broker.partitions()))
         self._report_unopened()
         broker.data_folder.write_checkpoint_with(broker.flusher)
 
-    def look_at(self, partition: Partition) -> None:
-        """One partition's turn."""
+    def scrub(self) -> None:
+        """Checks a few of the stored batches. Call it every `Limits.scrub_ms`."""
+        self._broker.begin_tick()
+        self._scrubber.step()
+
+    def look_at_rolled(self) -> None:
+        """Retention for partitions that began a segment: a busy one must not wait for its turn."""
+        for partition in self._broker.take_rolled():
+            self._look_at(partition)
+
+    def _look_at(self, partition: Partition) -> None:
         log, tick = partition.log, self._broker.tick
         if log.state is LogState.CLOSED:
             return

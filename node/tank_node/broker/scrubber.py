@@ -2,23 +2,20 @@
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from tank_node.broker.broker import Broker
 from tank_node.log.errors import StorageError
 from tank_node.log.log import LogState
 from tank_node.partition.partition import Partition
 
-if TYPE_CHECKING:
-    from tank_node.broker.broker import Broker
-
 logger = logging.getLogger(__name__)
 
 
-class Scrubbing:
+class Scrubber:
     """Gives the partitions of a broker their turns of the scrub, in many short steps: a long one would hold
     everybody's messages up."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._waiting: Iterator[Partition] = iter(())
         """Those that have not had their turn in this round."""

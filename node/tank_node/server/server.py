@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from tank_node.broker.broker import Broker
+from tank_node.broker.maintenance import Maintenance
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.server.connection import ChunkLost, Connection, keep_alive
@@ -47,6 +48,7 @@ class TankServer:
         outside_listen: tuple[str, int] | None = None,
     ) -> None:
         self.broker = broker
+        self.maintenance = Maintenance(broker)
         self.loop = loop
         self.listen = listen
         self.outside_listen = outside_listen
@@ -194,7 +196,7 @@ class TankServer:
                     self.settle_down(connection)
         self._in_tick = False
         if broker.rolled:
-            broker.maintain_rolled()
+            self.maintenance.look_at_rolled()
         if self.metrics.waiting:
             self._set_timer()
 

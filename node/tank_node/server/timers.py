@@ -88,10 +88,10 @@ class Housekeeping:
     # --- logs ------------------------------------------------------------------------------------
 
     def _maintain(self) -> None:
-        self._server.broker.maintain()
+        self._server.maintenance.run()
 
     def _scrub(self) -> None:
-        self._server.broker.scrub()
+        self._server.maintenance.scrub()
 
     # --- followers -------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ def test_a_log_that_rolled_is_looked_at_before_its_turn(node: BenchNode, flush: 
         idempotent(client, sequence, b"x" * 600, topic="busy")
         node.sync()
         assert outcome(client)[0] == 0
-        node.broker.maintain_rolled()
+        node.maintenance.look_at_rolled()
     assert len(log_of(node, "busy").segments) <= 3
 
 
@@ -60,7 +60,7 @@ def test_flush_secs_bounds_how_long_something_is_not_synced(
 
     def turn() -> None:
         for _ in range(3):  # one of them has the partition's turn
-            node.broker.maintain()
+            node.maintenance.run()
         node.sync()
 
     turn()

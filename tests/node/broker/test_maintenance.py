@@ -42,7 +42,7 @@ def state_of(node: CellNode) -> LogState:
 
 def turn(node: CellNode) -> None:
     for _ in range(3):  # one of them has the partition's turn
-        node.broker.maintain()
+        node.maintenance.run()
     node.sync()
 
 
@@ -218,11 +218,11 @@ def test_a_lone_leader_serves_all_that_is_left_as_soon_as_it_is_mended(tmp_path:
     assert state_of(node) is LogState.DAMAGED, "nobody had said that it is the only one"
     assert node.partition().high_water_mark == 0
     assert node.data_folder.claims().damaged == ((10, 0),)
-    node.broker.maintain()
-    node.broker.maintain()
+    node.maintenance.run()
+    node.maintenance.run()
     assert state_of(node) is LogState.ACTIVE
     assert node.partition().high_water_mark == 3
-    node.broker.maintain()
+    node.maintenance.run()
     assert node.data_folder.claims().damaged == (), "nobody has more of it"
     cell.close()
 
@@ -240,7 +240,7 @@ def test_what_a_lone_replica_is_being_moved_to_is_filled_anew_and_not_mended(tmp
     assert target.log().written == 1
     target.log().spoiled("bit rot")
     for _ in range(3):
-        target.broker.maintain()
+        target.maintenance.run()
     assert state_of(target) is LogState.DAMAGED
     cell.run(2000)
     cell.change(in_sync=(1,))
@@ -249,6 +249,6 @@ def test_what_a_lone_replica_is_being_moved_to_is_filled_anew_and_not_mended(tmp
     cell.change(replicas=(2,), in_sync=(2,), leader=2, adding=(), removing=())
     target.log().spoiled("bit rot")
     for _ in range(3):
-        target.broker.maintain()
+        target.maintenance.run()
     assert state_of(target) is LogState.ACTIVE, "alone again, nobody else could fill it"
     cell.close()

@@ -104,7 +104,7 @@ def test_until_then_nothing_that_is_pushed_to_it_is_taken(node: BenchNode) -> No
     line.send(push_of(1, all_of(theirs)))
     folder = node.broker.topics["a"].partitions[0].log.folder
     place(node, "a", 10, replicas=(LEADER, OTHER))
-    node.broker.maintain()
+    node.maintenance.run()
     assert the_answer(line.send(push_of(2, all_of(theirs, 4)))).error == PushError.UNKNOWN_PARTITION
     assert node.data_folder.disk.exists(folder)
     place(node, "a", 10)
@@ -113,7 +113,7 @@ def test_until_then_nothing_that_is_pushed_to_it_is_taken(node: BenchNode) -> No
     waiting.pop()(True)
     assert node.broker.topics["a"].partitions[0].log.written == 3
     place(node, "a", 10, replicas=(LEADER, OTHER))
-    node.broker.maintain()
+    node.maintenance.run()
     waiting.pop()(True)
     assert 0 not in node.broker.topics["a"].partitions
     assert the_answer(line.send(push_of(4, all_of(theirs, 4)))).error == PushError.UNKNOWN_PARTITION

@@ -40,7 +40,7 @@ def log_of(node: BenchNode, partition: int) -> PartitionLog:
 
 def scrub(node: BenchNode, steps: int) -> None:
     for _ in range(steps):
-        node.broker.scrub()
+        node.maintenance.scrub()
 
 
 def spoil(disk: FaultDisk, log: PartitionLog, at: int = -1) -> None:
@@ -138,7 +138,7 @@ def test_a_fault_of_ours_in_one_partition_leaves_the_others_their_turns(
     monkeypatch.setattr(PartitionLog, "scrub", scrub_with_a_bug)
     for _ in range(5):
         with contextlib.suppress(RuntimeError):
-            node.broker.scrub()
+            node.maintenance.scrub()
     assert state_of(node, 1) is LogState.DAMAGED
 
 

@@ -251,7 +251,7 @@ def random_event(chance: Random, node: BenchNode, producer: BenchClient) -> None
     elif what == 8:
         node.pass_ms(chance.choice([1, 60]))
     elif what == 9:
-        node.broker.maintain()
+        node.maintenance.run()
     elif what == 10:
         log.roll()
     elif chance.random() < 0.2:
