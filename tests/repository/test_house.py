@@ -12,6 +12,10 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("node", "controller", "protos", "client", "spark")
 TEXT = {".py", ".md", ".toml", ".json", ".proto", ".sh", ".yaml", ".yml", ".txt", ".cfg", ""}
 LONGEST_FILE, LONGEST_FUNCTION = 500, 60
+LONG_FILES = {
+    "protos/tank_protos/compiler/emit_decode.py": "one decoder: arrays, texts and tags call each other",
+}
+"""Files above the limit that are one thing, with the reason why."""
 
 
 def tracked() -> list[Path]:
@@ -31,10 +35,8 @@ def python_files() -> list[Path]:
 
 
 def test_no_file_has_two_jobs() -> None:
-    long = {
-        str(p): n for p in python_files() if (n := len((ROOT / p).read_text().splitlines())) > LONGEST_FILE
-    }
-    assert not long, f"files over {LONGEST_FILE} lines: {long}"
+    long = {str(p) for p in python_files() if len((ROOT / p).read_text().splitlines()) > LONGEST_FILE}
+    assert long == LONG_FILES.keys(), f"a file over {LONGEST_FILE} lines is cut, or stands in LONG_FILES"
 
 
 def test_no_function_has_two_jobs() -> None:

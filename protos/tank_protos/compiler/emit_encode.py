@@ -1,27 +1,250 @@
 """Writes a message's encoder: small things gathered in a bytearray, payloads handed on as they are."""
 
 from itertools import groupby
+from typing import Final
 
 from tank_protos.compiler import python_types
-from tank_protos.compiler.emit_decode import unsupported
-from tank_protos.compiler.emit_encode_arrays import ArrayWriter
-from tank_protos.compiler.emit_encode_lengths import LengthWriter
-from tank_protos.compiler.emit_encode_tags import TagWriter
-from tank_protos.compiler.names import Locals
+from tank_protos.compiler.emit_decode import MAX_TEXT, null_of, unsupported
+from tank_protos.compiler.names import Locals, snake_case
 from tank_protos.compiler.schema import (
     FLOAT32,
     UUID,
     Array,
     Bytes,
+    Compact,
+    Extent,
     Field,
+    Fixed,
+    FromField,
     Marker,
     Message,
+    Rest,
     Scalar,
     Struct,
     Text,
     Varint,
 )
 from tank_protos.compiler.writer import Formats, Writer
+
+UTF8: Final = '"utf-8", "surrogateescape"'
+
+
+class LengthWriter:
+    """Writes the statements that write lengths, and the values behind them, of one object."""
+
+    def __init__(self, body: "StructWriter") -> None:
+        self._body = body
+        self._owner = body.owner
+        self._out = body.out
+
+    def varint(self, value: str) -> None:
+        """A varint of this value."""
+        self._body.flush()
+        self._out.line(f"{self._owner.head} += encode_varint({value})")
+        self._owner.uses.add("encode_varint")
+
+    def extent(self, extent: Extent, field: Field, length: str) -> None:
+        """Writes a length or count, or checks the field that holds it."""
+        if isinstance(extent, Scalar):
+            self._body.pending.append((extent.code, length))
+        elif isinstance(extent, Varint):
+            self.varint(length)
+        elif isinstance(extent, Compact):
+            self._compact(field, f"{length} + 1")
+        elif isinstance(extent, FromField):
+            stated = self._owner.value(extent.field)
+            self._out.line(f"if {length} != {stated}:")
+            self._out.line(f'    raise wrong_size("{self._body.place(field)}", {length}, {stated})')
+            self._owner.uses.add("wrong_size")
+
+    def _compact(self, field: Field, value: str) -> None:
+        """A varint that nearly always has one byte: then a call would cost twice as much."""
+        self._body.flush()
+        name, head = self._owner.locals.take(f"{field.python_name}_size"), self._owner.head
+        self._out.line(f"{name} = {value}")
+        self._out.line(f"if {name} < 128:")
+        self._out.line(f"    {head}.append({name})")
+        self._out.line("else:")
+        self._out.line(f"    {head} += encode_varint({name})")
+        self._owner.uses.add("encode_varint")
+
+    def nullable(self, field: Field, extent: Extent, variable: str, length: str) -> None:
+        """Writes the length of a value that can be null."""
+        assert field.nullable is not None
+        if isinstance(extent, Compact):
+            self._compact(field, f"0 if {variable} is None else {length} + 1")
+            return
+        assert isinstance(extent, Scalar)
+        present = field.versions or self._body.struct.versions
+        name = self._body.place(field)
+        if field.nullable != present:
+            test = python_types.version_test(field.nullable, present)
+            self._out.line(f"if {variable} is None and not ({test}):")
+            self._out.line(f'    raise wrong_null("{name}", version)')
+            self._owner.uses.add("wrong_null")
+        if extent.low == 0:
+            self._out.line(f"if {variable} is not None and {length} == {extent.high}:")
+            self._out.line(f'    raise wrong_size("{name}", {extent.high}, {extent.high - 1})')
+            self._owner.uses.add("wrong_size")
+        self._body.pending.append((extent.code, f"{null_of(extent)} if {variable} is None else {length}"))
+        self._body.flush()
+
+    def text(self, field: Field, kind: Text, value: str) -> None:
+        """A text of the field."""
+        name = self._owner.locals.take(f"{field.python_name}_utf8")
+        head = self._owner.head
+        if field.nullable is None:
+            self._out.line(f"{name} = {value}.encode({UTF8})")
+            self.text_length(field, kind, name)
+            self._out.line(f"{head} += {name}")
+            return
+        self._out.line(f"{name} = None if {value} is None else {value}.encode({UTF8})")
+        if isinstance(kind.length, Compact):
+            self._check_text(field, name, f"{name} is not None and ")
+        self.nullable(field, kind.length, name, f"len({name})")
+        self._out.line(f"if {name} is not None:")
+        self._out.line(f"    {head} += {name}")
+
+    def text_length(self, field: Field, kind: Text, name: str) -> None:
+        """The length of encoded text that is not null, written at once."""
+        if isinstance(kind.length, Compact):
+            self._check_text(field, name, "")
+        self.extent(kind.length, field, f"len({name})")
+        self._body.flush()
+
+    def _check_text(self, field: Field, name: str, guard: str) -> None:
+        """A compact length could say more than readers of Kafka's texts take."""
+        self._out.line(f"if {guard}len({name}) > {MAX_TEXT}:")
+        self._out.line(f'    raise wrong_size("{self._body.place(field)}", len({name}), {MAX_TEXT})')
+        self._owner.uses.add("wrong_size")
+
+    def bytes(self, field: Field, kind: Bytes, value: str) -> None:
+        """Bytes of the field, handed on as they are, unless they belong to a tag."""
+        if isinstance(kind.length, Fixed):
+            self._out.line(f"if len({value}) != {kind.length.size}:")
+            name = self._body.place(field)
+            self._out.line(f'    raise wrong_size("{name}", len({value}), {kind.length.size})')
+            self._body.pending.append((f"{kind.length.size}s", value))
+            self._owner.uses.add("wrong_size")
+            return
+        name = self._owner.locals.take(field.python_name)
+        self._out.line(f"{name} = {value}")
+        if kind.keep_prefix:
+            width = kind.length.size if isinstance(kind.length, Scalar) else 0
+            order = "little" if self._body.message.little_endian else "big"
+            self._out.line(f'check_prefix({name}, {width}, "{order}", "{self._body.place(field)}")')
+            self._owner.uses.add("check_prefix")
+        elif field.nullable is not None:
+            self.nullable(field, kind.length, name, f"len({name})")
+        else:
+            self.extent(kind.length, field, f"len({name})")
+        self._body.flush()
+        guard = f"{name} is not None and len({name})" if field.nullable else f"len({name})"
+        with self._out.block(f"if {guard}:"):
+            if self._owner.head != "head":
+                self._out.line(f"{self._owner.head} += {name}")
+                return
+            self._out.line("out.append(head)")
+            self._out.line(f"out.append({name})")
+            self._out.line("head = bytearray()")
+
+
+class ArrayWriter:
+    """Writes the statements that write one list of the object whose writer this is."""
+
+    def __init__(self, body: "StructWriter", field: Field, kind: Array) -> None:
+        self._body = body
+        self._owner = body.owner
+        self._out = body.out
+        self._field = field
+        self._kind = kind
+
+    def emit(self, value: str) -> None:
+        """`value`: the expression of the list."""
+        field, kind = self._field, self._kind
+        if field.nullable is not None:
+            name = self._owner.locals.take(field.python_name)
+            self._out.line(f"{name} = {value}")
+            self._body.lengths.nullable(field, kind.count, name, f"len({name})")
+            with self._out.block(f"if {name} is not None:"):
+                self._elements(name)
+            return
+        if not isinstance(kind.count, Rest):
+            self._body.lengths.extent(kind.count, field, f"len({value})")
+        self._body.flush()
+        self._elements(value)
+
+    def _elements(self, value: str) -> None:
+        element, head = self._kind.element, self._owner.head
+        if isinstance(element, Scalar) and element is not UUID:
+            order = self._body.formats.order
+            self._out.line(f'{head} += pack(f"{order}{{len({value})}}{element.code}", *{value})')
+            self._owner.uses.add("pack")
+            return
+        wanted = (
+            snake_case(element.name) if isinstance(element, Struct) else f"{self._field.python_name}_item"
+        )
+        item = self._owner.locals.take(wanted)
+        with self._out.block(f"for {item} in {value}:"):
+            if isinstance(element, Struct):
+                self._body.inner(element, item).emit()
+            elif isinstance(element, Text):
+                utf8 = self._owner.locals.take(f"{item}_utf8")
+                self._out.line(f"{utf8} = {item}.encode({UTF8})")
+                self._body.lengths.text_length(self._field, element, utf8)
+                self._out.line(f"{head} += {utf8}")
+            elif element is UUID:
+                self._out.line(f"if len({item}) != {UUID.size}:")
+                place = self._body.place(self._field)
+                self._out.line(f'    raise wrong_size("{place}", len({item}), {UUID.size})')
+                self._out.line(f"{head} += {item}")
+                self._owner.uses.add("wrong_size")
+            else:
+                self._body.lengths.varint(item)
+
+
+class TagWriter:
+    """Writes the statements that write a struct's tagged fields, those at their defaults left out."""
+
+    def __init__(self, body: "StructWriter") -> None:
+        self._body = body
+        self._owner = body.owner
+        self._out = body.out
+        self._unknown = f"{body.subject}.unknown_tags"
+
+    def emit(self) -> None:
+        """In a layout without tagged fields: the check that there are no unknown ones to lose."""
+        body = self._body
+        body.flush()
+        if not body.struct.has_tags:
+            self._out.line(f"if {self._unknown}:")
+            self._out.line(f'    raise no_place("{body.struct.name}.unknown_tags", version)')
+            self._owner.uses.add("no_place")
+            return
+        known = sorted(
+            (field for field in body.struct.fields if field.tag is not None), key=lambda field: field.tag or 0
+        )
+        self._owner.uses.add("write_tags")
+        if not known:
+            written = f'write_tags([], {self._unknown}) if {self._unknown} else b"\\x00"'
+            self._out.line(f"{self._owner.head} += {written}")
+            return
+        found = self._owner.locals.take("tags")
+        self._out.line(f"{found}: list[tuple[int, bytes | bytearray]] = []")
+        for field in known:
+            self._tag(field, found)
+        written = f"write_tags({found}, {self._unknown}) if {found} or {self._unknown}"
+        self._out.line(f'{self._owner.head} += {written} else b"\\x00"')
+
+    def _tag(self, field: Field, found: str) -> None:
+        head = self._owner.head
+        with self._out.block(f"if {python_types.differs(field, self._owner.value(field))}:"):
+            self._owner.head = self._owner.locals.take(f"{field.python_name}_tag")
+            self._out.line(f"{self._owner.head} = bytearray()")
+            self._body.field(field)
+            self._body.flush()
+            self._out.line(f"{found}.append(({field.tag}, {self._owner.head}))")
+        self._owner.head = head
 
 
 class EncodeEmitter:
