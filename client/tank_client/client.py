@@ -18,7 +18,7 @@ from tank_client.routing.pool import Pool
 from tank_client.routing.routes import Routes, check_topic
 from tank_client.settings import ClientSettings, ConsumerSettings, ProducerSettings, Start, StartAt
 from tank_client.wire.data_operations import MAX_FETCH_BYTES, Want, fetch, produce, to_store
-from tank_protos.wire import Buffer
+from tank_protos.buffer import Buffer
 
 
 class Client:

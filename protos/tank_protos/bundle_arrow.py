@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from tank_protos.wire import Buffer
+    from tank_protos.buffer import Buffer
 
     Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
     Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]

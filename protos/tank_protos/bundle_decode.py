@@ -24,7 +24,7 @@ from tank_protos.bundle_kernel import MessageSet, parse_dense, parse_sparse, tup
 from tank_protos.errors import InvalidBundle
 
 if TYPE_CHECKING:
-    from tank_protos.wire import Buffer
+    from tank_protos.buffer import Buffer
 
 
 class Message(NamedTuple):

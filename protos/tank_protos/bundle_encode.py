@@ -32,7 +32,7 @@ from tank_protos.errors import OutOfRange
 from tank_protos.kernel import twin
 
 if TYPE_CHECKING:
-    from tank_protos.wire import Buffer
+    from tank_protos.buffer import Buffer
 
 # The official client compresses a bundle of more messages than this, or of more bytes in keys and contents.
 COMPRESS_ABOVE_MESSAGES = 512

@@ -15,7 +15,7 @@ from tank_protos.errors import InvalidBundle, Truncated, WireError
 from tank_protos.kernel import twin
 
 if TYPE_CHECKING:
-    from tank_protos.wire import Buffer
+    from tank_protos.buffer import Buffer
 
 # Message flags, the first byte of each message.
 KEY: Final = 1

@@ -18,7 +18,7 @@ from tank_protos.errors import InvalidBundle, WireError
 from tank_protos.kernel import twin
 
 if TYPE_CHECKING:
-    from tank_protos.wire import Buffer
+    from tank_protos.buffer import Buffer
 
 Row = TypeVar("Row", bound=tuple[object, ...])
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tank_protos.errors import OutOfRange, WireError
 
 if TYPE_CHECKING:
-    from tank_protos.wire import Buffer
+    from tank_protos.buffer import Buffer
 
 HEADER_BYTES = 5
 # TANK's own limit: its broker drops a connection that announces more.

@@ -4,10 +4,10 @@ places in another file. For followers: one look at every byte. Pure.
 
 from fastcrc.crc32 import iscsi as crc32c
 
+from tank_protos.buffer import Buffer
 from tank_protos.errors import WireError
 from tank_protos.index_record import CRC_AT, POSITION_AT, RECORD, RECORD_BYTES
 from tank_protos.kernel import twin
-from tank_protos.wire import Buffer
 
 _ZEROS = bytes(4)
 _MOST_NUMBER = 2**63 - 1

@@ -16,9 +16,9 @@ from typing import ClassVar, Final, NamedTuple
 from fastcrc.crc32 import iscsi as crc32c
 
 from tank_protos import varint
+from tank_protos.buffer import Buffer
 from tank_protos.errors import OutOfRange, Truncated, WireError
 from tank_protos.index_record import RECORD_BYTES
-from tank_protos.wire import Buffer
 
 PUSH_VERSION: Final = 0x100
 """The client version of a ProduceWithBaseSeqNumRequest that carries stretches."""

@@ -14,7 +14,7 @@ from tank_protos.errors import OutOfRange, Truncated
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tank_protos.wire import Buffer
+    from tank_protos.buffer import Buffer
 
 
 class UnknownTag(NamedTuple):

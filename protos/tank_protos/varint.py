@@ -6,12 +6,8 @@ bytes. 127 is `7f`, 300 is `ac 02`, 2^32 - 1 is `ff ff ff ff 0f`. Source: the wi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tank_protos.buffer import Buffer
 from tank_protos.errors import OutOfRange, Truncated
-
-if TYPE_CHECKING:
-    from tank_protos.wire import Buffer
 
 MAX_VALUE = 0xFFFF_FFFF
 MAX_BYTES = 5

@@ -1,15 +1,13 @@
-"""What generated codecs share: the type of buffers, and the form of a message."""
+"""What generated codecs share: the form of a message, and checks."""
 
 import math
 from collections.abc import Sized
 from dataclasses import fields, is_dataclass
-from typing import ClassVar, Literal, Protocol, Self, TypeAlias
+from typing import ClassVar, Literal, Protocol, Self
 
 from tank_protos import varint
+from tank_protos.buffer import Buffer
 from tank_protos.errors import OutOfRange, Truncated, UnsupportedVersion, WireError
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
-"""Bytes that somebody else may own. Decoded messages hold slices of the payload that they came from."""
 
 
 class Message(Protocol):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tank_client.model import Address, Features, FetchedChunk
     from tank_client.settings import ClientSettings
     from tank_client.wire.connection import Answer, Request
-    from tank_protos.wire import Buffer
+    from tank_protos.buffer import Buffer
 
 _HEADER = Struct("<BI")
 _FIRST_BYTES = 64 * 1024

@@ -19,6 +19,7 @@ from tank_client.errors import ConnectionLost, InvalidArgument, Overloaded, Prot
 from tank_client.model import Features
 from tank_client.routing.routes import Route
 from tank_client.settings import ClientSettings
+from tank_protos.buffer import Buffer
 from tank_protos.errors import WireError
 from tank_protos.framing import FrameReader, frame
 from tank_protos.generated.tank import (
@@ -29,7 +30,6 @@ from tank_protos.generated.tank import (
     StatusRequest,
     StatusResponse,
 )
-from tank_protos.wire import Buffer
 
 OLD_DOCUMENT = 0
 """Stands for the version of a broker that knows no Status."""

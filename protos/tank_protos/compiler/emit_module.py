@@ -25,7 +25,7 @@ _IMPORTS = (
     ("tank_protos.tagged", "read_unknown"),
     ("tank_protos.tagged", "write_tags"),
     ("tank_protos.tagged", "wrong_tag"),
-    ("tank_protos.wire", "Buffer"),
+    ("tank_protos.buffer", "Buffer"),
     ("tank_protos.wire", "check_prefix"),
     ("tank_protos.wire", "check_unmarked"),
     ("tank_protos.wire", "no_place"),
