@@ -26,7 +26,7 @@ SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 ROOMS = ("node", "protos")
 
 MODULES = (
-    *("clock", "metrics", "output", "session"),
+    *("clock", "frame_session", "metrics", "output", "session"),
     *("broker.broker", "broker.wait_list"),
     *("log.append", "log.epoch_history", "log.flush_work", "log.index", "log.log", "log.open_files"),
     *("log.producers", "log.pushed", "log.pushing", "log.reading", "log.record", "log.replica"),
@@ -36,7 +36,8 @@ MODULES = (
     *("peers.forward_session", "peers.inbound", "peers.outbound", "peers.replicator"),
     *("replication.append_check", "replication.in_sync", "replication.progress", "replication.push_frame"),
     *("replication.role", "replication.stream"),
-    *("server.connection", "server.loop", "server.receiver", "server.server"),
+    *("server.connection", "server.connections", "server.loop", "server.memory"),
+    *("server.receiver", "server.server"),
     *("tank.end_waits", "tank.extensions", "tank.fetch", "tank.fetch_fast", "tank.fetch_templates"),
     *("tank.forwarded_fetch", "tank.produce", "tank.produce_templates", "tank.session"),
 )

@@ -119,6 +119,10 @@ class Limits:
     socket_send_bytes: int = 0
     """The kernel's send buffer for each connection; 0: the system's own tuning."""
 
+    answer_bytes: int = 128 * MIB
+    """All chunks of one answer to a consume together: below TANK's limit of a frame. A client that asks for
+    more gets the rest next time."""
+
     fetch_bytes: int = 64 * MIB
     """TANK's clamp of fetch_size and min_bytes."""
 

@@ -8,15 +8,13 @@ from collections.abc import Callable
 
 from tank_node.output import Output
 
-PING = b"\x03\x00\x00\x00\x00"
-
 
 class Session:
     """One conversation. A plain base class, because the server calls it for every receive."""
 
     __slots__ = (
-        "become", "closed", "hang_up", "has_chunks", "in_flight", "kept", "out", "out_bytes", "reached_at",
-        "ready",
+        "become", "closed", "hang_up", "has_chunks", "in_flight", "is_forwarder", "kept", "out", "out_bytes",
+        "reached_at", "ready",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -39,6 +37,8 @@ class Session:
         """Requests that were taken and not answered."""
         self.kept = 0
         """Up to where the bytes that `receive` was given last must stay as they are."""
+        self.is_forwarder = False
+        """Whether another broker of the cluster forwards its clients' requests here."""
         self.closed = False
 
     @property
@@ -51,6 +51,11 @@ class Session:
         """Whether another broker is at the other end. It is read even when clients hold all memory: a broker
         that is not heard is taken out of in-sync sets, and clients wait the longer."""
         return True
+
+    @property
+    def is_client(self) -> bool:
+        """Whether what comes is requests: at a node's stop no more are read."""
+        return False
 
     @property
     def hears_while_sending(self) -> bool:
@@ -68,9 +73,24 @@ class Session:
         """
         raise NotImplementedError
 
-    def frame(self, message_id: int, payload: memoryview) -> None:
-        """Takes one whole frame. Raises WireError: the connection is to be closed."""
+    def frame_bytes(self, head: bytes) -> int:
+        """How long the frame is that begins with these bytes, all of it; 0: they are too few to tell."""
         raise NotImplementedError
+
+    def take_frame(self, frame: memoryview) -> None:
+        """Takes one frame, whole and alone: one that is longer than a connection is read at once. Raises
+        WireError: the connection is to be closed."""
+        raise NotImplementedError
+
+    def hold_back(self) -> None:
+        """Takes no more requests until `go_on`: what they need is full."""
+
+    def go_on(self) -> None:
+        """Takes requests again, those first that had to wait."""
+
+    def forwards(self) -> None:
+        """From now on another broker forwards its clients' requests here."""
+        self.is_forwarder = True
 
     def send(self, frame: bytes) -> None:
         """Queues a whole frame."""
@@ -79,13 +99,16 @@ class Session:
         self.out.append(frame)
         self.out_bytes += len(frame)
 
-    def ping(self) -> None:
-        """Queues a ping: the first thing that a connection says."""
-        self.send(PING)
+    def opened(self) -> None:
+        """A client has connected: queues what this protocol's server says first."""
+
+    def input_ended(self) -> None:
+        """The other end sends nothing more, and may still read: queues what makes its system say that it is
+        gone altogether, if the protocol has such a thing."""
 
     def heartbeat(self) -> None:
-        """From time to time: queues a ping, for a client that takes one where it waits for an answer. The
-        others have none: TCP's keepalive finds out whether they are there."""
+        """From time to time: queues what shows a client that waits that this broker is there, if it takes
+        that. For the others TCP's keepalive finds out."""
 
     def close(self) -> None:
         """The connection has ended: nothing that is queued will be sent."""

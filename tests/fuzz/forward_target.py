@@ -9,6 +9,7 @@ from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.peers.forward_session import ForwardSession
 from tank_node.peers.identity import PeerIdentity
+from tank_node.tank.dispatch import open_session
 from tank_node.tank.session import TankSession
 from tank_protos.errors import WireError
 from tank_protos.framing import frame
@@ -35,7 +36,7 @@ class _Request(Forwarded):
 @cache
 def _sender() -> TankSession:
     """A client that can be held back."""
-    return TankSession(Node(Random(0), ROOMY).broker)
+    return open_session(Node(Random(0), ROOMY).broker)
 
 
 def conversation(chance: Random) -> Counter[str]:

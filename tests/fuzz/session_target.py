@@ -12,6 +12,7 @@ from random import Random
 from typing import Final
 
 from tank_node.log.log import LogState
+from tank_node.tank.dispatch import open_session
 from tank_node.tank.session import TankSession
 from tank_protos import bundle
 from tank_protos.errors import WireError
@@ -49,7 +50,7 @@ class Client:
     def __init__(self, node: Node, ledger: Ledger) -> None:
         self.node, self.ledger = node, ledger
         self.account = Account()
-        self.session = TankSession(node.broker)
+        self.session = open_session(node.broker)
         self.pending = b""
 
     def receive(self, arena: bytearray, view: memoryview, start: int, end: int) -> str:

@@ -145,8 +145,8 @@ def test_a_bug_in_sending_to_one_client_costs_no_other_its_answers(node: ServedN
             assert produce(client, [b"x"]) == 0
 
         def send_to_all() -> None:
-            for at, connection in enumerate(node.server.connections.values()):
-                connection.session.ping()
+            for at, connection in enumerate(node.server.connections.by_fd.values()):
+                connection.session.opened()
                 if not at:
                     connection.session.out.append(None)  # type: ignore[arg-type]
 
@@ -213,7 +213,7 @@ def test_a_consumer_that_does_not_read_gets_no_more_and_holds_no_memory(node: Se
 
 
 def _blocked(node: ServedNode) -> int:
-    return sum(1 for connection in node.server.connections.values() if connection.unsent)
+    return sum(1 for connection in node.server.connections.by_fd.values() if connection.unsent)
 
 
 def test_a_client_that_takes_nothing_is_closed_in_the_end(quick: ServedNode) -> None:
@@ -244,7 +244,9 @@ def test_large_frames_wait_for_memory_and_come_through(tmp_path: Path) -> None:
         whole = b"".join(frame(1, produce_request([b"x" * 2 * MIB]).encode()))
         for client in clients:
             client.socket.sendall(whole[: 600 * KIB])
-        until(lambda: node.on_loop(lambda: bool(node.server.receiver.starved)), "nobody had to wait")
+        until(
+            lambda: node.on_loop(lambda: bool(node.server.connections.memory.starved)), "nobody had to wait"
+        )
         assert (
             node.on_loop(lambda: node.metrics.held_bytes)
             <= limits.memory_bytes + 6 * 2 * limits.receive_bytes

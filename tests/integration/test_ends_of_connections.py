@@ -34,7 +34,7 @@ pytestmark = pytest.mark.integration
 
 
 def connections(node: ServedNode) -> list[Connection]:
-    return node.on_loop(lambda: list(node.server.connections.values()))
+    return node.on_loop(lambda: list(node.server.connections.by_fd.values()))
 
 
 def ended(node: ServedNode) -> bool:
@@ -119,7 +119,10 @@ def test_who_waits_for_memory_is_not_blamed_for_it(tmp_path: Path) -> None:
         until(lambda: any(c.large is not None for c in connections(node)), "it got no room")
         sender = threading.Thread(target=second.socket.sendall, args=(LARGE,), daemon=True)
         sender.start()
-        until(lambda: bool(node.on_loop(lambda: dict(node.server.receiver.starved))), "it did not wait")
+        until(
+            lambda: bool(node.on_loop(lambda: dict(node.server.connections.memory.starved))),
+            "it did not wait",
+        )
         at = 600 * KIB
         until_s = time.monotonic() + 2.5 * CROWDED.stalled_frame_ms / 1000
         while time.monotonic() < until_s:  # slowly, but fast enough
@@ -151,7 +154,7 @@ def all_memory_held(node: ServedNode, stack: ExitStack) -> list[RawConnection]:
     holders = [stack.enter_context(RawConnection(node.port)) for _ in range(30)]
     for holder in holders:
         holder.socket.sendall(b"\1" + (250 * KIB).to_bytes(4, "little") + bytes(200 * KIB))
-    memory_bytes = node.server.limits.memory_bytes
+    memory_bytes = node.limits.memory_bytes
     until(lambda: node.on_loop(lambda: node.metrics.held_bytes) >= memory_bytes, "there is room")
     return holders
 
@@ -169,16 +172,19 @@ def test_brokers_are_heard_whatever_clients_hold(tmp_path: Path) -> None:
         client.ask(10, StatusRequest(1).encode())
         all_memory_held(node, stack)
         client.send(10, StatusRequest(1).encode())
-        until(lambda: node.on_loop(lambda: bool(node.server.receiver.starved)), "the client did not wait")
+        until(
+            lambda: node.on_loop(lambda: bool(node.server.connections.memory.starved)),
+            "the client did not wait",
+        )
         peer.ask(10, StatusRequest(1).encode())
         large = produce_request([b"x" * 2_900 * KIB])
         large.client_version = 0x101
         peer.send(1, large.encode())
         assert peer.receive()[1][-1] == 0
-        assert node.on_loop(lambda: node.server.receiver._large_frames) == 0
+        assert node.on_loop(lambda: node.server.connections.memory.large_frames) == 0
         # What comes first may be a broker's opening.
         stack.enter_context(RawConnection(node.port, 20)).ask(10, StatusRequest(1).encode())
-        assert node.on_loop(lambda: bool(node.server.receiver.starved))
+        assert node.on_loop(lambda: bool(node.server.connections.memory.starved))
 
 
 def test_a_client_that_is_gone_while_it_waits_for_memory_is_let_go_at_once(tmp_path: Path) -> None:
@@ -203,8 +209,8 @@ def test_a_stop_does_not_forget_answers_that_are_about_to_leave(node: ServedNode
         client.ask(10, StatusRequest(1).encode())
 
         def answer() -> bool:
-            (connection,) = node.server.connections.values()
-            connection.session.ping()
+            (connection,) = node.server.connections.by_fd.values()
+            connection.session.opened()
             return node.server._is_busy()
 
         assert node.on_loop(answer)
@@ -216,9 +222,9 @@ def test_the_last_answers_are_not_lost_to_requests_that_come_too_late(node: Serv
         until(lambda: node.on_loop(lambda: node.metrics.waiting) == 1, "the wait was not taken")
 
         def take_no_more() -> None:
-            node.server._stopping = True
-            for connection in node.server.connections.values():
-                node.server.watch(connection)
+            node.server.connections.stopping = True
+            for connection in node.server.connections.by_fd.values():
+                node.server.connections.watch(connection)
 
         node.on_loop(take_no_more)
         for _ in range(20):

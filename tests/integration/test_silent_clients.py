@@ -89,7 +89,7 @@ def test_tcp_asks_whether_the_other_end_is_there(tmp_path: Path) -> None:
         opened(stack, node.port)
 
         def options() -> list[int]:
-            [sock] = [connection.socket for connection in node.server.connections.values()]
+            [sock] = [connection.socket for connection in node.server.connections.by_fd.values()]
             names = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
             on = sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
             return [on, *(sock.getsockopt(socket.IPPROTO_TCP, name) for name in names)]

@@ -11,7 +11,7 @@ from tank_node.broker.maintenance import Maintenance
 from tank_node.dialer import Dialer
 from tank_node.log.segment import Stretch
 from tank_node.session import Session
-from tank_node.tank.session import TankSession
+from tank_node.tank.dispatch import open_session
 from tank_protos.errors import WireError
 from tests.simulation.network import End, Frames, Network, Stream
 from tests.simulation.world import Life, World
@@ -62,9 +62,9 @@ class Server:
 
     def accept(self, stream: Stream, end: End) -> None:
         """Somebody has connected."""
-        line = self._add(TankSession(self.broker))
+        line = self._add(open_session(self.broker))
         self.join(line, stream, end)
-        line.session.ping()
+        line.session.opened()
 
     def _add(self, session: Session) -> Line:
         line = Line(session)

@@ -19,8 +19,8 @@ from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
 from tank_node.metrics import Metrics
 from tank_node.server.loop import TickLoop
-from tank_node.server.server import TankServer
 from tests.support.instant_controller import InstantController
+from tests.support.tank_server import tank_server
 
 
 async def serve(port: int, folder: str, **limited: int) -> None:
@@ -34,8 +34,8 @@ async def serve(port: int, folder: str, **limited: int) -> None:
     flusher = Flusher(disk, post)
     broker = Broker(data_folder, InstantController(), flusher, clock, limits, metrics)
     broker.open()
-    server = TankServer(broker, loop, ("127.0.0.1", port), limits, metrics)
-    _, bound = await server.start()
+    server = tank_server(broker, loop, limits, metrics, port)
+    [(_, bound)] = await server.start()
     print(f"listening on {bound}", flush=True)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

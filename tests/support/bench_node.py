@@ -11,7 +11,7 @@ from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
 from tank_node.log.segment import Stretch
 from tank_node.metrics import Metrics
-from tank_node.tank.session import TankSession
+from tank_node.tank.dispatch import open_session
 from tank_protos.framing import FrameReader, frame
 from tank_protos.wire import Message
 from tests.support.instant_controller import InstantController
@@ -72,7 +72,7 @@ class BenchClient:
 
     def __init__(self, node: BenchNode) -> None:
         self.node = node
-        self.session = TankSession(node.broker)
+        self.session = open_session(node.broker)
         self._received = bytearray()
         self._frames = FrameReader()
 

@@ -22,7 +22,7 @@ from tank_node.partition.partition import Partition
 from tank_node.peers.forwarder import Forwarder
 from tank_node.peers.replicator import Replicator
 from tank_node.session import Session
-from tank_node.tank.session import TankSession
+from tank_node.tank.dispatch import open_session
 from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import WireError
@@ -99,9 +99,9 @@ class PipeDialer(Dialer):
         if other is None or (own, port) in cell.cut:
             session.close()
             return
-        near, far = PipeEnd(self._node, session), PipeEnd(other, TankSession(other.broker))
+        near, far = PipeEnd(self._node, session), PipeEnd(other, open_session(other.broker))
         near.other, far.other = far, near
-        far.session.ping()
+        far.session.opened()
         cell.pipes.append((own, port, near, far))
 
     def hang_up(self, session: Session) -> None:

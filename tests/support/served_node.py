@@ -15,9 +15,9 @@ from tank_node.log.data_folder import DataFolder
 from tank_node.log.flusher import Flusher
 from tank_node.metrics import Metrics
 from tank_node.server.loop import TickLoop
-from tank_node.server.server import TankServer
 from tests.support.instant_controller import InstantController
 from tests.support.patience import patient
+from tests.support.tank_server import tank_server
 
 T = TypeVar("T")
 
@@ -51,8 +51,8 @@ class ServedNode:
         flusher = Flusher(disk, self._post)
         self.broker = Broker(data_folder, self.controller, flusher, clock, self.limits, self.metrics)
         self.broker.open()
-        self.server = TankServer(self.broker, self._loop, ("127.0.0.1", 0), self.limits, self.metrics)
-        _, self.port = await self.server.start()
+        self.server = tank_server(self.broker, self._loop, self.limits, self.metrics)
+        [(_, self.port)] = await self.server.start()
         self._started.set_result(None)
         await self._stopping.wait()
         await self.server.stop(1.0)

@@ -10,7 +10,7 @@ from tank_node.app.config import Address
 from tank_node.app.process import NodeProcess
 from tank_node.broker.broker import Broker
 from tank_node.cluster.link import ControllerLink
-from tank_node.server.server import TankServer
+from tank_node.server.connections import Connections
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
@@ -45,7 +45,7 @@ class ServeProcess(NodeProcess):
         await controller.register()
         return controller.link
 
-    def _replicate(self, broker: Broker, server: TankServer) -> None:
+    def _replicate(self, broker: Broker, connections: Connections) -> None:
         """There are no others."""
 
     async def _ready(self, listen: Address) -> None:

@@ -19,8 +19,8 @@ from tank_node.cluster.secret import prover_of
 from tank_node.cluster.session import ControllerSession
 from tank_node.peers.forwarder import Forwarder
 from tank_node.peers.replicator import Replicator
+from tank_node.server.connections import Connections
 from tank_node.server.dialer import ServerDialer
-from tank_node.server.server import TankServer
 from tank_node.surroundings import Surroundings
 from tank_protos.call_proof import NO_PROOF, ProvenCalls, Prover
 from tank_protos.cluster_secret import Party, Role
@@ -122,8 +122,8 @@ class ClusterNodeProcess(NodeProcess):
             await asyncio.sleep(POLL_S)
         return session
 
-    def _replicate(self, broker: Broker, server: TankServer) -> None:
-        dialer = ServerDialer(server, self._resolver)
+    def _replicate(self, broker: Broker, connections: Connections) -> None:
+        dialer = ServerDialer(connections, self._loop, self._resolver)
         broker.roles.pushers = Replicator(broker, dialer)
         broker.forwarding = Forwarder(broker, dialer, self.config.forwarding)
         assert self._session is not None

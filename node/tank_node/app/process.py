@@ -33,7 +33,10 @@ from tank_node.log.flusher import Flusher
 from tank_node.metrics import Metrics
 from tank_node.monitoring.health import Health
 from tank_node.monitoring.http import HttpServer
-from tank_node.server.server import TankServer
+from tank_node.server.connections import Connections
+from tank_node.server.listener import Listener
+from tank_node.server.server import Server
+from tank_node.tank.dispatch import open_session
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import FlushPolicy
 
@@ -125,12 +128,8 @@ class NodeProcess(ABC):
         flusher = Flusher(self.data_folder.disk, self._post)
         broker = Broker(self.data_folder, link, flusher, self.clock, self.limits, self.metrics, config.flush)
         self._broker = broker
-        listen, outside = config.listen, config.outside_listen
-        server = TankServer(
-            broker, self._loop, (listen.host, listen.port), self.limits, self.metrics,
-            None if outside is None else (outside.host, outside.port),
-        )  # fmt: skip
-        self._replicate(broker, server)
+        server = Server(broker, self._loop, self._listeners(broker), self.limits, self.metrics)
+        self._replicate(broker, server.connections)
         broker.open()
         # What ends it before here leaves the folder as a crash does: closing says that its logs are in order.
         try:
@@ -141,11 +140,19 @@ class NodeProcess(ABC):
                 await self._stop_controller()  # before the folder's lock goes with its logs
                 broker.close()
 
-    async def _serve(
-        self, server: TankServer, http: Address | None, announce: Callable[[Started], None]
-    ) -> None:
+    def _listeners(self, broker: Broker) -> list[Listener]:
+        """The broker's address, and where there is one, that for clients outside of the cluster's network."""
+        listen, outside = self.config.listen, self.config.outside_listen
+        listeners = [Listener((listen.host, listen.port), lambda: open_session(broker))]
+        if outside is not None:
+            listeners.append(
+                Listener((outside.host, outside.port), lambda: open_session(broker, is_outside=True))
+            )
+        return listeners
+
+    async def _serve(self, server: Server, http: Address | None, announce: Callable[[Started], None]) -> None:
         config = self.config
-        listen = await _listening("--listen", config.listen, server.start)
+        listen = await _listening("--listen", config.listen, lambda: _first(server.start()))
         try:
             await self._ready(listen)
             self._starting = ""
@@ -216,7 +223,7 @@ class NodeProcess(ABC):
         """The line to the controller, with this process registered and the view of now."""
 
     @abstractmethod
-    def _replicate(self, broker: Broker, server: TankServer) -> None:
+    def _replicate(self, broker: Broker, connections: Connections) -> None:
         """Before the broker opens: what brings its messages to other brokers."""
 
     @abstractmethod
@@ -316,6 +323,10 @@ class NodeProcess(ABC):
         ready = not self._stopping.is_set() and trouble is None and behind is None
         damaged = self.data_folder.recovered.damaged[:MAX_PROBLEMS]
         return Health(ready, problems, damaged, self.clock.ahead_ms, facts)
+
+
+async def _first(addresses: Awaitable[list[tuple[str, int]]]) -> tuple[str, int]:
+    return (await addresses)[0]
 
 
 async def _listening(flag: str, wanted: Address, start: Callable[[], Awaitable[tuple[str, int]]]) -> Address:

@@ -9,18 +9,16 @@ never sent again.
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tank_node.broker.forwarding import Forwarded, UnexpectedAnswer
+from tank_node.frame_session import FrameSession
 from tank_node.limits import MIB, Limits
 from tank_node.metrics import OK, Metrics
 from tank_node.peers.identity import PeerIdentity
 from tank_node.session import Session
 from tank_protos.framing import HEADER_BYTES
 from tank_protos.generated.tank import ReplicaIdRequest
-
-if TYPE_CHECKING:
-    from tank_node.tank.session import TankSession
 
 NOT_SENT: Final = "not_sent"
 NOT_ANSWERED: Final = "not_answered"
@@ -38,7 +36,7 @@ _read_two: Final = Struct("<II").unpack_from
 _read_one: Final = Struct("<I").unpack_from
 
 
-class ForwardSession(Session):
+class ForwardSession(FrameSession):
     """One outgoing connection to a broker that leads.
 
     Invariant: `pending_bytes` is what the requests in `_waiting`, `_sent` and `_late` take together.
@@ -81,7 +79,7 @@ class ForwardSession(Session):
         self._late_since_ms = 0
         """When the first of those became late."""
         self._next_id = 1
-        self._held_back: list[TankSession] = []
+        self._held_back: list[Session] = []
         """Clients that are not read until less is pending."""
         self.send(identity.opening())
 
@@ -97,7 +95,7 @@ class ForwardSession(Session):
         """For how long answers are overdue and nothing at all was heard; 0: none are."""
         return self.now_ms() - max(self.heard_ms, self._late_since_ms) if self._late else 0
 
-    def forward(self, request: Forwarded, sender: "TankSession") -> None:
+    def forward(self, request: Forwarded, sender: Session) -> None:
         """Sends it when all before it are. A sender that brings more than flows away is held back."""
         self.pending_bytes += request.size_bytes
         self.used_ms = self.now_ms()

@@ -9,7 +9,6 @@ from tank_node.dialer import Dialer
 from tank_node.peers.forward_session import NOT_SENT, ForwardSession
 from tank_node.peers.identity import PeerIdentity
 from tank_node.session import Session
-from tank_node.tank.session import TankSession
 
 
 class Line:
@@ -40,7 +39,6 @@ class Forwarder(Forwarding):
         """This process stood still before this beat: what leaders said meanwhile is not read yet."""
 
     def send(self, leader: int, request: Forwarded, sender: Session) -> bool:
-        assert isinstance(sender, TankSession)
         limits = self._limits
         metrics = self._broker.metrics
         session = self._session_to(leader)

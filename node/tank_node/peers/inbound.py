@@ -5,10 +5,11 @@ A connection becomes one when a ReplicaId (4) comes as its first frame: see docs
 """
 
 from struct import Struct
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from tank_node.broker import forwarding
 from tank_node.broker.broker import Broker
+from tank_node.frame_session import FrameSession
 from tank_node.metrics import OK
 from tank_node.partition.follower import CATCH_UP, LIVE, PeerLine
 from tank_node.peers.identity import WrongPeer
@@ -24,9 +25,6 @@ from tank_protos.generated.tank import (
 )
 from tank_protos.wire import Message
 
-if TYPE_CHECKING:
-    from tank_node.tank.session import TankSession
-
 _frame_head = Struct("<BI")
 _PING: Final = 3
 _BARE_ID_BYTES: Final = 2
@@ -38,7 +36,7 @@ class OldPeer(WireError):
     reason: ClassVar[str] = "old_peer"
 
 
-def open_peer(session: "TankSession", payload: memoryview) -> None:
+def open_peer(session: Session, broker: Broker, payload: memoryview) -> None:
     """Makes a connection another broker's, after its ReplicaId: a leader's, or one's that forwards requests.
     Raises WireError: it is to be closed."""
     if len(payload) == _BARE_ID_BYTES:
@@ -46,16 +44,16 @@ def open_peer(session: "TankSession", payload: memoryview) -> None:
     opening = ReplicaIdRequest.decode(payload)
     if session.in_flight or session.is_full:
         raise WrongPeer(f"broker {opening.replica_id} opened a connection that was a client's")
-    recognize(session.broker, opening)
-    session.metrics.requests[ReplicaIdRequest.ID, OK] += 1
+    recognize(broker, opening)
+    broker.metrics.requests[ReplicaIdRequest.ID, OK] += 1
     if opening.purpose == forwarding.PURPOSE:
         if session.is_forwarder:
             raise WrongPeer(f"broker {opening.replica_id} opens a connection twice")
         session.forwards()
-        session.broker.forwarding.taken(opening.replica_id, session)
-        session.send(_frame(_answer_to(session.broker, opening)))
+        broker.forwarding.taken(opening.replica_id, session)
+        session.send(_frame(_answer_to(broker, opening)))
     else:
-        session.become(FollowerSession(session.broker, opening))
+        session.become(FollowerSession(broker, opening))
 
 
 def _answer_to(broker: Broker, opening: ReplicaIdRequest) -> ReplicaIdRequest:
@@ -97,7 +95,7 @@ def recognize(broker: Broker, opening: ReplicaIdRequest) -> None:
         raise WrongPeer(f"broker {opening.replica_id} connects for purpose {opening.purpose}")
 
 
-class FollowerSession(Session):
+class FollowerSession(FrameSession):
     """One leader's connection to this node."""
 
     __slots__ = ("broker", "line")

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from struct import Struct
 from typing import ClassVar, Final
 
+from tank_node.frame_session import FrameSession
 from tank_node.log.segment import Stretch
 from tank_node.peers.identity import PeerIdentity
 from tank_node.replication.push_frame import read_answer
 from tank_node.replication.stream import PushLine
-from tank_node.session import Session
 from tank_protos.errors import WireError
 from tank_protos.framing import HEADER_BYTES
 from tank_protos.generated.tank import PushAnswer, ReplicaIdRequest
@@ -31,7 +31,7 @@ class UnexpectedFrame(WireError):
     reason: ClassVar[str] = "unexpected_frame"
 
 
-class PushSession(Session):
+class PushSession(FrameSession):
     """One outgoing connection to a follower."""
 
     __slots__ = ("_ended", "_opened", "identity", "is_open", "line", "now_ms")

@@ -2,8 +2,9 @@
 
 - `server`: the event loop's ticks
 - `loop`: asyncio on the same epoll
-- `doors`, `listener`: where connections come in
-- `receiver`, `connection`: bytes in, bytes out
+- `listener`, `acceptor`: where connections come in
+- `connection`, `connections`: one, and all that there are
+- `receiver`, `memory`: bytes in, and what of them is held
 - `dialer`: connections that the node makes
 - `timers`: deadlines, heartbeats, maintenance
 """

@@ -50,7 +50,7 @@ class Connection:
         # Looked up once: they are called for each request.
         self.receive_into = sock.recv_into
         self.send_now = sock.send
-        self.most_bytes = self.receive_bytes = self.last_start = 0  # the receiver's `serve` says
+        self.most_bytes = self.receive_bytes = self.last_start = 0  # `read_for` says
         """The most that it is read at once; what it is, so that one receive ends where a frame is likely to;
         and the last place of the arena where a receive may begin."""
         self.session = session
@@ -82,6 +82,16 @@ class Connection:
         self.ended = False
         """The client sends nothing more, but may still read: it closed its sending side, or went away."""
         self.closed = False
+
+    def read_for(self, session: Session, limits: Limits) -> None:
+        """How much this connection is read at once, from now on, for the session that takes it."""
+        if session.is_peer:
+            most = min(limits.peer_receive_bytes, limits.arena_bytes // 4)
+        else:
+            most = limits.receive_bytes
+        self.most_bytes = self.receive_bytes = most
+        # Behind it there is room for a receive and all that can be pending before it, and some to spare.
+        self.last_start = limits.arena_bytes - 3 * most
 
     @property
     def is_done(self) -> bool:

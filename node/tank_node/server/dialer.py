@@ -6,14 +6,11 @@ import logging
 import select
 import socket
 import time
-from typing import TYPE_CHECKING
 
 from tank_node.dialer import Dialer
+from tank_node.server.connections import Connections
 from tank_node.session import Session
 from tank_protos.resolver import Resolver, look_up, numeric
-
-if TYPE_CHECKING:
-    from tank_node.server.server import TankServer
 
 logger = logging.getLogger(__name__)
 
@@ -23,9 +20,12 @@ _UNDER_WAY = (0, errno.EINPROGRESS)
 class ServerDialer(Dialer):
     """Dials on the epoll of a server: its ticks send and receive, its limits hold."""
 
-    def __init__(self, server: "TankServer", resolver: Resolver | None = None) -> None:
+    def __init__(
+        self, connections: Connections, loop: asyncio.AbstractEventLoop, resolver: Resolver | None = None
+    ) -> None:
         """resolver: shared with what else dials; without one, one of its own."""
-        self._server = server
+        self._connections = connections
+        self._loop = loop
         self._resolver = resolver or Resolver(look_up, time.monotonic, logger)
         self._tasks: set[asyncio.Task[None]] = set()
         """Names that are being looked up; the loop itself holds them weakly."""
@@ -35,7 +35,7 @@ class ServerDialer(Dialer):
         if address is not None:
             self._connect(address[0], (host, port), session)
             return
-        task = self._server.loop.create_task(self._look_up(host, port, session))
+        task = self._loop.create_task(self._look_up(host, port, session))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -64,7 +64,7 @@ class ServerDialer(Dialer):
             refused = True
         # When it is connected, or cannot be, the socket is ready to be written to: either what is queued
         # leaves, or the server closes it as it does any that breaks.
-        connection = None if refused else self._server.open_connection(sock, session, select.EPOLLOUT)
+        connection = None if refused else self._connections.open(sock, session, select.EPOLLOUT)
         if connection is None:
             sock.close()
             session.close()
@@ -75,9 +75,9 @@ class ServerDialer(Dialer):
         session.out_bytes = 0
 
     def hang_up(self, session: Session) -> None:
-        for connection in self._server.connections.values():
+        for connection in self._connections.by_fd.values():
             if connection.session is session:
-                self._server.close(connection, "")
+                self._connections.close(connection, "")
                 return
         if not session.closed:
             session.close()

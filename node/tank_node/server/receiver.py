@@ -3,16 +3,14 @@
 import contextlib
 import logging
 from mmap import mmap
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from tank_node.broker.broker import Broker
 from tank_node.limits import Limits
+from tank_node.metrics import Metrics
 from tank_node.server.connection import Connection
-from tank_node.session import Session
+from tank_node.server.connections import Connections
 from tank_protos.errors import WireError
-from tank_protos.framing import HEADER_BYTES
-
-if TYPE_CHECKING:
-    from tank_node.server.server import TankServer
 
 logger = logging.getLogger(__name__)
 
@@ -27,13 +25,12 @@ class Receiver:
     then does `used` go back to 0.
     """
 
-    def __init__(self, server: "TankServer", limits: Limits) -> None:
-        self._server = server
-        self._limits = limits
-        self._broker = server.broker
-        self._metrics = server.metrics
+    def __init__(self, connections: Connections, broker: Broker, limits: Limits, metrics: Metrics) -> None:
+        self._connections = connections
+        self._memory = connections.memory
+        self._broker = broker
+        self._metrics = metrics
         self._receive_bytes = limits.receive_bytes
-        self._peer_receive_bytes = min(limits.peer_receive_bytes, limits.arena_bytes // 4)
         self._memory_bytes = limits.memory_bytes
         self._arena = bytearray(limits.arena_bytes)
         self._view = memoryview(self._arena)
@@ -41,17 +38,6 @@ class Receiver:
         """Where the first receive of a tick goes, and the only one of most."""
         self.used = 0
         """How much of the arena this tick's batches occupy."""
-        self.starved: dict[Connection, None] = {}
-        """Connections that are not read until memory is free, the longest waiting first."""
-        self._large_frames = 0
-        """How many clients have one under way."""
-
-    def serve(self, connection: Connection, session: Session) -> None:
-        """How much this connection is read at once, from now on."""
-        most = self._peer_receive_bytes if session.is_peer else self._receive_bytes
-        connection.most_bytes = connection.receive_bytes = most
-        # Behind it there is room for a receive and all that can be pending before it, and some to spare.
-        connection.last_start = len(self._arena) - 3 * most
 
     def receive(self, connection: Connection) -> None:
         """Reads a connection that has something, and gives what came to its session."""
@@ -99,8 +85,8 @@ class Receiver:
         if connection.large is not None:
             self._receive_large(connection, connection.large)
             return
-        if self._metrics.held_bytes >= self._memory_bytes and not pending and self._waits(connection):
-            self._starve(connection)
+        if self._memory.is_full and not pending and self._waits(connection):
+            self._connections.starve(connection)
             return
         start = self.used
         if start > connection.last_start:
@@ -135,7 +121,7 @@ class Receiver:
 
     def _ended(self, connection: Connection, count: int) -> None:
         if count:
-            self._server.close(connection, "")
+            self._connections.close(connection, "")
         else:
             self._end(connection)
 
@@ -146,11 +132,11 @@ class Receiver:
         if not connection.session.is_full:
             connection.pending = b""  # part of a frame; of a full session's there may be whole ones
         if connection.is_done:
-            self._server.close(connection, "")
+            self._connections.close(connection, "")
             return
-        self._server.hold(connection)
-        self._server.watch(connection)
-        connection.session.ping()
+        self._memory.hold(connection)
+        self._connections.watch(connection)
+        connection.session.input_ended()
 
     def resume(self, connection: Connection) -> None:
         """Takes frames that had to wait for answers, without receiving."""
@@ -180,15 +166,15 @@ class Receiver:
         elif connection.pending:
             connection.pending = b""
             connection.frame_since_ms = 0
-            self._server.hold(connection)
+            self._memory.hold(connection)
 
     def _failed(self, connection: Connection, error: Exception) -> None:
         """The session could not take what came."""
         if isinstance(error, WireError):
-            self._server.refuse(connection, error)
+            self._connections.refuse(connection, error.reason, str(error))
             return
         logger.error("a request failed by a bug of ours; its connection is closed", exc_info=error)
-        self._server.close(connection, "internal_error")
+        self._connections.close(connection, "internal_error")
 
     def _keep(self, connection: Connection, start: int, rest: int, end: int) -> None:
         """Keeps what the session left: part of a frame, or frames that have to wait."""
@@ -200,8 +186,8 @@ class Receiver:
         if rest > start or not connection.frame_since_ms:
             connection.frame_since_ms = self._broker.tick.monotonic_ms
         connection.frames_wait = session.is_full
-        if left >= HEADER_BYTES and not connection.frames_wait:
-            total = HEADER_BYTES + int.from_bytes(connection.pending[1:HEADER_BYTES], "little")
+        total = 0 if connection.frames_wait else session.frame_bytes(connection.pending)
+        if total:
             most = connection.most_bytes
             if total > most:
                 self._begin_large(connection, total)
@@ -209,37 +195,18 @@ class Receiver:
                 # Whoever sends such frames sends more of them: the next receive is to end where one does, so
                 # that no part of a frame is copied here and back.
                 connection.receive_bytes = most - most % total
-        self._server.hold(connection)
+        self._memory.hold(connection)
         if connection.frames_wait:
-            self._server.watch(connection)
+            self._connections.watch(connection)
 
     def _begin_large(self, connection: Connection, total: int) -> None:
-        """Goes over to a buffer of its own for a frame that is larger than one receive.
-
-        Who finds no room waits in line. One such frame is let through at any time, so the line moves, and
-        who holds memory is bound to `Limits.slowest_bytes_per_s`: nobody waits for ever. Brokers, which are
-        few, don't stand in that line.
-        """
-        full = self._metrics.held_bytes + total > self._limits.memory_bytes
-        if not connection.session.is_peer and (self.starved or (full and self._large_frames)):
-            self._starve(connection)
-            return
-        try:
-            large = mmap(-1, total)
-        except OSError:  # the system has none
-            self._starve(connection)
-            return
-        pending = connection.pending
-        large[: len(pending)] = pending
-        connection.large = large
-        connection.large_bytes = total
-        connection.large_filled = len(pending)
-        connection.pending = b""
-        self._large_frames += not connection.session.is_peer
+        """Goes over to a buffer of its own for a frame that is larger than one receive, or waits in line."""
+        if not self._memory.begin_large(connection, total):
+            self._connections.starve(connection)
 
     def _receive_large(self, connection: Connection, large: mmap) -> None:
         filled = connection.large_filled
-        stop = min(connection.large_bytes, filled + 4 * self._limits.receive_bytes)
+        stop = min(connection.large_bytes, filled + 4 * self._receive_bytes)
         try:
             with memoryview(large) as view, view[filled:stop] as room:
                 count = connection.socket.recv_into(room)
@@ -248,7 +215,7 @@ class Receiver:
         except OSError:
             count = 0
         if not count:
-            self.forget(connection)
+            self._memory.forget(connection)
             self._end(connection)
             return
         self._metrics.received_bytes += count
@@ -256,24 +223,14 @@ class Receiver:
         connection.large_filled += count
         if connection.large_filled < connection.large_bytes:
             return
-        connection.large = None
+        self._memory.end_large(connection)
         connection.frame_since_ms = 0
-        connection.large_bytes = connection.large_filled = 0
-        self._large_frames -= not connection.session.is_peer
         try:
-            connection.session.frame(large[0], memoryview(large)[HEADER_BYTES:])
+            connection.session.take_frame(memoryview(large))
         except Exception as error:
             self._failed(connection, error)
             return
-        self._server.hold(connection)
-
-    def forget(self, connection: Connection) -> None:
-        """Drops the large frame that is under way, and the place in the line."""
-        if connection.large is not None:
-            connection.large = None
-            connection.large_bytes = connection.large_filled = 0
-            self._large_frames -= not connection.session.is_peer
-        self.starved.pop(connection, None)
+        self._memory.hold(connection)
 
     def discard(self, connection: Connection) -> None:
         """Throws away what came and was not read. A socket that is closed over unread bytes resets the
@@ -283,24 +240,16 @@ class Receiver:
                 if not connection.socket.recv_into(self._view):
                     return
 
-    def _starve(self, connection: Connection) -> None:
-        if not connection.starved:
-            connection.starved = True
-            self._metrics.refused["memory_pressure"] += 1
-        self.starved[connection] = None
-        self._server.watch(connection)
-
     def feed_starved(self) -> None:
         """Reads again those that waited for memory, in their order, if there is some."""
-        starved, self.starved = self.starved, {}
+        memory = self._memory
+        starved, memory.starved = memory.starved, {}
         for connection in starved:
-            total = 0
-            if len(connection.pending) >= HEADER_BYTES:
-                total = HEADER_BYTES + int.from_bytes(connection.pending[1:HEADER_BYTES], "little")
+            total = connection.session.frame_bytes(connection.pending)
             if total > connection.most_bytes:
                 self._begin_large(connection, total)
-                self._server.hold(connection)
-            if connection not in self.starved:
+                self._memory.hold(connection)
+            if connection not in memory.starved:
                 connection.starved = False
                 connection.read_again(self._broker.tick.monotonic_ms)
-                self._server.watch(connection)
+                self._connections.watch(connection)

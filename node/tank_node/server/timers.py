@@ -2,11 +2,14 @@
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from tank_node.server.connection import Connection
-    from tank_node.server.server import TankServer
+from tank_node.broker.broker import Broker
+from tank_node.broker.maintenance import Maintenance
+from tank_node.limits import Limits
+from tank_node.server.connection import Connection
+from tank_node.server.connections import Connections
+from tank_node.server.receiver import Receiver
 
 logger = logging.getLogger(__name__)
 
@@ -14,29 +17,42 @@ logger = logging.getLogger(__name__)
 class Housekeeping:
     """The timers of one server."""
 
-    def __init__(self, server: "TankServer") -> None:
-        self._server = server
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        connections: Connections,
+        receiver: Receiver,
+        maintenance: Maintenance,
+        broker: Broker,
+        limits: Limits,
+    ) -> None:
+        self._loop = loop
+        self._connections = connections
+        self._receiver = receiver
+        self._maintenance = maintenance
+        self._broker = broker
+        self._limits = limits
         self._timers: list[asyncio.TimerHandle] = []
 
     def start(self) -> None:
+        limits = self._limits
         self._timers = [
-            self._later(self._server.limits.housekeeping_ms, self._look_at_connections, 0),
-            self._later(self._server.limits.maintenance_ms, self._maintain, 1),
-            self._later(self._server.limits.scrub_ms, self._scrub, 2),
+            self._later(limits.housekeeping_ms, self._look_at_connections, 0),
+            self._later(limits.maintenance_ms, self._maintenance.run, 1),
+            self._later(limits.scrub_ms, self._maintenance.scrub, 2),
         ]
-        if self._server.broker.roles.pushers.are_needed:
-            self._timers.append(self._later(self._server.limits.replication_beat_ms, self._replicate, 3))
+        if self._broker.roles.pushers.are_needed:
+            self._timers.append(self._later(limits.replication_beat_ms, self._replicate, 3))
 
     def stop(self) -> None:
         for timer in self._timers:
             timer.cancel()
         self._timers = []
 
-    def _later(self, delay_ms: int, what: object, slot: int) -> asyncio.TimerHandle:
-        return self._server.loop.call_later(delay_ms / 1000, self._run, delay_ms, what, slot)
+    def _later(self, delay_ms: int, what: Callable[[], None], slot: int) -> asyncio.TimerHandle:
+        return self._loop.call_later(delay_ms / 1000, self._run, delay_ms, what, slot)
 
-    def _run(self, delay_ms: int, what: object, slot: int) -> None:
-        assert callable(what)
+    def _run(self, delay_ms: int, what: Callable[[], None], slot: int) -> None:
         try:
             what()
         except Exception:
@@ -47,25 +63,23 @@ class Housekeeping:
     # --- connections -----------------------------------------------------------------------------
 
     def _look_at_connections(self) -> None:
-        server = self._server
-        broker = server.broker
+        connections, broker = self._connections, self._broker
         broker.begin_tick()
         now_ms = broker.tick.monotonic_ms
         broker.give_up_late()
-        for connection in list(server.connections.values()):
+        for connection in list(connections.by_fd.values()):
             reason = self._overdue(connection, now_ms)
             if reason:
-                self.refused(reason)
-                server.close(connection, reason)
-            elif now_ms - connection.heartbeat_ms >= server.limits.heartbeat_ms:
+                connections.refuse(connection, reason)
+            elif now_ms - connection.heartbeat_ms >= self._limits.heartbeat_ms:
                 connection.heartbeat_ms = now_ms
                 if not connection.unsent:
                     connection.session.heartbeat()
-        server.receiver.feed_starved()
+        self._receiver.feed_starved()
 
-    def _overdue(self, connection: "Connection", now_ms: int) -> str:
+    def _overdue(self, connection: Connection, now_ms: int) -> str:
         """Why a connection is to be closed now; empty when it isn't."""
-        limits = self._server.limits
+        limits = self._limits
         if not connection.used:
             return "unused" if now_ms - connection.opened_ms >= limits.unused_connection_ms else ""
         if connection.unsent:
@@ -79,24 +93,10 @@ class Housekeeping:
         allowed_ms = limits.stalled_frame_ms + connection.large_bytes * 1000 // limits.slowest_bytes_per_s
         return "slow_frame" if now_ms - connection.frame_since_ms >= allowed_ms else ""
 
-    def refused(self, reason: str, detail: str = "") -> None:
-        """Counts and logs that a connection's input was not taken."""
-        server = self._server
-        now_ms = int(server.loop.time() * 1000)
-        server.broker.refusals.note(reason, detail or "a connection is closed", now_ms)
-
-    # --- logs ------------------------------------------------------------------------------------
-
-    def _maintain(self) -> None:
-        self._server.maintenance.run()
-
-    def _scrub(self) -> None:
-        self._server.maintenance.scrub()
-
     # --- followers -------------------------------------------------------------------------------
 
     def _replicate(self) -> None:
-        broker = self._server.broker
+        broker = self._broker
         broker.begin_tick()
         broker.roles.pushers.tick()
         broker.forwarding.tick()

@@ -1,6 +1,7 @@
 """TANK's protocol: frames in, calls to the broker, answers out. No I/O.
 
 - `session`: the conversation of one connection
+- `dispatch`: which handler takes which message; makes sessions
 - `produce`, `produce_templates`, `forwarded_produce`: Produce (1, 5)
 - `fetch`, `fetch_fast`, `fetch_templates`, `forwarded_fetch`: Consume (2)
 - `topics`, `metadata`, `extensions`, `describe_broker`, `describe_cluster`: all other messages

@@ -7,7 +7,6 @@ docs/tank-compatibility.md.
 from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tank_node.limits import MIB
 from tank_node.log.segment import Stretch
 from tank_node.metrics import OK
 from tank_node.output import Output
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
 
 PREFERS_THIS_BROKER: Final = 1
 """In a request's flags: what this broker has in sync is to be read here."""
-ANSWER_BYTES = 128 * MIB
-"""All chunks of one answer together stay below TANK's limit of a frame; who asks for more gets the rest
-next time."""
-
 _UNKNOWN_TOPIC: Final = b"\xff\xff"
 _NO_PARTITION: Final = 0xFFFF
 """What `_UNKNOWN_TOPIC` reads as. No partition has this number, and no answer can name it."""

@@ -18,7 +18,8 @@ from tank_protos.generated.tank import (
 )
 
 if TYPE_CHECKING:
-    from tank_node.tank.produce import ProduceReply
+    from tank_node.partition.waiters import Settler
+    from tank_node.tank.session import TankSession
 
 _ANSWERS = frozenset(
     (
@@ -40,7 +41,8 @@ class ForwardedProduce(Forwarded):
 
     def __init__(
         self,
-        reply: "ProduceReply",
+        session: "TankSession",
+        reply: "Settler",
         counts: list[int],
         tokens: list[int],
         epochs: dict[tuple[str, int], int],
@@ -48,7 +50,9 @@ class ForwardedProduce(Forwarded):
         deadline_ms: int,
     ) -> None:
         super().__init__(frame, deadline_ms)
+        self._session = session
         self._reply = reply
+        """Takes the result of each bundle, by its token."""
         self._epochs = epochs
         """In which each partition, by topic and number, was led when the client sent this."""
         self._counts = counts
@@ -57,8 +61,9 @@ class ForwardedProduce(Forwarded):
 
     def may_be_sent(self) -> bool:
         """Not once another has led: it may have stored what the client sent later."""
-        session = self._reply.session
-        return all(leader_epoch_of(session, *partition) == epoch for partition, epoch in self._epochs.items())
+        return all(
+            leader_epoch_of(self._session, *partition) == epoch for partition, epoch in self._epochs.items()
+        )
 
     def answered(self, payload: memoryview) -> None:
         results = self._results(payload[4:])
@@ -94,7 +99,7 @@ class ForwardedProduce(Forwarded):
             self._reply.settle(token, error, 0, 0)
 
     def _over(self) -> None:
-        self._reply.session.asked_bytes -= self.size_bytes
+        self._session.asked_bytes -= self.size_bytes
 
 
 class ProduceParts:
@@ -113,14 +118,14 @@ class ProduceParts:
         """One more bundle."""
         self._parts.setdefault(leader, []).append((token, topic, entry))
 
-    def send(self, reply: "ProduceReply") -> None:
+    def send(self, session: "TankSession", reply: "Settler") -> None:
         """Sends each leader its part; the bundles are copied now. `reply` is told how they ended."""
-        session = reply.session
         broker = session.broker
         timeout_ms = self._request.ack_timeout_ms or session.limits.ack_timeout_ms
         for leader, bundles in self._parts.items():
             topics = by_topic((topic, entry) for _, topic, entry in bundles)
             part = ForwardedProduce(
+                session,
                 reply,
                 [len(entries) for _, entries in topics],
                 [token for token, _, _ in bundles],

@@ -8,10 +8,10 @@ from tank_node.metrics import OK
 from tank_node.partition.acks import RequiredAcks
 from tank_node.partition.partition import HALF
 from tank_node.tank import redirect
-from tank_node.tank.errors import error_name
+from tank_node.tank.errors import error_name, tank_error
 from tank_node.tank.forwarded_produce import ProduceParts
 from tank_protos import bundle
-from tank_protos.error_codes import ErrorCode, ProduceError
+from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import WireError
 from tank_protos.generated.tank import (
     ProduceBasePartition,
@@ -30,8 +30,6 @@ PEER_VERSION = 0x100
 
 _HEADER: Final = Struct("<BII")
 _ANSWER_ID: Final = 1
-_FIRST_OWN_CODE: Final = 0x10
-_FIRST_SHARED_CODE: Final = 0xFC
 _EASY_ACKS: Final = (0, HALF)
 """Requests with these need no look at who is in sync: too few of them refuse all appends."""
 
@@ -40,17 +38,6 @@ class NotAPeer(WireError):
     """What only brokers send to each other, on a connection that did not open as theirs."""
 
     reason: ClassVar[str] = "not_a_peer"
-
-
-def tank_error(error: int, old: bool) -> int:
-    """The result byte for a TANK client: codes that only our own messages have become 0x02, "not stored",
-    and for a client of the old document those too that tell of leaders. Where another leader is, is not said
-    here: see `ProduceReply.elsewhere`."""
-    if error == ErrorCode.OTHER_LEADER:
-        error = ErrorCode.NO_LEADER
-    if old and error == ErrorCode.NO_LEADER:
-        return ProduceError.STORAGE
-    return ProduceError.STORAGE if _FIRST_OWN_CODE <= error < _FIRST_SHARED_CODE else error
 
 
 class ProduceReply:
@@ -133,7 +120,7 @@ class ProduceReply:
         """The whole request was read: nothing more will be expected."""
         if self.parts is not None:
             parts, self.parts = self.parts, None
-            parts.send(self)
+            parts.send(self.session, self)
         self._one_less()
 
     def _one_less(self) -> None:

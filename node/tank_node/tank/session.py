@@ -3,30 +3,19 @@
 The server feeds received bytes to `receive`, sends what collects in `out`, and calls `close` at the end.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from struct import Struct
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
 from tank_node.broker.broker import Broker
+from tank_node.frame_session import FrameSession
 from tank_node.limits import Limits
 from tank_node.metrics import OK, Metrics
 from tank_node.partition.partition import Partition
 from tank_node.partition.waiters import Waiter
-from tank_node.peers import inbound
-from tank_node.session import Session
-from tank_node.tank import (
-    describe_broker,
-    describe_cluster,
-    extensions,
-    forwarded_fetch,
-    metadata,
-    produce,
-    topics,
-)
-from tank_node.tank import fetch as consume
-from tank_node.tank.errors import error_name
-from tank_node.tank.fetch_fast import fetch_again
-from tank_node.tank.fetch_templates import MESSAGE_ID, PREFIX_AT, ConsumePaths
+from tank_node.tank.errors import error_name, tank_error
+from tank_node.tank.fetch_templates import MESSAGE_ID, PREFIX_AT, ConsumePath, ConsumePaths
 from tank_node.tank.produce_templates import ProducePaths
 from tank_protos.errors import WireError
 from tank_protos.framing import HEADER_BYTES
@@ -52,18 +41,38 @@ class UnknownMessage(WireError):
     reason: ClassVar[str] = "unknown_message"
 
 
-class TankSession(Session):
-    """One client's conversation."""
+@dataclass(frozen=True, slots=True)
+class Api:
+    """What a broker does with a message of one id."""
+
+    handle: "Callable[[TankSession, memoryview], None]"
+    """Takes the session and the payload, which is valid during the call. Raises WireError: the connection is
+    to be closed."""
+    carries_bundles: bool = False
+    """Whether a frame may be as long as `Limits.frame_bytes`; else `Limits.request_bytes` bounds it."""
+
+
+FetchAgain: TypeAlias = "Callable[[TankSession, ConsumePath, bytearray, int, int], int]"
+"""The short way of a learned consume: see `fetch_fast.fetch_again`."""
+
+
+class TankSession(FrameSession):
+    """One client's conversation. `dispatch.open_session` makes it."""
 
     __slots__ = (
-        "answer_bytes", "asked_bytes", "broker", "bundle_bytes", "fetch_bytes", "fetches", "is_forwarder",
-        "is_outside", "knows_hosts", "limits", "metrics", "most", "old_document", "paths", "wait_entries",
-        "waits",
+        "_apis", "_fetch_again", "answer_bytes", "asked_bytes", "broker", "bundle_bytes", "fetch_bytes",
+        "fetches", "is_outside", "knows_hosts", "limits", "metrics", "most", "old_document", "paths",
+        "wait_entries", "waits",
     )  # fmt: skip
 
-    def __init__(self, broker: Broker, *, is_outside: bool = False) -> None:
+    def __init__(
+        self, broker: Broker, apis: Mapping[int, Api], fetch_again: FetchAgain, *, is_outside: bool = False
+    ) -> None:
         super().__init__()
         self.broker = broker
+        self._apis = apis
+        """By message id."""
+        self._fetch_again = fetch_again
         self.is_outside = is_outside
         """Whether the client came by the address of the outside, and is told of those of other brokers."""
         self.limits: Limits = broker.limits
@@ -72,9 +81,7 @@ class TankSession(Session):
         """Requests that may be unanswered before no more are taken; 0 while it is held back."""
         self.fetch_bytes = self.limits.fetch_bytes
         """Of one partition in an answer, but for its first bundle; and of `answer_bytes`, all of one."""
-        self.answer_bytes = consume.ANSWER_BYTES
-        self.is_forwarder = False
-        """Whether another broker of the cluster forwards its clients' requests here."""
+        self.answer_bytes = self.limits.answer_bytes
         self.knows_hosts = False
         """Whether this client finds brokers by their names, and so the leaders: it has asked for features."""
         self.bundle_bytes = self.limits.bundle_bytes
@@ -101,6 +108,10 @@ class TankSession(Session):
     @property
     def is_peer(self) -> bool:
         return self.is_forwarder
+
+    @property
+    def is_client(self) -> bool:
+        return True
 
     # --- input -----------------------------------------------------------------------------------
 
@@ -140,7 +151,7 @@ class TankSession(Session):
                 if fetch is None or not buffer.startswith(fetch.prefix, at + PREFIX_AT):
                     fetch = self.fetches.find(buffer, at, end)
                 if fetch is not None:
-                    stop = fetch_again(self, fetch, buffer, at, end)
+                    stop = self._fetch_again(self, fetch, buffer, at, end)
                     if stop >= 0:
                         at = stop
                         if self.is_full:
@@ -168,8 +179,8 @@ class TankSession(Session):
         self.ready()
 
     def forwards(self) -> None:
-        """From now on a broker forwards its clients' requests here: more of them, and smaller answers."""
-        self.is_forwarder = True
+        """As the base does: there are more requests then, and smaller answers."""
+        super().forwards()
         # Of what a client has sent before, whose mark is another.
         self.paths = ProducePaths(self.limits.learned_paths)
         self.fetches = ConsumePaths(self.limits.learned_paths)
@@ -182,7 +193,7 @@ class TankSession(Session):
         """Sends the answers of a run of produce requests, with this error in each; 0: none."""
         self.in_flight -= len(answers) // ANSWER_BYTES
         if error:
-            answers = failed(answers, produce.tank_error(error, self.old_document))
+            answers = failed(answers, tank_error(error, self.old_document))
         # As `send` does.
         out = self.out
         if not out:
@@ -200,16 +211,17 @@ class TankSession(Session):
 
     def check_frame(self, message_id: int, length: int) -> None:
         """Raises WireError for a frame that we would not take, before its payload has come."""
-        if message_id not in _HANDLERS:
+        api = self._apis.get(message_id)
+        if api is None:
             raise UnknownMessage(f"message id {message_id}")
-        most = self.limits.frame_bytes if message_id in _CARRIES_BUNDLES else self.limits.request_bytes
+        most = self.limits.frame_bytes if api.carries_bundles else self.limits.request_bytes
         if length > most:
             raise FrameTooLarge(f"{length} bytes; message {message_id} may have {most}")
 
     def frame(self, message_id: int, payload: memoryview) -> None:
         self.check_frame(message_id, len(payload))
         try:
-            _HANDLERS[message_id](self, payload)
+            self._apis[message_id].handle(self, payload)
         except WireError as error:
             self.metrics.requests[message_id, error.reason] += 1
             raise
@@ -264,41 +276,3 @@ class TankSession(Session):
         self.waits.clear()
         if self.is_forwarder:
             self.broker.forwarding.left(self)
-
-
-def _ping(session: TankSession, payload: memoryview) -> None:
-    """Accepted, never answered."""
-    if len(payload):
-        raise WireError("a ping has no payload")
-    session.metrics.requests[3, OK] += 1
-
-
-_HANDLERS: dict[int, Callable[[TankSession, memoryview], None]] = {
-    1: produce.produce,
-    2: forwarded_fetch.consume,
-    3: _ping,
-    4: inbound.open_peer,
-    5: produce.produce_with_numbers,
-    6: topics.discover_partitions,
-    7: topics.create_topic,
-    8: topics.reload_conf,
-    10: topics.status,
-    11: topics.discover_topics,
-    12: topics.discover_topology,
-    64: extensions.features,
-    65: metadata.init_producer,
-    66: extensions.idempotent_produce,
-    67: extensions.find_by_time,
-    68: extensions.describe_topics,
-    69: metadata.create_topics,
-    70: metadata.alter_topic,
-    71: metadata.delete_topic,
-    72: metadata.commit_positions,
-    73: metadata.fetch_positions,
-    74: metadata.list_groups,
-    75: extensions.await_ends,
-    76: describe_broker.describe_broker,
-    77: describe_cluster.describe_cluster,
-    78: metadata.reserve_producer_ids,
-}
-_CARRIES_BUNDLES: Final = frozenset((1, 5, 66))

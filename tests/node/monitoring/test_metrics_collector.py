@@ -9,7 +9,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from tank_node.metrics import Histogram
 from tank_node.monitoring import metrics_collector
 from tank_node.monitoring.metrics_collector import MESSAGE_NAMES, MetricsCollector
-from tank_node.tank.session import TankSession, UnknownMessage
+from tank_node.tank.dispatch import open_session
+from tank_node.tank.session import UnknownMessage
 from tank_protos.errors import WireError
 from tank_protos.generated.tank import (
     ConsumePartition,
@@ -129,7 +130,7 @@ def test_however_many_topics_there_are_the_series_stay_few(
 
 def test_every_message_that_is_taken_has_a_name(tmp_path: Path) -> None:
     with BenchNode(tmp_path / "data") as node:
-        session = TankSession(node.broker)
+        session = open_session(node.broker)
         for message_id in range(256):
             if message_id in MESSAGE_NAMES:
                 session.check_frame(message_id, 0)

@@ -18,7 +18,6 @@ from tank_node.peers.outbound import PushSession
 from tank_node.peers.replicator import Replicator
 from tank_node.server.dialer import ServerDialer
 from tank_node.server.loop import TickLoop
-from tank_node.server.server import TankServer
 from tank_node.session import Session
 from tank_protos.error_codes import ErrorCode
 from tank_protos.framing import FrameReader, frame
@@ -37,6 +36,7 @@ from tests.node.tank.test_produce import batch_of
 from tests.support.broker_cell import TOPIC, BrokerCell, PipeEnd, Told
 from tests.support.patience import patient
 from tests.support.replicas import assert_copies
+from tests.support.tank_server import tank_server
 
 MIB = 1024 * 1024
 
@@ -261,9 +261,9 @@ async def _over_real_sockets(folder: Path, host: str) -> None:
     cell = BrokerCell(folder, 2)
     servers = {}
     for broker_id, node in cell.nodes.items():
-        server = TankServer(node.broker, loop, ("127.0.0.1", 0), cell.limits, node.metrics)
-        node.broker.roles.pushers = Replicator(node.broker, ServerDialer(server))
-        _, port = await server.start()
+        server = tank_server(node.broker, loop, cell.limits, node.metrics)
+        node.broker.roles.pushers = Replicator(node.broker, ServerDialer(server.connections, loop))
+        [(_, port)] = await server.start()
         servers[broker_id] = server
         for other in cell.nodes.values():
             epoch = node.controller.broker_epoch
@@ -300,9 +300,11 @@ async def _stop_a_leader(folder: Path) -> None:
     cell = BrokerCell(folder, 2)
     servers = {}
     for broker_id, node in cell.nodes.items():
-        servers[broker_id] = TankServer(node.broker, loop, ("127.0.0.1", 0), cell.limits, node.metrics)
-        node.broker.roles.pushers = Replicator(node.broker, ServerDialer(servers[broker_id]))
-        host, port = await servers[broker_id].start()
+        servers[broker_id] = tank_server(node.broker, loop, cell.limits, node.metrics)
+        node.broker.roles.pushers = Replicator(
+            node.broker, ServerDialer(servers[broker_id].connections, loop)
+        )
+        [(host, port)] = await servers[broker_id].start()
         for other in cell.nodes.values():
             epoch = node.controller.broker_epoch
             other.controller.view.brokers[broker_id] = BrokerView(broker_id, epoch, host, port, "")
@@ -344,8 +346,8 @@ async def _ask_and_open_at_once(folder: Path) -> None:
     """A chunk is on its way out when the connection becomes a leader's."""
     cell = BrokerCell(folder, 1)
     node = cell.nodes[1]
-    server = TankServer(node.broker, asyncio.get_running_loop(), ("127.0.0.1", 0), cell.limits, node.metrics)
-    host, port = await server.start()
+    server = tank_server(node.broker, asyncio.get_running_loop(), cell.limits, node.metrics)
+    [(host, port)] = await server.start()
     cell.create(flush="replicated")
     append(node, b"content", Told(), 0)
     asked = ConsumeRequest(topics=[ConsumeTopic(TOPIC, [ConsumePartition(0, 1, 1000)])])
@@ -372,14 +374,16 @@ def test_a_broker_whose_name_is_found_too_late_is_not_connected(tmp_path: Path) 
 async def _dial_late(folder: Path) -> None:
     cell = BrokerCell(folder, 1)
     node = cell.nodes[1]
-    server = TankServer(node.broker, asyncio.get_running_loop(), ("127.0.0.1", 0), cell.limits, node.metrics)
+    server = tank_server(node.broker, asyncio.get_running_loop(), cell.limits, node.metrics)
     await server.start()
     await server.stop(0.1)
     session = Session()
     with socket.create_server(("127.0.0.1", 0)) as other:
-        ServerDialer(server).dial("127.0.0.1", other.getsockname()[1], session)
+        ServerDialer(server.connections, asyncio.get_running_loop()).dial(
+            "127.0.0.1", other.getsockname()[1], session
+        )
     assert session.closed
-    assert not server.connections
+    assert not server.connections.by_fd
     cell.close()
 
 
@@ -399,10 +403,10 @@ async def _dial_by_name(folder: Path) -> None:
 
     cell = BrokerCell(folder, 1)
     node = cell.nodes[1]
-    server = TankServer(node.broker, asyncio.get_running_loop(), ("127.0.0.1", 0), cell.limits, node.metrics)
+    server = tank_server(node.broker, asyncio.get_running_loop(), cell.limits, node.metrics)
     await server.start()
     resolver = Resolver(look_up, lambda: 0.0, logging.getLogger(__name__))
-    dialer = ServerDialer(server, resolver)
+    dialer = ServerDialer(server.connections, asyncio.get_running_loop(), resolver)
     with socket.create_server(("127.0.0.1", 0)) as other:
         other.setblocking(False)
         port = other.getsockname()[1]

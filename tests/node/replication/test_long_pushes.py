@@ -14,7 +14,6 @@ from tank_node.log.pushing import PIECE_RECORDS, READ_BYTES, PushReader
 from tank_node.log.record import RECORD_BYTES
 from tank_node.log.segment import Stretch
 from tank_node.output import Output
-from tank_node.server.server import TankServer
 from tank_protos.framing import FrameReader, frame
 from tank_protos.generated.tank import (
     ProduceBasePartition,
@@ -29,6 +28,7 @@ from tests.support.broker_cell import TOPIC, BrokerCell
 from tests.support.logs import Folder, append
 from tests.support.patience import patient
 from tests.support.replicas import stretch_of
+from tests.support.tank_server import tank_server
 from tests.support.waiting import run
 
 NOISE = Random(1).randbytes(16 * 1024)
@@ -76,8 +76,8 @@ def test_a_push_that_comes_in_parts_is_taken_whole_and_what_follows_at_once(tmp_
 async def _push_in_parts(folder: Path) -> None:
     cell = BrokerCell(folder, 2)
     node = cell.nodes[1]
-    server = TankServer(node.broker, asyncio.get_running_loop(), ("127.0.0.1", 0), cell.limits, node.metrics)
-    host, port = await server.start()
+    server = tank_server(node.broker, asyncio.get_running_loop(), cell.limits, node.metrics)
+    [(host, port)] = await server.start()
     cell.create(flush="replicated", leader=2)
     leader = Folder().log()
     for _ in range(20):
@@ -108,7 +108,7 @@ async def _push_in_parts(folder: Path) -> None:
                 await asyncio.sleep(0.01)
 
     await until(lambda: ReplicaIdRequest.ID in dict(answered))
-    (connection,) = server.connections.values()
+    (connection,) = server.connections.by_fd.values()
     assert len(sent[0]) > cell.limits.receive_bytes
     writer.write(sent[0][:100_000])
     await until(lambda: connection.pending)
@@ -195,10 +195,10 @@ def test_a_socket_that_breaks_is_no_fault_of_the_file(
 async def _send(cell: BrokerCell, out: list[Output]) -> dict[str, int]:
     """Sends this to a client; why its connection was closed, and how often."""
     node = cell.nodes[1]
-    server = TankServer(node.broker, asyncio.get_running_loop(), ("127.0.0.1", 0), cell.limits, node.metrics)
-    reader, writer = await asyncio.open_connection(*await server.start())
+    server = tank_server(node.broker, asyncio.get_running_loop(), cell.limits, node.metrics)
+    reader, writer = await asyncio.open_connection(*(await server.start())[0])
     await reader.read(1)  # the ping
-    (connection,) = server.connections.values()
+    (connection,) = server.connections.by_fd.values()
     connection.session.out += out
     connection.session.has_chunks = True
     connection.session.ready()
