@@ -38,8 +38,9 @@ MODULES = (
     *("replication.role", "replication.stream"),
     *("server.connection", "server.connections", "server.loop", "server.memory"),
     *("server.receiver", "server.server"),
-    *("tank.end_waits", "tank.extensions", "tank.fetch", "tank.fetch_fast", "tank.fetch_templates"),
-    *("tank.forwarded_fetch", "tank.produce", "tank.produce_templates", "tank.session"),
+    *("tank.acks", "tank.end_waits", "tank.extensions", "tank.fetch", "tank.fetch_fast"),
+    *("tank.fetch_templates", "tank.forwarded_fetch", "tank.produce", "tank.produce_templates"),
+    "tank.session",
 )
 """What runs for each request, and the classes whose attributes that reads. A class and its subclasses belong
 in here together. Configuration, recovery, compaction and administration stay out: no request waits for them,

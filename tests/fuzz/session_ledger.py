@@ -157,7 +157,7 @@ class Ledger:
             for one in under_way:
                 one.batches = None
 
-    def close(self, account: Account, waits: Iterable[Waiter]) -> None:
+    def close(self, account: Account, waits: Iterable[Waiter[Partition]]) -> None:
         """The connection ends, and its waits with it, unanswered; the rest of it is settled."""
         account.closed = True
         for wait in waits:

@@ -330,8 +330,8 @@ MUTANTS = (
     ),
     Mutant(
         "too few are in sync when the answer is due",
-        "tank_node.partition.acks.RequiredAcks.settle",
-        "if not error and not self._partition.has_in_sync(self._required_acks):",
+        "tank_node.tank.acks.RequiredAcks.settle",
+        "if not error and not has_in_sync(self._partition, self._required_acks):",
         "if False:",
         told="too_few_are_left_when_the_answer_is_due",
     ),

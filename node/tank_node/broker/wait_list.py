@@ -16,13 +16,13 @@ class WaitList:
 
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
-        self.tick = Tick()
+        self.tick: Tick[Partition] = Tick()
         self.wait_entries = 0
         """Of all waiters together."""
-        self._deadlines: list[tuple[int, int, Waiter]] = []
+        self._deadlines: list[tuple[int, int, Waiter[Partition]]] = []
         self._order = itertools.count()
 
-    def wait(self, waiter: Waiter, partitions: tuple[Partition, ...], max_wait_ms: int) -> None:
+    def wait(self, waiter: Waiter[Partition], partitions: tuple[Partition, ...], max_wait_ms: int) -> None:
         """Registers a waiter until `forget`; it is told when a mark moves, and when `max_wait_ms` have
         passed."""
         # One more, because the clock's milliseconds are cut off: nobody is sent away before the time.
@@ -39,7 +39,7 @@ class WaitList:
             self._deadlines = [entry for entry in self._deadlines if not entry[2].done]
             heapq.heapify(self._deadlines)
 
-    def forget(self, waiter: Waiter) -> None:
+    def forget(self, waiter: Waiter[Partition]) -> None:
         """Ends a wait. Harmless when it has ended."""
         if waiter.done:
             return
@@ -79,7 +79,7 @@ class WaitList:
                 self._expire(waiter)
         self._deadlines = []
 
-    def _expire(self, waiter: Waiter) -> None:
+    def _expire(self, waiter: Waiter[Partition]) -> None:
         """Tells one that its time is over. What goes wrong with it is not to hurt the others."""
         try:
             waiter.expired()

@@ -2,11 +2,10 @@
 or their time is over."""
 
 from collections import deque
-from typing import Protocol
+from typing import Generic, Protocol
 
 from tank_node.metrics import Metrics
-from tank_node.partition.reads import ReadablePartition
-from tank_node.partition.waiters import Settler, Staged, Tick
+from tank_node.partition.waiters import P, Staged, Tick
 from tank_protos.error_codes import ErrorCode
 from tank_protos.produce_run import ANSWER_BYTES
 
@@ -39,30 +38,13 @@ class RunAcks:
             self.parts[0][0].count_answers(answered // ANSWER_BYTES, error)
 
 
-class RequiredAcks:
-    """Between an append and its settler, where the client wants more in sync than the topic does: too few
-    when its answer is due is told as "not acknowledged in time". It is stored, and may stay."""
-
-    __slots__ = ("_partition", "_required_acks", "_settler")
-
-    def __init__(self, settler: Settler, partition: ReadablePartition, required_acks: int) -> None:
-        self._settler = settler
-        self._partition = partition
-        self._required_acks = required_acks
-
-    def settle(self, token: int, error: int, first: int, last: int) -> None:
-        if not error and not self._partition.has_in_sync(self._required_acks):
-            error, first, last = ErrorCode.NOT_ACKNOWLEDGED_IN_TIME, 0, 0
-        self._settler.settle(token, error, first, last)
-
-
-class PendingAcks:
+class PendingAcks(Generic[P]):
     """Invariants: nothing in `staged` outlives the tick; `waiters` is answered from its front, so a repeat
     that stands behind later batches is answered with them."""
 
     __slots__ = ("_metrics", "_tick", "staged", "waiting")
 
-    def __init__(self, tick: Tick, metrics: Metrics) -> None:
+    def __init__(self, tick: Tick[P], metrics: Metrics) -> None:
         self._tick = tick
         self._metrics = metrics
         self.staged: list[Staged] = []

@@ -14,7 +14,7 @@ from tank_node.log.producers import Outcome
 from tank_node.metrics import Metrics
 from tank_node.partition.acks import PendingAcks, RunAcks
 from tank_node.partition.numbering import numbered
-from tank_node.partition.reads import HALF, Reach, ReadablePartition
+from tank_node.partition.reads import Reach, ReadablePartition
 from tank_node.partition.waiters import Producer, Settler, Tick, Waiter
 from tank_node.refusal_log import RefusalLog
 from tank_node.replication.role import LeaderRole, Role
@@ -23,7 +23,7 @@ from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import InvalidBundle, OutOfRange
 from tank_protos.produce_run import ProduceRun
 
-__all__ = ["HALF", "Partition", "Reach"]
+__all__ = ["Partition", "Reach"]
 
 
 class Partition(ReadablePartition):
@@ -45,7 +45,7 @@ class Partition(ReadablePartition):
         number: int,
         log: PartitionLog,
         *,
-        tick: Tick,
+        tick: "Tick[Partition]",
         limits: Limits,
         metrics: Metrics,
         refusals: RefusalLog,
@@ -69,7 +69,7 @@ class Partition(ReadablePartition):
         self.acks = PendingAcks(tick, metrics)
         self.uncommitted: deque[tuple[int, int]] = deque()
         """(last number, bytes) of each write that the mark has not passed."""
-        self.waiters: dict[Waiter, None] = {}
+        self.waiters: dict[Waiter[Partition], None] = {}
         self.found = ProduceRun()
         """Requests of this tick that came by the short way: see `expect`. `walks` is heeded for all."""
         self.found_acks: RunAcks | None = None

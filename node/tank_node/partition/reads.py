@@ -1,16 +1,12 @@
 """A partition without its appends: its role, its high-water mark, and what may be seen of its log."""
 
 from enum import Enum
-from typing import Final
 
 from tank_node.log.errors import StorageError
 from tank_node.log.log import PartitionLog
 from tank_node.log.segment import Stretch
 from tank_node.partition.numbering import END, FIRST_AVAILABLE
 from tank_node.replication.role import FollowerRole, LeaderRole, Role
-
-HALF: Final = 255
-"""In required_acks: the leader and half of those in sync with it + 1, but never more than there are."""
 
 
 class Reach(Enum):
@@ -64,12 +60,10 @@ class ReadablePartition:
         """Counts and reports an error of the log, and takes over the state that it left behind."""
         raise NotImplementedError
 
-    def has_in_sync(self, required_acks: int) -> bool:
-        """Whether so many more replicas than the leader are in sync. A lone broker takes any number, as TANK
-        does."""
-        if required_acks == HALF or self.stands_alone:
-            return True
-        return required_acks < (1 if self.leadership is None else self.leadership.in_sync_size)
+    @property
+    def in_sync_size(self) -> int:
+        """How many replicas are in sync, this leader included."""
+        return 1 if self.leadership is None else self.leadership.in_sync_size
 
     def settle_at(self, end: int) -> None:
         """A leader's epoch begins, with a log that ends there."""

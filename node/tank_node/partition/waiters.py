@@ -1,10 +1,9 @@
 """Who waits for a partition, and the tick they share: producers for their numbers, consumers for the mark."""
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-if TYPE_CHECKING:
-    from tank_node.partition.partition import Partition
+P = TypeVar("P")
+"""What is waited for and written: `partition.Partition`, which stands above this module."""
 
 
 class Settler(Protocol):
@@ -15,26 +14,26 @@ class Settler(Protocol):
         as first..last."""
 
 
-class Waiter:
+class Waiter(Generic[P]):
     """Somebody who waits for the high-water mark of some partitions; registered through `Broker.wait`."""
 
     __slots__ = ("deadline_ms", "done", "entries", "partitions")
 
     def __init__(self) -> None:
-        self.partitions: tuple[Partition, ...] = ()
+        self.partitions: tuple[P, ...] = ()
         self.deadline_ms = 0
         self.done = False
         self.entries = 0
         """How many partitions its request names, repeats included: what it costs to keep."""
 
-    def advanced(self, partition: "Partition", appended_bytes: int) -> None:
+    def advanced(self, partition: P, appended_bytes: int) -> None:
         """The high-water mark of one of them moved, over that many bytes."""
         raise NotImplementedError
 
-    def settled(self, partition: "Partition") -> None:
+    def settled(self, partition: P) -> None:
         """A new leader's mark has reached what an earlier one may have shown: the end may be told."""
 
-    def lost(self, partition: "Partition") -> None:
+    def lost(self, partition: P) -> None:
         """One of them can no longer be read here: deleted, damaged or led by another node."""
         raise NotImplementedError
 
@@ -61,20 +60,22 @@ class LateAnswer:
         raise NotImplementedError
 
 
-@dataclass(slots=True)
-class Tick:
+class Tick(Generic[P]):
     """What all partitions of a node share: the time of this tick, which of them were appended to, and what is
     answered behind that."""
 
-    now_ms: int = 0
-    """Wall clock."""
-    monotonic_ms: int = 0
-    monotonic_us: int = 0
-    """The same moment, for measuring."""
-    dropped_us: int = -1
-    """The tick in which a whole log was dropped last, to be copied anew: one in each."""
-    touched: "list[Partition]" = field(default_factory=list)
-    late: list[LateAnswer] = field(default_factory=list)
+    __slots__ = ("dropped_us", "late", "monotonic_ms", "monotonic_us", "now_ms", "touched")
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        """Wall clock."""
+        self.monotonic_ms = 0
+        self.monotonic_us = 0
+        """The same moment, for measuring."""
+        self.dropped_us = -1
+        """The tick in which a whole log was dropped last, to be copied anew: one in each."""
+        self.touched: list[P] = []
+        self.late: list[LateAnswer] = []
 
 
 Staged: TypeAlias = tuple[int, int, Settler, int, int, int, int]

@@ -2,7 +2,7 @@
 
 - `session`: the conversation of one connection
 - `dispatch`: which handler takes which message; makes sessions
-- `produce`, `produce_templates`, `forwarded_produce`: Produce (1, 5)
+- `produce`, `produce_templates`, `forwarded_produce`, `acks`: Produce (1, 5)
 - `fetch`, `fetch_fast`, `fetch_templates`, `forwarded_fetch`: Consume (2)
 - `topics`, `metadata`, `extensions`, `describe_broker`, `describe_cluster`: all other messages
 - `template_cache`: which learned requests are forgotten

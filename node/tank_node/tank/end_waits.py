@@ -28,7 +28,7 @@ def when_settled(
     session.begin_wait(wait, waited_for, session.limits.ack_timeout_ms)
 
 
-class SettlingWait(Waiter):
+class SettlingWait(Waiter[Partition]):
     """Such a request."""
 
     __slots__ = ("answer", "session")

@@ -8,9 +8,9 @@ from tank_node.log.errors import StorageError
 from tank_node.metrics import OK
 from tank_node.partition.partition import Partition
 from tank_node.partition.waiters import Producer, Waiter
+from tank_node.tank.acks import has_in_sync, settler_for
 from tank_node.tank.end_waits import when_settled
 from tank_node.tank.errors import error_name, outcome_of
-from tank_node.tank.produce import settler_for
 from tank_node.tank.redirect import leader_of
 from tank_protos.error_codes import ErrorCode
 from tank_protos.errors import OutOfRange
@@ -144,7 +144,7 @@ def idempotent_produce(session: "TankSession", payload: memoryview) -> None:
                 reply.settle(token, error, 0, 0)
             elif ended:
                 reply.settle(token, ErrorCode.STALE_PRODUCER_EPOCH, 0, 0)
-            elif required_acks and not partition.refusal and not partition.has_in_sync(required_acks):
+            elif required_acks and not partition.refusal and not has_in_sync(partition, required_acks):
                 reply.settle(token, ErrorCode.NOT_ENOUGH_REPLICAS, 0, 0)
             else:
                 assert isinstance(entry.bundle, memoryview)
@@ -292,7 +292,7 @@ def _answer_ends(session: "TankSession", request: AwaitEndsRequest) -> None:
     session.answer(answer)
 
 
-class EndsWait(Waiter):
+class EndsWait(Waiter[Partition]):
     """A client that waits for the end of any of its partitions to move."""
 
     __slots__ = ("request", "session")

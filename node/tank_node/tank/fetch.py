@@ -310,7 +310,7 @@ def _entry(one: Wanted, woken: bool) -> bytes:
     return data_entry(one.number, ConsumeFlag.DATA, 0 if woken else first, mark, 0)
 
 
-class FetchWait(Waiter):
+class FetchWait(Waiter[Partition]):
     """A consume request that found nothing. It ends when `min_bytes` were appended to its partitions
     together, with an empty answer at its deadline, or when a partition is lost."""
 

@@ -159,7 +159,7 @@ def _shows_nothing(one: Wanted) -> bool:
 _WITH_CHUNK: Final = (ConsumeFlag.DATA, ConsumeFlag.SPARSE)
 
 
-class Pause(Waiter):
+class Pause(Waiter[Partition]):
     """Between two rounds."""
 
     __slots__ = ("_fetch",)
@@ -173,7 +173,7 @@ class Pause(Waiter):
         self._fetch.go_on(self)
 
 
-class ElsewhereFetch(Waiter):
+class ElsewhereFetch(Waiter[Partition]):
     """A consume of which some partitions are led elsewhere."""
 
     __slots__ = (

@@ -5,9 +5,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from tank_node.metrics import OK
-from tank_node.partition.acks import RequiredAcks
-from tank_node.partition.partition import HALF
 from tank_node.tank import redirect
+from tank_node.tank.acks import has_in_sync, is_easy, settler_for
 from tank_node.tank.errors import error_name, tank_error
 from tank_node.tank.forwarded_produce import ProduceParts
 from tank_protos import bundle
@@ -23,15 +22,12 @@ from tank_protos.generated.tank import (
 if TYPE_CHECKING:
     from tank_node.broker.broker import Topic
     from tank_node.partition.partition import Partition
-    from tank_node.partition.waiters import Settler
     from tank_node.tank.session import TankSession
 
 PEER_VERSION = 0x100
 
 _HEADER: Final = Struct("<BII")
 _ANSWER_ID: Final = 1
-_EASY_ACKS: Final = (0, HALF)
-"""Requests with these need no look at who is in sync: too few of them refuse all appends."""
 
 
 class NotAPeer(WireError):
@@ -102,7 +98,7 @@ class ProduceReply:
             self.parts.add(leader, token, topic.name, entry)
         elif partition is None:
             self.settle(token, refusal, 0, 0)
-        elif required_acks and not partition.has_in_sync(required_acks):
+        elif required_acks and not has_in_sync(partition, required_acks):
             self.settle(token, ErrorCode.NOT_ENOUGH_REPLICAS, 0, 0)
         else:
             return partition
@@ -134,11 +130,6 @@ class ProduceReply:
             self.session.send(_HEADER.pack(_ANSWER_ID, 4 + len(results), self.request_id) + results)
 
 
-def settler_for(reply: "Settler", partition: "Partition", required_acks: int) -> "Settler":
-    """Who is told how an append ended, when the client wants so many in sync."""
-    return reply if required_acks in _EASY_ACKS else RequiredAcks(reply, partition, required_acks)
-
-
 def produce(session: "TankSession", payload: memoryview) -> None:
     """Appends each bundle, or answers why not: one byte for each, and one for a topic that does not exist."""
     request = ProduceRequest.decode(payload)
@@ -157,7 +148,7 @@ def produce(session: "TankSession", payload: memoryview) -> None:
             assert isinstance(entry.bundle, memoryview)
             settler = settler_for(reply, partition, request.required_acks)
             partition.append(entry.bundle, settler, token, timeout_ms=request.ack_timeout_ms)
-            if len(request.topics) == len(wanted.partitions) == 1 and request.required_acks in _EASY_ACKS:
+            if len(request.topics) == len(wanted.partitions) == 1 and is_easy(request.required_acks):
                 session.paths.learn(payload, entry.bundle, partition, request.ack_timeout_ms)
     reply.close()
 

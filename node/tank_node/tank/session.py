@@ -91,7 +91,7 @@ class TankSession(FrameSession):
         """Whether the client that produces here is one of the old document, which knows no leaders."""
         self.asked_bytes = 0
         """Of requests that the controller, or another broker, has not answered."""
-        self.waits: dict[Waiter, None] = {}
+        self.waits: dict[Waiter[Partition], None] = {}
         self.wait_entries = 0
         """Partitions that `waits` name, all together."""
 
@@ -254,14 +254,16 @@ class TankSession(FrameSession):
         self.metrics.refused["too_many_waits"] += 1
         return False
 
-    def begin_wait(self, waiter: Waiter, partitions: tuple[Partition, ...], max_wait_ms: int) -> None:
+    def begin_wait(
+        self, waiter: Waiter[Partition], partitions: tuple[Partition, ...], max_wait_ms: int
+    ) -> None:
         """Registers a request that waits; `waiter.entries` is set."""
         self.in_flight += 1
         self.wait_entries += waiter.entries
         self.waits[waiter] = None
         self.broker.wait(waiter, partitions, max_wait_ms)
 
-    def end_wait(self, waiter: Waiter) -> None:
+    def end_wait(self, waiter: Waiter[Partition]) -> None:
         """Takes a waiting request back, before its answer."""
         self.broker.forget(waiter)
         del self.waits[waiter]

@@ -97,7 +97,7 @@ def test_writes_above_a_mark_that_stands_still_are_bounded(node: BenchNode) -> N
     assert {error for error, _, _ in told.told.values()} == {ErrorCode.NONE}
 
 
-class Counting(Waiter):
+class Counting(Waiter[Partition]):
     def __init__(self, node: BenchNode) -> None:
         super().__init__()
         self.node = node

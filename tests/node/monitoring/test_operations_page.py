@@ -73,7 +73,7 @@ def test_each_alarm_says_where_to_read_on_and_that_place_says_what_to_do() -> No
         "written by a newer version",
         "was written by a newer version",
         "has been in use",
-        "files are missing or damaged",
+        "segments are missing",
         "make room",
         "check the disk, then start the controller again",
         "groups in use",
