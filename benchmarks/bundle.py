@@ -30,7 +30,7 @@ from tank_protos.bundle import (
     make_sparse,
     validate,
 )
-from tank_protos.bundle_arrow import Chunk, decode_arrow
+from tank_protos.bundle.arrow import Chunk, decode_arrow
 
 RUNS = 5
 CHUNK_BYTES = 1 << 20

@@ -29,7 +29,7 @@ from tank_protos.generated.tank import (
     ProduceResult,
     ProduceTopic,
 )
-from tank_protos.wire import Message
+from tank_protos.wire.message import Message
 
 
 def messages() -> dict[str, Message]:

@@ -21,7 +21,15 @@ from tests.support.patience import patient
 
 ROOT = Path(__file__).resolve().parents[1]
 MESSAGE = "carried by the wheel"
-PACKAGES = {"tank_node", "tank_controller", "tank_protos", "tank_client", "tank_cli", "pyspark_tank"}
+PACKAGES = {
+    "tank_node",
+    "tank_controller",
+    "tank_protos",
+    "tank_compiler",
+    "tank_client",
+    "tank_cli",
+    "pyspark_tank",
+}
 
 
 def built_wheel(folder: Path, **environment: str) -> tuple[Path, str]:

@@ -90,8 +90,8 @@ from tank_client.settings import (
     Start,
     StartAt,
 )
-from tank_protos.buffer import Buffer
 from tank_protos.bundle import Columns
+from tank_protos.wire.buffer import Buffer
 
 __all__ = [
     "END",

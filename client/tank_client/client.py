@@ -18,7 +18,7 @@ from tank_client.routing.pool import Pool
 from tank_client.routing.routes import Routes, check_topic
 from tank_client.settings import ClientSettings, ConsumerSettings, ProducerSettings, Start, StartAt
 from tank_client.wire.data_operations import MAX_FETCH_BYTES, Want, fetch, produce, to_store
-from tank_protos.buffer import Buffer
+from tank_protos.wire.buffer import Buffer
 
 
 class Client:
@@ -164,7 +164,7 @@ class Client:
         required_acks: int = 0,
         ack_timeout_ms: int = 0,
     ) -> Stored:
-        """Appends one bundle (`tank_protos.bundle.encode`, without length prefix).
+        """Appends one bundle (`tank_protos.bundle.encoding`, without length prefix).
 
         With a producer id it is sent until it is stored, and stored once. Without one it is not sent again
         once its outcome is unknown: OutcomeUnknown. The numbers are 0 where the broker does not tell them."""

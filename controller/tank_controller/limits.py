@@ -1,6 +1,6 @@
 """What the cluster's state may grow to. The bounds are the state machine's own: the same everywhere."""
 
-from tank_protos.names import MAX_PARTITIONS_OF_A_TOPIC
+from tank_protos.wire.names import MAX_PARTITIONS_OF_A_TOPIC
 
 MAX_TOPICS = 100_000
 MAX_PARTITIONS = 1_000_000

@@ -1,7 +1,7 @@
 """A conversation in TANK's frames: what clients of TANK's protocol and brokers have in common."""
 
 from tank_node.session import Session
-from tank_protos.framing import HEADER_BYTES
+from tank_protos.wire.framing import HEADER_BYTES
 
 _PING = b"\x03\x00\x00\x00\x00"
 

@@ -11,7 +11,7 @@ docs/upgrades.md.
 from dataclasses import dataclass
 from typing import Final
 
-from tank_protos.stretch import PUSH_VERSION, PUSH_WITH_CHECKSUM, PUSH_WITH_PRODUCERS
+from tank_protos.storage.stretch import PUSH_VERSION, PUSH_WITH_CHECKSUM, PUSH_WITH_PRODUCERS
 
 
 @dataclass(slots=True, frozen=True)

@@ -68,7 +68,7 @@ def reserve_producer_ids(servers: str) -> range:
     """
     from tank_client.sync import Client
     from tank_client.wire.operations import has
-    from tank_protos.names import MAX_BLOCK_IDS
+    from tank_protos.wire.names import MAX_BLOCK_IDS
 
     with options_named(), Client(servers) as client:
         if not has(client.admin.features(), "reserve_producer_ids"):

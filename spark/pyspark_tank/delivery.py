@@ -15,7 +15,7 @@ from pyspark_tank.leader_connection import LeaderConnection
 from pyspark_tank.options import Compression, SinkOptions
 from tank_client.errors import OutOfOrderSequence, TankError
 from tank_client.wire.data_operations import to_store
-from tank_protos.errors import WireError
+from tank_protos.wire.errors import WireError
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -232,7 +232,7 @@ def _search(client: Client, topic: str, partition: int, offset: int, behind: int
     """The very message: the broker knows times batch by batch, the batch says them message by message."""
     import numpy as np
 
-    from tank_protos.bundle_arrow import Chunk, decode_arrow
+    from tank_protos.bundle.arrow import Chunk, decode_arrow
 
     while offset < behind:
         fetched = client.fetch(topic, partition, offset, TIME_SEARCH_BYTES, 0)

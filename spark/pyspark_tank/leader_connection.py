@@ -24,14 +24,14 @@ from tank_client.wire.data_operations import (
     read_consume,
     read_produce,
 )
-from tank_protos.framing import HEADER_BYTES, frame
 from tank_protos.generated.tank import ConsumeResponse, Ping
+from tank_protos.wire.framing import HEADER_BYTES, frame
 
 if TYPE_CHECKING:
     from tank_client.model import Address, Features, FetchedChunk
     from tank_client.settings import ClientSettings
     from tank_client.wire.connection import Answer, Request
-    from tank_protos.buffer import Buffer
+    from tank_protos.wire.buffer import Buffer
 
 _HEADER = Struct("<BI")
 _FIRST_BYTES = 64 * 1024

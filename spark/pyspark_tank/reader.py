@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark_tank.leader_connection import LeaderConnection
     from tank_client.model import FetchedChunk
     from tank_client.sync import Client
-    from tank_protos.bundle_arrow import Chunk, Columns
+    from tank_protos.bundle.arrow import Chunk, Columns
 
 logger = logging.getLogger("pyspark_tank")
 
@@ -131,7 +131,7 @@ class _Fetcher:
         self._bundle_bytes = 0
 
     def batches(self, fill: _Filler) -> Iterator[pa.RecordBatch]:
-        from tank_protos.bundle_arrow import Chunk
+        from tank_protos.bundle.arrow import Chunk
 
         end = self._messages.end
         offset = self._messages.start
@@ -162,8 +162,8 @@ class _Fetcher:
         """The messages of a chunk. At a bundle that cannot be read: DataLossError, or under
         failOnDataLoss=false a warning and what is behind it."""
         from tank_protos.bundle import DamagedPart, split_damaged
-        from tank_protos.bundle_arrow import Chunk, decode_buffers
-        from tank_protos.errors import InvalidBundle
+        from tank_protos.bundle.arrow import Chunk, decode_buffers
+        from tank_protos.wire.errors import InvalidBundle
 
         reached = wanted.lower
         try:
@@ -217,7 +217,7 @@ class _Fetcher:
     def _fetch(self, offset: int) -> FetchedChunk | int:
         """A chunk; or the offset to go on from where the broker has not got this one any more."""
         from tank_client.errors import OutOfBounds, TankError, UnknownPartition, UnknownTopic
-        from tank_protos.errors import WireError
+        from tank_protos.wire.errors import WireError
 
         part = self._messages
         if self._leader is not None:
@@ -246,7 +246,7 @@ class _Fetcher:
         still to come. Raises InvalidBundle.
         """
         from tank_protos.bundle import bundles, read_header
-        from tank_protos.varint import MAX_BYTES
+        from tank_protos.wire.varint import MAX_BYTES
 
         number = fetched.base if len(fetched.chunk) else offset
         self._bundle_bytes = 0
@@ -320,7 +320,7 @@ class _Filler:
         """What makes the column `name`."""
         import numpy as np
 
-        from tank_protos.bundle_arrow import MAX_TIMESTAMP_MS, number_array, value_array
+        from tank_protos.bundle.arrow import MAX_TIMESTAMP_MS, number_array, value_array
 
         json = self._json
         if name == "value":
@@ -350,7 +350,7 @@ class _Filler:
     def _binary(columns: Columns) -> pa.Array:
         import pyarrow as pa
 
-        from tank_protos.bundle_arrow import value_array
+        from tank_protos.bundle.arrow import value_array
 
         return value_array(columns, pa.binary())
 
@@ -359,7 +359,7 @@ def _refuse_times(columns: Columns, times_ms: np.ndarray[Any, np.dtype[np.int64]
     """Raises TankSourceError, which names the first message whose time Spark's column can't hold."""
     import numpy as np
 
-    from tank_protos.bundle_arrow import MAX_TIMESTAMP_MS
+    from tank_protos.bundle.arrow import MAX_TIMESTAMP_MS
 
     numbers = np.frombuffer(columns.numbers, np.int64, columns.rows, 8 * columns.begin)
     raise TankSourceError(

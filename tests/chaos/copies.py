@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tank_protos.index_record import POSITION_AT, RECORD_BYTES
+from tank_protos.storage.index_record import POSITION_AT, RECORD_BYTES
 
 POSITION_BYTES = 4
 

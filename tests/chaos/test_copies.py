@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_protos.index_record import POSITION_AT, RECORD_BYTES
+from tank_protos.storage.index_record import POSITION_AT, RECORD_BYTES
 from tests.chaos.copies import differing
 
 NAMES = ("broker 1", "broker 2", "broker 3")

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 import cramjam
 
 from tank_protos import bundle
-from tank_protos.bundle_arrow import MAX_TIMESTAMP_MS, Chunk, decode_arrow
-from tank_protos.errors import InvalidBundle
+from tank_protos.bundle.arrow import MAX_TIMESTAMP_MS, Chunk, decode_arrow
+from tank_protos.wire.errors import InvalidBundle
 from tests.fuzz import random_bundles
 from tests.fuzz.codec_target import MEASURED_SHARE, within_memory
 from tests.fuzz.random_bundles import BASE, Row, exact

@@ -11,11 +11,11 @@ from functools import cache
 from random import Random
 from typing import Final, TypeVar
 
-from tank_protos.compiler.dissect import dissect
-from tank_protos.compiler.loading import load_protocol
-from tank_protos.compiler.schema import Message as Schema
-from tank_protos.errors import TrailingBytes, WireError
-from tank_protos.wire import Message
+from tank_compiler.schema.loading import load_protocol
+from tank_compiler.schema.schema import Message as Schema
+from tank_compiler.tools.dissect import dissect
+from tank_protos.wire.errors import TrailingBytes, WireError
+from tank_protos.wire.message import Message
 from tests.fuzz import mutate, mutate_fields, seeds
 
 WELL_FORMED_SHARE: Final = 0.2

@@ -9,11 +9,11 @@ from functools import cache
 from random import Random
 from typing import Any, Final
 
-from tank_protos.compiler import layouts
-from tank_protos.compiler.dissect import dissect
-from tank_protos.compiler.interpreter import lay_out
-from tank_protos.compiler.schema import Message
-from tank_protos.errors import WireError
+from tank_compiler.schema import layouts
+from tank_compiler.schema.schema import Message
+from tank_compiler.tools.dissect import dissect
+from tank_compiler.tools.interpreter import lay_out
+from tank_protos.wire.errors import WireError
 from tests.fuzz import mutate
 from tests.fuzz.codec_target import MEASURED_SHARE, WELL_FORMED_SHARE, within_memory
 from tests.support.compiled import load_api, module_of

@@ -11,8 +11,8 @@ from tank_node.peers.forward_session import ForwardSession
 from tank_node.peers.identity import PeerIdentity
 from tank_node.tank.dispatch import open_session
 from tank_node.tank.session import TankSession
-from tank_protos.errors import WireError
-from tank_protos.framing import frame
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import frame
 from tests.fuzz import mutate
 from tests.fuzz.session_node import ROOMY, Node
 

@@ -7,10 +7,10 @@ from dataclasses import fields, is_dataclass
 from random import Random
 from typing import Final
 
-from tank_protos import varint
-from tank_protos.errors import WireError
 from tank_protos.generated.tank import IdempotentPartition, ProduceBasePartition, ProducePartition
-from tank_protos.wire import Message
+from tank_protos.wire import varint
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.message import Message
 from tests.fuzz import mutate, seeds
 
 _NAMES: Final = (

@@ -14,11 +14,11 @@ from typing import Final
 
 from tank_node.limits import BELIEF_MS
 from tank_node.log.log import LogState
-from tank_protos.errors import WireError
 from tank_protos.feature_levels import PUSH_VERSIONS
-from tank_protos.framing import frame
 from tank_protos.generated.tank import PushAnswer
-from tank_protos.stretch import PUSH_WITH_CHECKSUM, PUSH_WITH_PRODUCERS, Stretch
+from tank_protos.storage.stretch import PUSH_WITH_CHECKSUM, PUSH_WITH_PRODUCERS, Stretch
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import frame
 from tests.fuzz import mutate
 from tests.fuzz.session_ledger import stored_batches
 from tests.support.bench_node import BenchNode

@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 
 import cramjam
 
-from tank_protos import bundle, varint
+from tank_protos import bundle
+from tank_protos.wire import varint
 from tests.fuzz import mutate, seeds
 
 Row = tuple[int, int, bytes | None, bytes]

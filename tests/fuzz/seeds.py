@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tank_protos import varint
-from tank_protos.framing import HEADER_BYTES
 from tank_protos.generated.tank import NOTICES, REQUESTS, RESPONSES, ProduceRequest
-from tank_protos.wire import Message
+from tank_protos.wire import varint
+from tank_protos.wire.framing import HEADER_BYTES
+from tank_protos.wire.message import Message
 
 TESTS = Path(__file__).parents[1]
 

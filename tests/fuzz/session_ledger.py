@@ -10,8 +10,7 @@ from tank_node.metrics import Metrics
 from tank_node.partition.partition import Partition
 from tank_node.partition.waiters import Waiter
 from tank_node.tank.fetch import FetchWait
-from tank_protos import bundle, varint
-from tank_protos.errors import WireError
+from tank_protos import bundle
 from tank_protos.generated.tank import (
     REQUESTS,
     RESPONSES,
@@ -26,7 +25,9 @@ from tank_protos.generated.tank import (
     ProduceWithBaseSeqNumRequest,
     ReplicaIdRequest,
 )
-from tank_protos.wire import Message
+from tank_protos.wire import varint
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.message import Message
 
 _ANSWERED_AS = {5: 1}
 """Produce with numbers is answered as a produce."""

@@ -10,7 +10,6 @@ from typing import Final
 
 from tank_node.broker.broker import Broker
 from tank_protos import bundle
-from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     AlteredSetting,
     AlterTopicRequest,
@@ -38,7 +37,8 @@ from tank_protos.generated.tank import (
     ProduceWithBaseSeqNumRequest,
     TimeToFind,
 )
-from tank_protos.wire import Message
+from tank_protos.wire.framing import frame
+from tank_protos.wire.message import Message
 from tests.fuzz import random_bundles
 from tests.fuzz.session_node import PARTITIONS, TOPICS
 

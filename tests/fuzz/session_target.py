@@ -15,8 +15,6 @@ from tank_node.log.log import LogState
 from tank_node.tank.dispatch import open_session
 from tank_node.tank.session import TankSession
 from tank_protos import bundle
-from tank_protos.errors import WireError
-from tank_protos.framing import HEADER_BYTES, FrameReader
 from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
@@ -27,6 +25,8 @@ from tank_protos.generated.tank import (
     ProduceResponse,
     ProduceTopic,
 )
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import HEADER_BYTES, FrameReader
 from tests.fuzz import mutate, mutate_fields, seeds
 from tests.fuzz.session_ledger import Account, Ledger, stored_batches
 from tests.fuzz.session_node import ROOMY, TIGHT, WITNESS, BugLog, Node

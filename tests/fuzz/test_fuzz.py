@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from tank_protos import bundle, kernel
-from tank_protos.framing import frame
 from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceTopic
+from tank_protos.wire.framing import frame
 from tests.fuzz import live_target, mutate, run, sanitized, seeds, twin_target
 from tests.support.raw_client import RawConnection
 

@@ -9,14 +9,16 @@ from typing import Any, Final
 
 from fastcrc.crc32 import iscsi as crc32c
 
-from tank_protos import bundle, bundle_arrow, bundle_cut, kernel, produce_run, record_run
-from tank_protos.bundle_decode import Message, unpacked
-from tank_protos.errors import InvalidBundle, WireError
-from tank_protos.index_record import RECORD
+from tank_protos import bundle, kernel
+from tank_protos.bundle import arrow, cut
+from tank_protos.bundle.decoding import Message, unpacked
+from tank_protos.storage import produce_run, record_run
+from tank_protos.storage.index_record import RECORD
+from tank_protos.wire.errors import InvalidBundle, WireError
 from tests.fuzz import mutate, random_bundles
 from tests.fuzz.random_bundles import exact
 
-TWINNED: Final = (bundle, bundle_arrow, bundle_cut, produce_run, record_run)
+TWINNED: Final = (bundle, arrow, cut, produce_run, record_run)
 """Importing them puts all pairs into `kernel.PAIRS`."""
 
 ELSEWHERE: Final = frozenset(("gathered_columns",))

@@ -11,9 +11,8 @@ import cramjam
 import pytest
 
 from tank_node.limits import KIB, MIB, RENUMBERED_MESSAGES
-from tank_protos import bundle, varint
+from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
-from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
@@ -31,6 +30,8 @@ from tank_protos.generated.tank import (
     ProduceTopic,
     ProduceWithBaseSeqNumRequest,
 )
+from tank_protos.wire import varint
+from tank_protos.wire.framing import frame
 from tests.support.bare_process import BareProcess
 from tests.support.raw_client import RawConnection
 from tests.support.waiting import until

@@ -12,7 +12,6 @@ import pytest
 
 from tank_node.limits import KIB, MIB
 from tank_protos import bundle
-from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     AwaitEndsRequest,
     ConsumePartition,
@@ -25,7 +24,8 @@ from tank_protos.generated.tank import (
     ProduceTopic,
     StatusRequest,
 )
-from tank_protos.wire import Message
+from tank_protos.wire.framing import frame
+from tank_protos.wire.message import Message
 from tests.integration.test_bad_input import create_topic, node, produce, serves
 from tests.support.bare_process import BareProcess
 from tests.support.broker_process import BrokerProcess

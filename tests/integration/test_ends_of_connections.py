@@ -14,8 +14,8 @@ from tank_node.limits import KIB, MIB, Limits
 from tank_node.log.flush_work import FlushWork
 from tank_node.server.connection import Connection
 from tank_node.tank.session import TankSession
-from tank_protos.framing import frame
 from tank_protos.generated.tank import ConsumeResponse, StatusRequest
+from tank_protos.wire.framing import frame
 from tests.integration.test_connections import (
     consume,
     is_closed_by_the_broker,

@@ -9,7 +9,6 @@ import pytest
 
 from tank_node.limits import KIB, Limits
 from tank_protos import bundle
-from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
@@ -19,6 +18,7 @@ from tank_protos.generated.tank import (
     ProduceRequest,
     ProduceTopic,
 )
+from tank_protos.wire.framing import frame
 from tests.support.raw_client import RawConnection
 from tests.support.served_node import ServedNode
 

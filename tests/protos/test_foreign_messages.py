@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tank_protos.compiler.compatibility import compare
-from tank_protos.compiler.errors import DefinitionError
-from tank_protos.compiler.interpreter import Value, lay_out
-from tank_protos.compiler.schema import Message, Protocol
-from tank_protos.errors import OutOfRange, TrailingBytes, Truncated, WireError
+from tank_compiler.schema.errors import DefinitionError
+from tank_compiler.schema.schema import Message, Protocol
+from tank_compiler.tools.compatibility import compare
+from tank_compiler.tools.interpreter import Value, lay_out
+from tank_protos.wire.errors import OutOfRange, TrailingBytes, Truncated, WireError
 from tests.support.compiled import load, module_of
 
 Fields = list[dict[str, Any]]

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tank_protos.compiler import corpus
-from tank_protos.compiler.interpreter import lay_out
-from tank_protos.compiler.loading import load_protocol
-from tank_protos.compiler.schema import Kind, Message
-from tank_protos.errors import OutOfRange, TrailingBytes, Truncated, WireError
+from tank_compiler.schema.loading import load_protocol
+from tank_compiler.schema.schema import Kind, Message
+from tank_compiler.tools import corpus
+from tank_compiler.tools.interpreter import lay_out
 from tank_protos.generated.tank import (
     NOTICES,
     REQUESTS,
@@ -27,7 +26,8 @@ from tank_protos.generated.tank import (
 )
 from tank_protos.generated.tank.consume_response import FetchedPartition, FetchedTopic
 from tank_protos.generated.tank.discover_partitions_response import DiscoveredPartition
-from tank_protos.wire import Message as WireMessage
+from tank_protos.wire.errors import OutOfRange, TrailingBytes, Truncated, WireError
+from tank_protos.wire.message import Message as WireMessage
 from tests.support.schema_values import as_values, takes_the_rest, values
 
 ROOT = Path(__file__).parents[2]

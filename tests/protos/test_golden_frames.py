@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from tank_protos.errors import Truncated, WireError
-from tank_protos.framing import HEADER_BYTES, MAX_FRAME_BYTES, FrameReader
 from tank_protos.generated.tank import (
     ConsumePeerRequest,
     ConsumePeerResponse,
@@ -31,7 +29,9 @@ from tank_protos.generated.tank import (
     StatusRequest,
     StatusResponse,
 )
-from tank_protos.wire import Message
+from tank_protos.wire.errors import Truncated, WireError
+from tank_protos.wire.framing import HEADER_BYTES, MAX_FRAME_BYTES, FrameReader
+from tank_protos.wire.message import Message
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tank"
 

@@ -2,8 +2,6 @@
 
 import pytest
 
-from tank_protos.errors import TrailingBytes, Truncated
-from tank_protos.framing import HEADER_BYTES, FrameReader, frame
 from tank_protos.generated.tank import (
     ControllerAddress,
     DescribeClusterRequest,
@@ -11,7 +9,9 @@ from tank_protos.generated.tank import (
     HostAddress,
     KnownHost,
 )
-from tank_protos.wire import Message
+from tank_protos.wire.errors import TrailingBytes, Truncated
+from tank_protos.wire.framing import HEADER_BYTES, FrameReader, frame
+from tank_protos.wire.message import Message
 
 DESCRIBED = DescribeClusterResponse(
     request_id=0x11223344,

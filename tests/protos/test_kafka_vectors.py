@@ -8,7 +8,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from tank_protos.compiler.cli import main
+from tank_compiler.tools.cli import main
 from tests.support.shared_folder import DEFINITIONS, VECTORS, needs
 
 pytestmark = needs(VECTORS)

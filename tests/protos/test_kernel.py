@@ -13,7 +13,8 @@ from types import ModuleType
 import pytest
 from fastcrc.crc32 import iscsi
 
-from tank_protos import bundle, bundle_header, compiled, kernel
+from tank_protos import bundle, compiled, kernel
+from tank_protos.bundle import header
 from tests.support import kernels
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +68,7 @@ def test_tests_can_change_the_kernel() -> None:
 
 
 def told_validate() -> str:
-    assert bundle.validate is bundle_header.validate
+    assert bundle.validate is header.validate
     return type(bundle.validate).__name__
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from tank_protos import error_codes
 from tank_protos.bundle import bundles, decode
-from tank_protos.framing import FrameReader, frame
 from tank_protos.generated.tank import ConsumeRequest, ConsumeResponse, ProduceRequest, ProduceResponse
-from tank_protos.wire import Message
+from tank_protos.wire.framing import FrameReader, frame
+from tank_protos.wire.message import Message
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "protocol" / "README.md").read_text()
 M = TypeVar("M", bound=Message)

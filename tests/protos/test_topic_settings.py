@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_protos import topic_settings as ts
-from tank_protos.names import group_name_problem, topic_name_problem
 from tank_protos.topic_settings import (
     CleanupPolicy,
     FlushPolicy,
@@ -14,6 +13,7 @@ from tank_protos.topic_settings import (
     from_pairs,
     parse_text,
 )
+from tank_protos.wire.names import group_name_problem, topic_name_problem
 
 
 def test_nothing_set_gives_tanks_defaults() -> None:

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from tank_protos import bundle_cut, kernel, produce_run
+from tank_protos import kernel
 from tank_protos.bundle import Codec, as_batch, encode, encode_sparse, read_header
-from tank_protos.bundle_decode import Message
-from tank_protos.errors import InvalidBundle, OutOfRange
+from tank_protos.bundle import cut as bundle_cut
+from tank_protos.bundle.decoding import Message
+from tank_protos.storage import produce_run
+from tank_protos.wire.errors import InvalidBundle, OutOfRange
 
 if kernel.NAME == "pure":
     pytest.skip("the compiled kernel is not built, or switched off", allow_module_level=True)

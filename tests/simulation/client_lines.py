@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from tank_protos.framing import FrameReader, frame
-from tank_protos.wire import Message
+from tank_protos.wire.framing import FrameReader, frame
+from tank_protos.wire.message import Message
 from tests.simulation.brokers import PORT, BrokerMachine
 from tests.simulation.network import End, Frames, Network, Stream
 from tests.simulation.serving import Addresses, Asked

@@ -6,7 +6,7 @@ behind may still know an earlier topic of that name. Such an answer says nothing
 
 from dataclasses import dataclass
 
-from tank_protos.wire import Message
+from tank_protos.wire.message import Message
 from tests.simulation.client_lines import PATIENCE_US, ClientLine
 from tests.simulation.message_books import Committed, Key, MessageBooks
 from tests.simulation.world import MS, World

@@ -2,7 +2,6 @@
 
 from tank_protos import bundle
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
-from tank_protos.errors import WireError
 from tank_protos.generated.tank import (
     CommitPositionsRequest,
     CommitPositionsResponse,
@@ -15,6 +14,7 @@ from tank_protos.generated.tank import (
     PositionToCommit,
 )
 from tank_protos.generated.tank.consume_response import FetchedPartition
+from tank_protos.wire.errors import WireError
 from tests.simulation.clients import Client
 from tests.simulation.message_books import Key
 from tests.simulation.world import must

@@ -31,7 +31,7 @@ MUTANTS = (
     ),
     Mutant(
         "a push is taken though its head is another one than was sent",
-        "tank_protos.stretch.check_head",
+        "tank_protos.storage.stretch.check_head",
         "    if crc32c(entry) != ",
         "    if None == ",
         Kind.CLUSTER,

@@ -12,7 +12,7 @@ from tank_node.dialer import Dialer
 from tank_node.log.segment import Stretch
 from tank_node.session import Session
 from tank_node.tank.dispatch import open_session
-from tank_protos.errors import WireError
+from tank_protos.wire.errors import WireError
 from tests.simulation.network import End, Frames, Network, Stream
 from tests.simulation.world import Life, World
 

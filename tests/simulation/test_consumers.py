@@ -6,7 +6,7 @@ from tank_protos import bundle
 from tank_protos.error_codes import ConsumeFlag
 from tank_protos.generated.tank import ConsumeRequest, ConsumeResponse
 from tank_protos.generated.tank.consume_response import FetchedPartition, FetchedTopic
-from tank_protos.wire import Message
+from tank_protos.wire.message import Message
 from tests.simulation.client_lines import ClientLine
 from tests.simulation.clients import Target
 from tests.simulation.consumers import Consumer

@@ -13,7 +13,7 @@ from tank_protos.generated.tank.idempotent_produce_response import (
     IdempotentPartitionResult,
     IdempotentTopicResult,
 )
-from tank_protos.wire import Message
+from tank_protos.wire.message import Message
 from tests.simulation.clients import Target
 from tests.simulation.message_books import MessageBooks
 from tests.simulation.producers import IdempotentProducer

@@ -9,7 +9,7 @@ from pyspark_tank.offsets import OffsetRange
 from pyspark_tank.options import parse_source_options
 from tank_client.sync import Client
 from tank_protos import bundle
-from tank_protos.bundle_arrow import Columns
+from tank_protos.bundle.arrow import Columns
 from tests.spark.conftest import NewTopic
 from tests.support.broker_process import BrokerProcess
 

@@ -20,10 +20,8 @@ from tank_client.settings import ClientSettings
 from tank_client.sync import Client
 from tank_client.wire.data_operations import Want, to_store
 from tank_protos.bundle import Codec, as_batch, encode
-from tank_protos.bundle_arrow import Columns, value_array
+from tank_protos.bundle.arrow import Columns, value_array
 from tank_protos.error_codes import ProduceError
-from tank_protos.errors import WireError
-from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     ConsumeResponse,
     FetchedPartition,
@@ -33,6 +31,8 @@ from tank_protos.generated.tank import (
     IdempotentTopicResult,
     Ping,
 )
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import frame
 from tests.spark.conftest import NewTopic
 from tests.support.broker_process import BrokerProcess
 
@@ -261,7 +261,7 @@ def test_a_bundle_larger_than_a_fetch_does_not_make_the_next_fetches_large(
 
 def test_bundles_are_decoded_out_of_memory_that_is_used_again(served: Served) -> None:
     """What was decoded of one chunk stays when the next one is written over it."""
-    from tank_protos.bundle_arrow import Chunk, decode_arrow
+    from tank_protos.bundle.arrow import Chunk, decode_arrow
 
     first, second = (as_batch(encode([letter * 90] * 50, timestamps=1)) for letter in (b"a", b"b"))
     connection = served(answer(first) + answer(second, request_id=2))

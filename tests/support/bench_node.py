@@ -12,8 +12,8 @@ from tank_node.log.flusher import Flusher
 from tank_node.log.segment import Stretch
 from tank_node.metrics import Metrics
 from tank_node.tank.dispatch import open_session
-from tank_protos.framing import FrameReader, frame
-from tank_protos.wire import Message
+from tank_protos.wire.framing import FrameReader, frame
+from tank_protos.wire.message import Message
 from tests.support.instant_controller import InstantController
 from tests.support.manual_clock import ManualClock
 

@@ -25,7 +25,7 @@ from tank_node.session import Session
 from tank_node.tank.dispatch import open_session
 from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode
-from tank_protos.errors import WireError
+from tank_protos.wire.errors import WireError
 from tests.support.bench_node import BenchClient, BenchNode
 from tests.support.instant_controller import InstantController
 from tests.support.manual_clock import ManualClock

@@ -6,9 +6,9 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from tank_protos.compiler import emit_module
-from tank_protos.compiler.loading import load_message
-from tank_protos.compiler.schema import Message
+from tank_compiler.emit import module as emit_module
+from tank_compiler.schema.loading import load_message
+from tank_compiler.schema.schema import Message
 
 _numbers = itertools.count()
 

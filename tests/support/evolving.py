@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from tank_protos.compiler import compatibility
-from tank_protos.compiler.loading import load_protocol
+from tank_compiler.schema.loading import load_protocol
+from tank_compiler.tools import compatibility
 
 Keys = dict[str, Any]
 

@@ -9,7 +9,6 @@ from tank_node.disk import Disk
 from tank_node.peers.inbound import FollowerSession
 from tank_node.session import Session
 from tank_protos import topic_settings
-from tank_protos.framing import FrameReader, frame
 from tank_protos.generated.tank import (
     ProduceBasePartition,
     ProduceBaseTopic,
@@ -18,8 +17,9 @@ from tank_protos.generated.tank import (
     PushedPartition,
     ReplicaIdRequest,
 )
-from tank_protos.stretch import PUSH_VERSION, PUSH_WITH_CHECKSUM, Stretch
-from tank_protos.wire import Message
+from tank_protos.storage.stretch import PUSH_VERSION, PUSH_WITH_CHECKSUM, Stretch
+from tank_protos.wire.framing import FrameReader, frame
+from tank_protos.wire.message import Message
 from tests.support.bench_node import BenchNode
 from tests.support.logs import Folder, append
 from tests.support.replicas import stretch_of

@@ -8,16 +8,16 @@ from tank_node.replication.in_sync import InSync
 from tank_node.replication.progress import Place
 from tank_node.replication.push_frame import Part
 from tank_node.replication.stream import PushLine
-from tank_protos import stretch as stretches
 from tank_protos.error_codes import PushError
-from tank_protos.framing import HEADER_BYTES
 from tank_protos.generated.tank import (
     ProduceBasePartition,
     ProduceWithBaseSeqNumRequest,
     PushAnswer,
     PushedPartition,
 )
-from tank_protos.index_record import RECORD, RECORD_BYTES
+from tank_protos.storage import stretch as stretches
+from tank_protos.storage.index_record import RECORD, RECORD_BYTES
+from tank_protos.wire.framing import HEADER_BYTES
 
 TOPIC_ID = 7
 

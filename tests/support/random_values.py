@@ -2,8 +2,7 @@
 
 from random import Random
 
-from tank_protos.compiler.interpreter import Value, default_of
-from tank_protos.compiler.schema import (
+from tank_compiler.schema.schema import (
     BOOL,
     FLOATS,
     UUID,
@@ -16,6 +15,7 @@ from tank_protos.compiler.schema import (
     Text,
     Type,
 )
+from tank_compiler.tools.interpreter import Value, default_of
 
 
 def _value(random: Random, field: Field, kind: Type | Element, *, is_default: bool) -> Value:

@@ -4,8 +4,8 @@ import socket
 from types import TracebackType
 from typing import Self
 
-from tank_protos.buffer import Buffer
-from tank_protos.framing import frame
+from tank_protos.wire.buffer import Buffer
+from tank_protos.wire.framing import frame
 
 HEADER_BYTES = 5
 

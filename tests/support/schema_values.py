@@ -5,16 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tank_protos.compiler.interpreter import (
-    UNKNOWN_TAGS,
-    Scope,
-    Value,
-    default_of,
-    is_present,
-    mistakable,
-    with_length,
-)
-from tank_protos.compiler.schema import (
+from tank_compiler.schema.schema import (
     BOOL,
     FLOAT32,
     FLOATS,
@@ -32,6 +23,15 @@ from tank_protos.compiler.schema import (
     Struct,
     Text,
     Varint,
+)
+from tank_compiler.tools.interpreter import (
+    UNKNOWN_TAGS,
+    Scope,
+    Value,
+    default_of,
+    is_present,
+    mistakable,
+    with_length,
 )
 
 # Every byte must survive, so texts come from bytes, with the bytes that are not UTF-8 as surrogates.

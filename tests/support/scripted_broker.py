@@ -17,8 +17,8 @@ from enum import Enum, auto
 from typing import Any
 
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
-from tank_protos.framing import FrameReader, frame
 from tank_protos.generated import tank
+from tank_protos.wire.framing import FrameReader, frame
 from tests.support.scripted_log import Log
 from tests.support.scripted_metadata import Metadata
 

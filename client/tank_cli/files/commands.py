@@ -26,8 +26,9 @@ from tank_cli.shell.render import json_content
 from tank_cli.shell.session import Session, offline_options
 from tank_node.log.checkpoint import Entry
 from tank_node.log.record import FORMAT_TANK, MARKER
-from tank_protos import bundle, varint
-from tank_protos.errors import WireError
+from tank_protos import bundle
+from tank_protos.wire import varint
+from tank_protos.wire.errors import WireError
 
 SHOWN_PROBLEMS = 20  # of a partition; a broken disk has thousands
 ALL_NUMBERS = 2**64 - 1

@@ -25,8 +25,9 @@ from tank_node.log.record import (
 )
 from tank_node.log.segment import INDEX
 from tank_node.log.swap import DELETED
-from tank_protos import bundle, varint
-from tank_protos.errors import WireError
+from tank_protos import bundle
+from tank_protos.wire import varint
+from tank_protos.wire.errors import WireError
 
 INDEX_READ_RECORDS = 4096
 STRAY = ".stray-"

@@ -14,7 +14,7 @@ from tank_protos.bundle import (
     join_columns,
     split_damaged,
 )
-from tank_protos.errors import InvalidBundle
+from tank_protos.wire.errors import InvalidBundle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -161,7 +161,7 @@ class MessageBatch:
 
     def to_arrow(self) -> "list[pa.RecordBatch]":
         """Record batches with the columns key, value, offset (the number), timestamp (ms). Needs pyarrow."""
-        from tank_protos.bundle_arrow import Chunk, decode_arrow
+        from tank_protos.bundle.arrow import Chunk, decode_arrow
 
         batches: list[Any]
         try:

@@ -15,7 +15,7 @@ from tank_client.model import Address, FetchedChunk
 from tank_client.settings import DamagedPolicy, OutOfBoundsPolicy
 from tank_client.wire.data_operations import MAX_FETCH_BYTES
 from tank_protos.bundle import bundles, read_header
-from tank_protos.errors import InvalidBundle
+from tank_protos.wire.errors import InvalidBundle
 
 logger = logging.getLogger(__name__)
 

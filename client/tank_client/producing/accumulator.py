@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tank_client import errors
 from tank_client.producing.partition_queue import MESSAGE_OVERHEAD_BYTES, Delivery, Lane, PendingBundle
-from tank_protos.bundle_cut import fill
+from tank_protos.bundle.cut import fill
 
 MAX_BUNDLE_MESSAGES = 16_384
 """A bundle is full by its bytes or by this, so that one of tiny messages is decoded quickly, too."""

@@ -5,7 +5,7 @@ import struct
 from tank_client import errors
 from tank_client.producing.partition_queue import PendingBundle
 from tank_protos.bundle import Codec, as_batch, encode
-from tank_protos.errors import OutOfRange
+from tank_protos.wire.errors import OutOfRange
 
 _CODECS = {None: None, True: Codec.SNAPPY, False: Codec.NONE}
 

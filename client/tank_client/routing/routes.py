@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tank_client import errors
 from tank_client.model import Address
-from tank_protos.names import topic_name_problem
+from tank_protos.wire.names import topic_name_problem
 
 Route = tuple[str, int]
 """A topic and a partition."""

@@ -18,7 +18,7 @@ from tank_client.settings import ClientSettings, ConsumerSettings, ProducerSetti
 from tank_client.sync.admin import Admin
 from tank_client.sync.loop_thread import LoopThread
 from tank_client.sync.producer import Producer
-from tank_protos.buffer import Buffer
+from tank_protos.wire.buffer import Buffer
 
 _open: Final["weakref.WeakSet[Client]"] = weakref.WeakSet()
 """Clients of this process that were made, and may not be closed yet."""

@@ -19,9 +19,6 @@ from tank_client.errors import ConnectionLost, InvalidArgument, Overloaded, Prot
 from tank_client.model import Features
 from tank_client.routing.routes import Route
 from tank_client.settings import ClientSettings
-from tank_protos.buffer import Buffer
-from tank_protos.errors import WireError
-from tank_protos.framing import FrameReader, frame
 from tank_protos.generated.tank import (
     ConsumeResponse,
     FeaturesRequest,
@@ -30,6 +27,9 @@ from tank_protos.generated.tank import (
     StatusRequest,
     StatusResponse,
 )
+from tank_protos.wire.buffer import Buffer
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import FrameReader, frame
 
 OLD_DOCUMENT = 0
 """Stands for the version of a broker that knows no Status."""

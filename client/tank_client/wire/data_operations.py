@@ -7,7 +7,6 @@ from tank_client import errors
 from tank_client.model import Address, Features, FetchedChunk, Stored
 from tank_client.wire.connection import Answer, Request
 from tank_client.wire.operations import Operation, Redirected, address_of, client_version, error_of, has
-from tank_protos.buffer import Buffer
 from tank_protos.bundle import as_batch
 from tank_protos.error_codes import ConsumeFlag, ProduceError
 from tank_protos.generated.tank import (
@@ -25,6 +24,7 @@ from tank_protos.generated.tank import (
     ProduceResponse,
     ProduceTopic,
 )
+from tank_protos.wire.buffer import Buffer
 
 MAX_PER_COUNT = 255
 """Topics in a consume request, and partitions in each of them: the counts are one byte."""

@@ -13,7 +13,7 @@ from tank_controller import limits
 from tank_controller.api.fields import Field, Kind
 from tank_controller.leader.report import trouble_name
 from tank_protos.generated import control_pb2 as pb
-from tank_protos.names import MAX_TOPIC_NAME_BYTES
+from tank_protos.wire.names import MAX_TOPIC_NAME_BYTES
 
 PREFIX = "/api/v1"
 

@@ -14,9 +14,10 @@ from tank_controller.state.model import (
     ProducerState,
     TopicState,
 )
-from tank_protos import feature_levels, varint
+from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import SettingError
+from tank_protos.wire import varint
 
 NEWEST_FORMAT = feature_levels.formats(feature_levels.OWN.highest).snapshot
 """Of a snapshot; all from 1 on are read. 1: of before there was replication; the same but for what came

@@ -6,7 +6,7 @@ from tank_controller.state.outcome import Outcome, Rejected
 from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
-from tank_protos.names import group_name_problem
+from tank_protos.wire.names import group_name_problem
 
 
 def check_commit_positions(state: ClusterState, command: pb.Command) -> None:

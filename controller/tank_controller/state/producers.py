@@ -9,7 +9,7 @@ from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import PRODUCER_BLOCKS
 from tank_protos.generated import control_pb2 as pb
-from tank_protos.names import MAX_BLOCK_IDS, MAX_PRODUCER_NAME_BYTES
+from tank_protos.wire.names import MAX_BLOCK_IDS, MAX_PRODUCER_NAME_BYTES
 
 BLOCK_IDS = 1000
 """Ids of a block that a broker asks for without a number: it gives them out one by one."""

@@ -15,8 +15,8 @@ from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import VALIDATED_BUNDLES
 from tank_protos.generated import control_pb2 as pb
-from tank_protos.names import topic_name_problem
 from tank_protos.topic_settings import SettingError
+from tank_protos.wire.names import topic_name_problem
 
 
 def check_create_topic(state: ClusterState, command: pb.Command) -> None:

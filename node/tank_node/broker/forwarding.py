@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
-from tank_protos.errors import WireError
+from tank_protos.wire.errors import WireError
 
 if TYPE_CHECKING:
     from tank_node.session import Session

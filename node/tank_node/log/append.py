@@ -26,7 +26,7 @@ from tank_node.log.record import CHECKED_HEAD, HEAD_BYTES, RECORD, SPARSE, Recor
 from tank_node.log.segment import PRODUCERS, Segment, storage_error
 from tank_node.log.settings import MAX_SEGMENT_RECORDS, LogSettings
 from tank_node.log.staged import StagedRun
-from tank_protos.produce_run import ProduceRun
+from tank_protos.storage.produce_run import ProduceRun
 
 _pack: Final = RECORD.pack
 _pack_head: Final = CHECKED_HEAD.pack

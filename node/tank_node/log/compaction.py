@@ -23,8 +23,9 @@ from tank_node.log.index import SCAN_RECORDS
 from tank_node.log.record import MARKER, RECORD_BYTES, SPARSE, Record, matches, read_record
 from tank_node.log.rewrite import SegmentWriter
 from tank_node.log.segment import INDEX, LOG, PRODUCERS, Segment, file_name
-from tank_protos import bundle, varint
-from tank_protos.errors import WireError
+from tank_protos import bundle
+from tank_protos.wire import varint
+from tank_protos.wire.errors import WireError
 
 if TYPE_CHECKING:
     from tank_node.log.log import PartitionLog

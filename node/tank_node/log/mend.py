@@ -20,9 +20,10 @@ from tank_node.log.record import RECORD_BYTES, SPARSE, Record, matches
 from tank_node.log.recovery import FolderScan, rewrite, scan
 from tank_node.log.rewrite import SegmentWriter
 from tank_node.log.segment import INDEX, LOG, Segment
-from tank_protos import bundle, varint
-from tank_protos.errors import WireError
-from tank_protos.framing import MAX_FRAME_BYTES
+from tank_protos import bundle
+from tank_protos.wire import varint
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
     from tank_node.log.log import PartitionLog

@@ -12,8 +12,8 @@ from tank_node.log.epoch_history import epoch_at
 from tank_node.log.errors import DiskFull, LogDiverged, StorageError, TooManyOpenFiles
 from tank_node.log.record import CHECKED_HEAD, RECORD_BYTES, REWRITTEN, Record, names_producers, read_record
 from tank_node.log.settings import MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS
-from tank_protos.buffer import Buffer
-from tank_protos.record_run import placed
+from tank_protos.storage.record_run import placed
+from tank_protos.wire.buffer import Buffer
 
 if TYPE_CHECKING:
     from tank_node.log.replica import ReplicaLog

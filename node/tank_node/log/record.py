@@ -1,4 +1,5 @@
-"""The 64-byte record that the index holds for every batch; its layout: `tank_protos.index_record`. Pure."""
+"""The 64-byte record that the index holds for every batch. Pure. Its layout:
+`tank_protos.storage.index_record`."""
 
 from struct import Struct
 from typing import Final, NamedTuple
@@ -6,11 +7,12 @@ from typing import Final, NamedTuple
 from fastcrc.crc32 import iscsi as crc32c
 
 from tank_node.disk import Buffer
-from tank_protos import bundle, varint
-from tank_protos.errors import WireError
-from tank_protos.index_record import POSITION_AT as POSITION_AT
-from tank_protos.index_record import RECORD as RECORD
-from tank_protos.index_record import RECORD_BYTES as RECORD_BYTES
+from tank_protos import bundle
+from tank_protos.storage.index_record import POSITION_AT as POSITION_AT
+from tank_protos.storage.index_record import RECORD as RECORD
+from tank_protos.storage.index_record import RECORD_BYTES as RECORD_BYTES
+from tank_protos.wire import varint
+from tank_protos.wire.errors import WireError
 
 CHECKED_HEAD: Final = Struct("<QIIII")
 """first, span, position, length and the checksum: what differs from the bytes that the checksum is made

@@ -6,7 +6,7 @@ from typing import Final
 from tank_node.log.record import CHECKED_HEAD, MAX_TIMESTAMP_AT, RECORD_BYTES
 from tank_node.log.segment import Segment
 from tank_node.log.settings import MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, LogSettings
-from tank_protos.produce_run import ProduceRun
+from tank_protos.storage.produce_run import ProduceRun
 
 _U64: Final = Struct("<Q")
 

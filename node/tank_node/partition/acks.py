@@ -7,7 +7,7 @@ from typing import Generic, Protocol
 from tank_node.metrics import Metrics
 from tank_node.partition.waiters import P, Staged, Tick
 from tank_protos.error_codes import ErrorCode
-from tank_protos.produce_run import ANSWER_BYTES
+from tank_protos.storage.produce_run import ANSWER_BYTES
 
 
 class Answerer(Protocol):

@@ -30,11 +30,11 @@ from tank_node.replication.append_check import (
     mark_of,
 )
 from tank_node.replication.role import FollowerRole, Role
-from tank_protos.buffer import Buffer
 from tank_protos.error_codes import PushError
 from tank_protos.generated.tank import PushedPartition
-from tank_protos.record_run import BadRecord
-from tank_protos.stretch import Stretch
+from tank_protos.storage.record_run import BadRecord
+from tank_protos.storage.stretch import Stretch
+from tank_protos.wire.buffer import Buffer
 
 logger = logging.getLogger(__name__)
 

@@ -3,8 +3,9 @@
 from typing import ClassVar
 
 from tank_node.limits import RENUMBERED_BYTES, RENUMBERED_MESSAGES
-from tank_protos import bundle, varint
-from tank_protos.errors import InvalidBundle, OutOfRange
+from tank_protos import bundle
+from tank_protos.wire import varint
+from tank_protos.wire.errors import InvalidBundle, OutOfRange
 
 FIRST_AVAILABLE = 0
 """A consumer's number that means: the smallest that can be read."""

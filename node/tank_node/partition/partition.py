@@ -20,8 +20,8 @@ from tank_node.refusal_log import RefusalLog
 from tank_node.replication.role import LeaderRole, Role
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
-from tank_protos.errors import InvalidBundle, OutOfRange
-from tank_protos.produce_run import ProduceRun
+from tank_protos.storage.produce_run import ProduceRun
+from tank_protos.wire.errors import InvalidBundle, OutOfRange
 
 __all__ = ["Partition", "Reach"]
 

@@ -17,8 +17,8 @@ from tank_node.limits import MIB, Limits
 from tank_node.metrics import OK, Metrics
 from tank_node.peers.identity import PeerIdentity
 from tank_node.session import Session
-from tank_protos.framing import HEADER_BYTES
 from tank_protos.generated.tank import ReplicaIdRequest
+from tank_protos.wire.framing import HEADER_BYTES
 
 NOT_SENT: Final = "not_sent"
 NOT_ANSWERED: Final = "not_answered"

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import ClassVar
 
-from tank_protos.errors import WireError
 from tank_protos.generated.tank import ReplicaIdRequest
+from tank_protos.wire.errors import WireError
 
 _frame_head = Struct("<BI")
 

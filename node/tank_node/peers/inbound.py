@@ -15,15 +15,15 @@ from tank_node.partition.follower import CATCH_UP, LIVE, PeerLine
 from tank_node.peers.identity import WrongPeer
 from tank_node.replication.push_frame import NotAPush, answer_to, read_all, read_one
 from tank_node.session import Session
-from tank_protos.errors import WireError
-from tank_protos.framing import HEADER_BYTES
 from tank_protos.generated.tank import (
     ProduceWithBaseSeqNumRequest,
     PushAnswer,
     PushedPartition,
     ReplicaIdRequest,
 )
-from tank_protos.wire import Message
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import HEADER_BYTES
+from tank_protos.wire.message import Message
 
 _frame_head = Struct("<BI")
 _PING: Final = 3

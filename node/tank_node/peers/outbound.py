@@ -13,9 +13,9 @@ from tank_node.log.segment import Stretch
 from tank_node.peers.identity import PeerIdentity
 from tank_node.replication.push_frame import read_answer
 from tank_node.replication.stream import PushLine
-from tank_protos.errors import WireError
-from tank_protos.framing import HEADER_BYTES
 from tank_protos.generated.tank import PushAnswer, ReplicaIdRequest
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import HEADER_BYTES
 
 _PING: Final = 3
 _frame_head = Struct("<BI")

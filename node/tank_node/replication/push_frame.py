@@ -12,13 +12,13 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from tank_node.log.pushing import Piece
 from tank_node.log.segment import Stretch
-from tank_protos import stretch as codec
-from tank_protos import varint
-from tank_protos.errors import WireError
 from tank_protos.feature_levels import PUSH_VERSIONS
 from tank_protos.generated.tank import ProduceWithBaseSeqNumRequest, PushAnswer, PushedPartition
-from tank_protos.index_record import RECORD_BYTES
-from tank_protos.stretch import CHECKSUM_BYTES, HEAD_BYTES, PUSH_VERSION, PUSH_WITH_CHECKSUM
+from tank_protos.storage import stretch as codec
+from tank_protos.storage.index_record import RECORD_BYTES
+from tank_protos.storage.stretch import CHECKSUM_BYTES, HEAD_BYTES, PUSH_VERSION, PUSH_WITH_CHECKSUM
+from tank_protos.wire import varint
+from tank_protos.wire.errors import WireError
 
 Part: TypeAlias = bytes | Stretch
 """Of a frame: bytes, or batches in their file."""

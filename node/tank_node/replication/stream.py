@@ -13,9 +13,9 @@ from tank_node.log.errors import StorageError
 from tank_node.replication.progress import Place, PlaceState, Source
 from tank_node.replication.push_frame import Part, PushFrame
 from tank_protos.error_codes import PushError
-from tank_protos.errors import WireError
 from tank_protos.generated.tank import PushAnswer, PushedPartition
-from tank_protos.stretch import PUSH_VERSION, PUSH_WITH_PRODUCERS
+from tank_protos.storage.stretch import PUSH_VERSION, PUSH_WITH_PRODUCERS
+from tank_protos.wire.errors import WireError
 
 FRAME_BYTES: Final = 440 * 1024
 """A frame is filled up to here: the follower receives it in one go (`Limits.peer_receive_bytes`, with the

@@ -10,7 +10,7 @@ from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.server.connection import Connection
 from tank_node.server.connections import Connections
-from tank_protos.errors import WireError
+from tank_protos.wire.errors import WireError
 
 logger = logging.getLogger(__name__)
 

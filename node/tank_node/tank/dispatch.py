@@ -17,7 +17,7 @@ from tank_node.tank import (
 )
 from tank_node.tank.fetch_fast import fetch_again
 from tank_node.tank.session import Api, TankSession
-from tank_protos.errors import WireError
+from tank_protos.wire.errors import WireError
 
 
 def open_session(broker: Broker, *, is_outside: bool = False) -> TankSession:

@@ -13,7 +13,6 @@ from tank_node.tank.end_waits import when_settled
 from tank_node.tank.errors import error_name, outcome_of
 from tank_node.tank.redirect import leader_of
 from tank_protos.error_codes import ErrorCode
-from tank_protos.errors import OutOfRange
 from tank_protos.generated.tank import (
     AwaitEndsRequest,
     AwaitEndsResponse,
@@ -36,6 +35,7 @@ from tank_protos.generated.tank import (
     Limit,
     ReachedEnd,
 )
+from tank_protos.wire.errors import OutOfRange
 
 if TYPE_CHECKING:
     from tank_node.tank.session import TankSession

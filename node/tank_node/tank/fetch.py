@@ -16,8 +16,8 @@ from tank_node.partition.waiters import Waiter
 from tank_node.tank import redirect
 from tank_node.tank.redirect import KNOWS_LEADERS
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
-from tank_protos.errors import OutOfRange
 from tank_protos.generated.tank import ConsumeRequest
+from tank_protos.wire.errors import OutOfRange
 
 if TYPE_CHECKING:
     from tank_node.broker.broker import Broker

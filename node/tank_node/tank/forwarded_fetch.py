@@ -28,7 +28,6 @@ from tank_node.tank.fetch import (
 )
 from tank_node.tank.redirect import KNOWS_LEADERS, check_mark, forwards_to
 from tank_protos.error_codes import ConsumeFlag, ErrorCode
-from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
@@ -36,6 +35,7 @@ from tank_protos.generated.tank import (
     ConsumeTopic,
     FetchedPartition,
 )
+from tank_protos.wire.framing import frame
 
 if TYPE_CHECKING:
     from tank_node.tank.session import TankSession

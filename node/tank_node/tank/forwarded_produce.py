@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from tank_node.broker.forwarding import FORWARDED_VERSION, Forwarded, UnexpectedAnswer, by_topic
 from tank_node.tank.redirect import leader_epoch_of
 from tank_protos.error_codes import ErrorCode
-from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     ProduceBasePartition,
     ProduceBaseTopic,
@@ -16,6 +15,7 @@ from tank_protos.generated.tank import (
     ProduceTopic,
     ProduceWithBaseSeqNumRequest,
 )
+from tank_protos.wire.framing import frame
 
 if TYPE_CHECKING:
     from tank_node.partition.waiters import Settler

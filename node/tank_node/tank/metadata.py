@@ -39,7 +39,7 @@ from tank_protos.generated.tank import (
     ReserveProducerIdsRequest,
     ReserveProducerIdsResponse,
 )
-from tank_protos.wire import Message
+from tank_protos.wire.message import Message
 
 if TYPE_CHECKING:
     from tank_node.tank.session import TankSession

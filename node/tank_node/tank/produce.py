@@ -11,13 +11,13 @@ from tank_node.tank.errors import error_name, tank_error
 from tank_node.tank.forwarded_produce import ProduceParts
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
-from tank_protos.errors import WireError
 from tank_protos.generated.tank import (
     ProduceBasePartition,
     ProducePartition,
     ProduceRequest,
     ProduceWithBaseSeqNumRequest,
 )
+from tank_protos.wire.errors import WireError
 
 if TYPE_CHECKING:
     from tank_node.broker.broker import Topic

@@ -5,7 +5,7 @@ from typing import Final
 
 from tank_node.partition.partition import Partition
 from tank_node.tank.template_cache import make_room
-from tank_protos.produce_run import BEFORE_PREFIX
+from tank_protos.storage.produce_run import BEFORE_PREFIX
 
 _PAYLOAD_PREFIX: Final = BEFORE_PREFIX - 5
 _BEFORE_NAME: Final = 7

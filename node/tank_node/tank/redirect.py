@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from tank_node.broker.forwarding import FORWARDED_VERSION, ForwardingPolicy
 from tank_node.cluster.view import NO_LEADER, BrokerView
-from tank_protos.errors import WireError
+from tank_protos.wire.errors import WireError
 
 KNOWS_LEADERS: Final = 2
 """Clients from this version on know what to do where another broker leads."""

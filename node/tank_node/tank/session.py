@@ -17,10 +17,10 @@ from tank_node.partition.waiters import Waiter
 from tank_node.tank.errors import error_name, tank_error
 from tank_node.tank.fetch_templates import MESSAGE_ID, PREFIX_AT, ConsumePath, ConsumePaths
 from tank_node.tank.produce_templates import ProducePaths
-from tank_protos.errors import WireError
-from tank_protos.framing import HEADER_BYTES
-from tank_protos.produce_run import ANSWER_BYTES, failed
-from tank_protos.wire import Message
+from tank_protos.storage.produce_run import ANSWER_BYTES, failed
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import HEADER_BYTES
+from tank_protos.wire.message import Message
 
 _PRODUCE: Final = 1
 _CONSUME: Final = MESSAGE_ID

@@ -22,8 +22,8 @@ from cython.cimports.tank_protos.compiled.bundle_walk import (
     read_message,
 )
 
-from tank_protos.bundle_arrow import MAX_TIMESTAMP_MS, Columns, keys_over
-from tank_protos.bundle_header import MAX_KEY_BYTES
+from tank_protos.bundle.arrow import MAX_TIMESTAMP_MS, Columns, keys_over
+from tank_protos.bundle.header import MAX_KEY_BYTES
 
 if not cython.compiled:
     raise ImportError("this is the source of a compiled module; `make kernel` builds it")

@@ -1,4 +1,4 @@
-"""The compiled twin of `tank_protos.bundle_cut`. Columns that are no lists are the plain function's."""
+"""The compiled twin of `tank_protos.bundle.cut`. Columns that are no lists are the plain function's."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The compiled twins of `tank_protos.bundle_encode`: columns of messages to bundles.
+"""The compiled twins of `tank_protos.bundle.encoding`: columns of messages to bundles.
 
 They take lists, tuples and ranges of bytes, None and numbers. Everything else, good or bad, is left to the
 plain function. Columns are walked twice: the size of the bundle is found first, then it is written into bytes
@@ -29,7 +29,7 @@ from cython.cimports.tank_protos.compiled.bundle_walk import (
     write_varint,
 )
 
-from tank_protos.bundle_encode import COMPRESS_ABOVE_BYTES, COMPRESS_ABOVE_MESSAGES, finish
+from tank_protos.bundle.encoding import COMPRESS_ABOVE_BYTES, COMPRESS_ABOVE_MESSAGES, finish
 
 if not cython.compiled:
     raise ImportError("this is the source of a compiled module; `make kernel` builds it")

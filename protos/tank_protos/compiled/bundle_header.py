@@ -1,4 +1,4 @@
-"""The compiled twins of `tank_protos.bundle_header`. What they do not take, the plain functions refuse."""
+"""The compiled twins of `tank_protos.bundle.header`. What they do not take, the plain functions refuse."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ from cython.cimports.tank_protos.compiled.bundle_walk import (
 )
 from cython.cimports.tank_protos.compiled.named_tuples import new_tuple, put
 
-from tank_protos.bundle_header import BundleHeader, Codec
+from tank_protos.bundle.header import BundleHeader, Codec
 
 if not cython.compiled:
     raise ImportError("this is the source of a compiled module; `make kernel` builds it")

@@ -1,4 +1,4 @@
-"""The compiled twins of `tank_protos.bundle_kernel`: message sets to columns, columns to tuples.
+"""The compiled twins of `tank_protos.bundle.kernel`: message sets to columns, columns to tuples.
 
 A set is walked twice: first every length is checked and the messages are counted, then the lists are made, of
 the right size at once, by the same reading function. What the first walk does not take goes to the plain
@@ -29,7 +29,7 @@ from cython.cimports.tank_protos.compiled.bundle_walk import (
 )
 from cython.cimports.tank_protos.compiled.named_tuples import new_tuple, put
 
-from tank_protos.bundle_kernel import MessageSet
+from tank_protos.bundle.kernel import MessageSet
 
 if not cython.compiled:
     raise ImportError("this is the source of a compiled module; `make kernel` builds it")

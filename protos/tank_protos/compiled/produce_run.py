@@ -1,4 +1,4 @@
-"""The compiled twin of `tank_protos.produce_run.ProduceRun`: see there for what it is.
+"""The compiled twin of `tank_protos.storage.produce_run.ProduceRun`: see there for what it is.
 
 What differs: small batches are moved together in the buffer as they are found, over the frame headers between
 them, so that a run of them is written as one piece.

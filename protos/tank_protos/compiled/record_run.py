@@ -1,5 +1,5 @@
-"""The compiled twin of `tank_protos.record_run`: one pass over the batches' bytes, by the processor's own
-instruction where it has one.
+"""The compiled twin of `tank_protos.storage.record_run`: one pass over the batches' bytes, by the
+processor's own instruction where it has one.
 
 Memory safety: every length is checked against what is left of the batches before their bytes are read.
 """

@@ -12,7 +12,7 @@ from tank_client.producing.accumulator import MAX_BUNDLE_MESSAGES, Columns, Lane
 from tank_client.producing.input_columns import PORTION_MESSAGES, portions
 from tank_client.producing.partition_queue import PendingBundle
 from tank_client.routing.routes import check_topic
-from tank_protos.bundle_cut import fill
+from tank_protos.bundle.cut import fill
 from tests.support.scripted_broker import ScriptedBroker
 from tests.support.waiting import run
 

@@ -11,9 +11,9 @@ from tank_client import errors
 from tank_client.model import Features
 from tank_client.settings import ClientSettings
 from tank_client.wire.connection import Answered, Connection, Lost, Negotiation, Ready, State
-from tank_protos.buffer import Buffer
-from tank_protos.framing import frame
 from tank_protos.generated import tank
+from tank_protos.wire.buffer import Buffer
+from tank_protos.wire.framing import frame
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tank"
 SETTINGS = ClientSettings(connect_timeout_ms=1000, max_in_flight_per_connection=4)

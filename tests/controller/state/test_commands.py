@@ -9,7 +9,7 @@ from tank_controller.state.state import ClusterState
 from tank_protos.error_codes import ErrorCode
 from tank_protos.feature_levels import PRODUCER_BLOCKS, VALIDATED_BUNDLES
 from tank_protos.generated import control_pb2 as pb
-from tank_protos.names import MAX_BLOCK_IDS
+from tank_protos.wire.names import MAX_BLOCK_IDS
 from tests.controller.commands_for_tests import (
     DAY_MS,
     alter,

@@ -10,7 +10,7 @@ from tank_node.log.producers import Outcome
 from tank_node.log.pushed import Pushed, last_of
 from tank_node.log.record import RECORD_BYTES, REWRITTEN, read_record, sealed
 from tank_node.log.settings import LogSettings
-from tank_protos.record_run import BadRecord
+from tank_protos.storage.record_run import BadRecord
 from tests.support.fault_disk import PowerLoss
 from tests.support.logs import Folder, append, append_sparse, read_all
 from tests.support.replicas import assert_copies, bytes_of, push, records_of, stretch_of

@@ -11,7 +11,6 @@ from tank_node.monitoring import metrics_collector
 from tank_node.monitoring.metrics_collector import MESSAGE_NAMES, MetricsCollector
 from tank_node.tank.dispatch import open_session
 from tank_node.tank.session import UnknownMessage
-from tank_protos.errors import WireError
 from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
@@ -20,6 +19,7 @@ from tank_protos.generated.tank import (
     FindByTimeRequest,
     StatusRequest,
 )
+from tank_protos.wire.errors import WireError
 from tests.node.tank.test_produce import batch_of, idempotent, outcome, produce
 from tests.support.bench_node import BenchNode
 

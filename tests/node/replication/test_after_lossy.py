@@ -8,7 +8,7 @@ import pytest
 from tank_node.log.errors import DiskFailed
 from tank_node.log.record import RECORD_BYTES
 from tank_protos.error_codes import PushError
-from tank_protos.stretch import Stretch
+from tank_protos.storage.stretch import Stretch
 from tests.support.bench_node import BenchNode
 from tests.support.leader_line import (
     all_of,

@@ -12,7 +12,7 @@ from tank_node.log.log import LogState
 from tank_node.replication.role import Role
 from tank_protos.error_codes import PushError, TroubleKind
 from tank_protos.generated.tank import DescribeBrokerRequest, DescribeBrokerResponse, PushedPartition
-from tank_protos.stretch import Stretch
+from tank_protos.storage.stretch import Stretch
 from tests.support.bench_node import BenchNode
 from tests.support.leader_line import (
     LEADER,

@@ -20,7 +20,6 @@ from tank_node.server.dialer import ServerDialer
 from tank_node.server.loop import TickLoop
 from tank_node.session import Session
 from tank_protos.error_codes import ErrorCode
-from tank_protos.framing import FrameReader, frame
 from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
@@ -31,6 +30,7 @@ from tank_protos.generated.tank import (
     ReplicaIdRequest,
 )
 from tank_protos.resolver import Resolver
+from tank_protos.wire.framing import FrameReader, frame
 from tests.node.replication.test_leading import append, errors, members
 from tests.node.tank.test_produce import batch_of
 from tests.support.broker_cell import TOPIC, BrokerCell, PipeEnd, Told

@@ -26,7 +26,7 @@ from tank_node.partition.waiters import Tick
 from tank_node.refusal_log import RefusalLog
 from tank_node.replication.role import Role
 from tank_protos.error_codes import PushError
-from tank_protos.stretch import Stretch
+from tank_protos.storage.stretch import Stretch
 from tests.support.instant_controller import InstantController
 from tests.support.logs import TOPIC, Folder, append, append_sparse
 from tests.support.replicas import records_of, stretch_of

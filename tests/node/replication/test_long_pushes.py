@@ -14,7 +14,6 @@ from tank_node.log.pushing import PIECE_RECORDS, READ_BYTES, PushReader
 from tank_node.log.record import RECORD_BYTES
 from tank_node.log.segment import Stretch
 from tank_node.output import Output
-from tank_protos.framing import FrameReader, frame
 from tank_protos.generated.tank import (
     ProduceBasePartition,
     ProduceBaseTopic,
@@ -22,8 +21,9 @@ from tank_protos.generated.tank import (
     PushAnswer,
     ReplicaIdRequest,
 )
-from tank_protos.stretch import PUSH_VERSION
-from tank_protos.stretch import Stretch as Pushed
+from tank_protos.storage.stretch import PUSH_VERSION
+from tank_protos.storage.stretch import Stretch as Pushed
+from tank_protos.wire.framing import FrameReader, frame
 from tests.support.broker_cell import TOPIC, BrokerCell
 from tests.support.logs import Folder, append
 from tests.support.patience import patient

@@ -10,14 +10,14 @@ from tank_node.cluster.view import BrokerView
 from tank_node.log.log import LogState
 from tank_node.log.producers import Outcome, ProducedBatch, Producers, ProducerVerdict
 from tank_protos.error_codes import ErrorCode, PushError
-from tank_protos.errors import WireError
-from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     PushAnswer,
     PushedPartition,
     ReplicaIdRequest,
 )
-from tank_protos.stretch import Stretch
+from tank_protos.storage.stretch import Stretch
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import frame
 from tests.node.tank.test_produce import batch_of
 from tests.support.bench_node import BenchNode
 from tests.support.broker_cell import Told

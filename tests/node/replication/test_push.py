@@ -6,12 +6,12 @@ from tank_node.replication.progress import PlaceState
 from tank_node.replication.push_frame import Part, PushFrame
 from tank_node.replication.stream import PushLine, PushRefused
 from tank_protos.error_codes import PushError
-from tank_protos.framing import HEADER_BYTES
 from tank_protos.generated.tank import (
     PushAnswer,
     PushedPartition,
 )
-from tank_protos.stretch import PUSH_VERSION, PUSH_WITH_PRODUCERS
+from tank_protos.storage.stretch import PUSH_VERSION, PUSH_WITH_PRODUCERS
+from tank_protos.wire.framing import HEADER_BYTES
 from tests.support.push_model import TOPIC_ID, ModelFollower, ModelLeader, decoded, entries, line_to, taken
 
 

@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tank_node.replication.push_frame import OnePush, answer_to, read_answer, read_one
-from tank_protos.errors import WireError
 from tank_protos.feature_levels import PUSH_VERSIONS
-from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     ProduceBasePartition,
     ProduceBaseTopic,
@@ -16,8 +14,8 @@ from tank_protos.generated.tank import (
     PushAnswer,
     PushedPartition,
 )
-from tank_protos.index_record import RECORD_BYTES
-from tank_protos.stretch import (
+from tank_protos.storage.index_record import RECORD_BYTES
+from tank_protos.storage.stretch import (
     HEAD_BYTES,
     PUSH_VERSION,
     PUSH_WITH_CHECKSUM,
@@ -26,6 +24,8 @@ from tank_protos.stretch import (
     covered,
     decode,
 )
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import frame
 
 U64, U32 = st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1)
 PUSHED = st.builds(PushedPartition, U64, st.integers(0, 2**16 - 1), st.integers(0, 255), U64, U64, U64, U32)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tank_node.log.segment import Stretch as FileStretch
 from tank_node.replication.push_frame import PushFrame, read_all, read_one
-from tank_protos.errors import WireError
-from tank_protos.framing import HEADER_BYTES
-from tank_protos.stretch import HEAD_BYTES, PUSH_WITH_CHECKSUM, BadHead, Stretch
+from tank_protos.storage.stretch import HEAD_BYTES, PUSH_WITH_CHECKSUM, BadHead, Stretch
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import HEADER_BYTES
 from tests.support.bench_node import BenchNode
 from tests.support.leader_line import all_of, following, leader_log, opened, push_of, the_answer
 

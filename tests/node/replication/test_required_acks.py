@@ -18,7 +18,7 @@ from tank_protos.generated.tank import (
     ProduceTopic,
     ProduceWithBaseSeqNumRequest,
 )
-from tank_protos.wire import Message
+from tank_protos.wire.message import Message
 from tests.node.tank.test_produce import batch_of
 from tests.support.bench_node import BenchClient
 from tests.support.broker_cell import BrokerCell

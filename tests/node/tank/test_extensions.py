@@ -8,7 +8,6 @@ import pytest
 from tank_node.cluster.link import GroupsOutcome, TopicOutcome
 from tank_node.limits import Limits
 from tank_protos.error_codes import ErrorCode
-from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     AlteredSetting,
     AlterTopicRequest,
@@ -43,6 +42,7 @@ from tank_protos.generated.tank import (
     TimeToFind,
     TopicSetting,
 )
+from tank_protos.wire.framing import frame
 from tests.node.tank.test_produce import batch_of, produce
 from tests.support.bench_node import BenchNode
 

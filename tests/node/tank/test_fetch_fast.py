@@ -10,7 +10,6 @@ from tank_node.limits import Limits
 from tank_node.tank import fetch_fast as short_way
 from tank_node.tank.fetch_templates import ConsumePaths
 from tank_protos import bundle
-from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
@@ -23,7 +22,8 @@ from tank_protos.generated.tank import (
     ProduceTopic,
     ProduceWithBaseSeqNumRequest,
 )
-from tank_protos.wire import Message
+from tank_protos.wire.framing import frame
+from tank_protos.wire.message import Message
 from tests.support.bench_node import BenchClient, BenchNode
 
 END = 2**64 - 1

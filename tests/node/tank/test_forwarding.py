@@ -8,7 +8,6 @@ from tank_node.broker.forwarding import ForwardingPolicy
 from tank_node.limits import Limits
 from tank_node.peers.forward_session import ForwardSession
 from tank_protos.error_codes import ConsumeFlag
-from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     ConsumeResponse,
     FeaturesRequest,
@@ -16,6 +15,7 @@ from tank_protos.generated.tank import (
     FetchedTopic,
     ReplicaIdRequest,
 )
+from tank_protos.wire.framing import frame
 from tests.support.broker_cell import BrokerCell, CellNode
 from tests.support.forwarded import (
     NEW,

@@ -6,14 +6,14 @@ import pytest
 
 from tank_node.limits import Limits
 from tank_node.tank.redirect import NotForwarded
-from tank_protos.errors import WireError
 from tank_protos.generated.tank import (
     ProduceBasePartition,
     ProduceBaseTopic,
     ProduceWithBaseSeqNumRequest,
     ReplicaIdRequest,
 )
-from tank_protos.wire import Message
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.message import Message
 from tests.node.tank.test_produce import batch_of
 from tests.support.bench_node import BenchClient
 from tests.support.broker_cell import BrokerCell

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from tank_node.limits import Limits
 from tank_node.tank.produce_templates import ProducePaths
 from tank_protos import bundle
-from tank_protos.errors import WireError
-from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
@@ -23,7 +21,9 @@ from tank_protos.generated.tank import (
     ProduceTopic,
     StatusRequest,
 )
-from tank_protos.produce_run import ProduceRun
+from tank_protos.storage.produce_run import ProduceRun
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import frame
 from tests.support.bench_node import BenchNode
 
 

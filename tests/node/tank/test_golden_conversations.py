@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tank_protos import bundle
-from tank_protos.errors import WireError
 from tank_protos.generated.tank import (
     ConsumeRequest,
     ConsumeResponse,
@@ -18,6 +17,7 @@ from tank_protos.generated.tank import (
     ProduceTopic,
     StatusResponse,
 )
+from tank_protos.wire.errors import WireError
 from tests.support.bench_node import BenchClient, BenchNode
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "tank"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tank_protos.errors import WireError
+from tank_protos.wire.errors import WireError
 from tests.node.tank.test_produce import batch_of, produce
 from tests.support.bench_node import BenchNode
 

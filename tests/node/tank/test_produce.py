@@ -10,8 +10,6 @@ from tank_node.limits import RENUMBERED_BYTES, RENUMBERED_MESSAGES, Limits
 from tank_node.log.flush_work import FlushWork
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
-from tank_protos.errors import WireError
-from tank_protos.framing import frame
 from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
@@ -30,6 +28,8 @@ from tank_protos.generated.tank import (
     ProduceTopic,
     ProduceWithBaseSeqNumRequest,
 )
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import frame
 from tests.support.bench_node import BenchClient, BenchNode
 
 

@@ -15,8 +15,6 @@ from tank_node.replication.role import Role
 from tank_node.tank.fetch_templates import ConsumePaths
 from tank_node.tank.produce_templates import ProducePaths
 from tank_protos import bundle
-from tank_protos.errors import WireError
-from tank_protos.framing import HEADER_BYTES, frame
 from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
@@ -28,7 +26,9 @@ from tank_protos.generated.tank import (
     ProduceTopic,
     ProduceWithBaseSeqNumRequest,
 )
-from tank_protos.wire import Message
+from tank_protos.wire.errors import WireError
+from tank_protos.wire.framing import HEADER_BYTES, frame
+from tank_protos.wire.message import Message
 from tests.support.bench_node import BenchNode
 from tests.support.examples import examples
 

@@ -10,8 +10,8 @@ from tank_node.log.flush_work import FlushWork
 from tank_node.log.log import PartitionLog
 from tank_protos import bundle
 from tank_protos.error_codes import ErrorCode
-from tank_protos.framing import frame
 from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceTopic
+from tank_protos.wire.framing import frame
 from tests.support.bench_node import BenchClient, BenchNode
 from tests.support.fault_disk import FaultDisk
 

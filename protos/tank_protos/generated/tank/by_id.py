@@ -54,7 +54,7 @@ from tank_protos.generated.tank.reserve_producer_ids_request import ReserveProdu
 from tank_protos.generated.tank.reserve_producer_ids_response import ReserveProducerIdsResponse
 from tank_protos.generated.tank.status_request import StatusRequest
 from tank_protos.generated.tank.status_response import StatusResponse
-from tank_protos.wire import Message
+from tank_protos.wire.message import Message
 
 REQUESTS: Final[dict[int, type[Message]]] = {
     1: ProduceRequest,

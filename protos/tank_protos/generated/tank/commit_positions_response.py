@@ -9,9 +9,9 @@ from struct import Struct
 from struct import error as StructError
 from typing import ClassVar, Self
 
-from tank_protos.buffer import Buffer
-from tank_protos.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire import unencodable
+from tank_protos.wire.buffer import Buffer
+from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
+from tank_protos.wire.message import unencodable
 
 _each_B = Struct("<B").iter_unpack
 _write_B = Struct("<B").pack

@@ -9,9 +9,9 @@ from struct import Struct
 from struct import error as StructError
 from typing import ClassVar, Self
 
-from tank_protos.buffer import Buffer
-from tank_protos.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire import no_place, unencodable
+from tank_protos.wire.buffer import Buffer
+from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
+from tank_protos.wire.message import no_place, unencodable
 
 _write_B = Struct("<B").pack
 _read_HIB = Struct("<HIB").unpack_from

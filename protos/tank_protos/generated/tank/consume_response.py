@@ -8,9 +8,9 @@ from struct import Struct
 from struct import error as StructError
 from typing import ClassVar, Self
 
-from tank_protos.buffer import Buffer
-from tank_protos.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire import check_unmarked, unencodable, wrong_size
+from tank_protos.wire.buffer import Buffer
+from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
+from tank_protos.wire.message import check_unmarked, unencodable, wrong_size
 
 _read_4sH = Struct("<4sH").unpack_from
 _write_4sH = Struct("<4sH").pack

@@ -8,11 +8,11 @@ from struct import Struct
 from struct import error as StructError
 from typing import ClassVar, Self
 
-from tank_protos.buffer import Buffer
-from tank_protos.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.varint import encode as encode_varint
-from tank_protos.varint import read as read_varint
-from tank_protos.wire import unencodable
+from tank_protos.wire.buffer import Buffer
+from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
+from tank_protos.wire.message import unencodable
+from tank_protos.wire.varint import encode as encode_varint
+from tank_protos.wire.varint import read as read_varint
 
 _write_H = Struct("<H").pack
 _read_HB = Struct("<HB").unpack_from

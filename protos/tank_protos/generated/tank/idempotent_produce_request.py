@@ -8,10 +8,10 @@ from struct import Struct
 from struct import error as StructError
 from typing import ClassVar, Self
 
-from tank_protos.buffer import Buffer
-from tank_protos.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.varint import read as read_varint
-from tank_protos.wire import check_prefix, unencodable
+from tank_protos.wire.buffer import Buffer
+from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
+from tank_protos.wire.message import check_prefix, unencodable
+from tank_protos.wire.varint import read as read_varint
 
 _write_B = Struct("<B").pack
 _read_BIB = Struct("<BIB").unpack_from

@@ -8,9 +8,9 @@ from struct import Struct
 from struct import error as StructError
 from typing import ClassVar, Self
 
-from tank_protos.buffer import Buffer
-from tank_protos.errors import TrailingBytes, Truncated, UnsupportedVersion
-from tank_protos.wire import unencodable
+from tank_protos.wire.buffer import Buffer
+from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
+from tank_protos.wire.message import unencodable
 
 _read_BB = Struct("<BB").unpack_from
 _write_BB = Struct("<BB").pack

@@ -1,0 +1,63 @@
+"""From definitions' texts to a checked protocol. What is wrong is a DefinitionError with file and line."""
+
+from collections.abc import Iterable
+
+from tank_compiler.schema import names, source
+from tank_compiler.schema.errors import DefinitionError
+from tank_compiler.schema.members import Members
+from tank_compiler.schema.message_loading import MESSAGE_KEYS, MessageLoader
+from tank_compiler.schema.schema import Kind, Message, Protocol, Removed
+
+
+def load_protocol(name: str, definitions: Iterable[tuple[str, str]]) -> Protocol:
+    """A protocol from (file name, text) pairs. Raises DefinitionError."""
+    loaded = [_load(text, file) for file, text in sorted(definitions)]
+    messages = [message for message in loaded if isinstance(message, Message)]
+    removed = [message for message in loaded if isinstance(message, Removed)]
+    _check_messages(messages)
+    order = list(Kind)
+    unnumbered = 1 << 16
+    messages.sort(
+        key=lambda message: (
+            unnumbered if message.id is None else message.id,
+            order.index(message.kind),
+            message.root.name,
+        )
+    )
+    return Protocol(name, messages, removed)
+
+
+def load_message(text: str, file: str) -> Message:
+    """One message that has versions. Raises DefinitionError."""
+    loaded = _load(text, file)
+    assert isinstance(loaded, Message), "only whole protocols have removed messages"
+    return loaded
+
+
+def _load(text: str, file: str) -> Message | Removed:
+    node = source.read(text, file)
+    members = Members(node, source.stated_name(node), MESSAGE_KEYS)
+    members.check_name(members.text("name"), "a struct's name")
+    return MessageLoader(members).message(source.leading_comment(text))
+
+
+def _check_messages(messages: list[Message]) -> None:
+    """A protocol's messages each have an id and a Python module of their own."""
+    ids: dict[tuple[Kind, int], Message] = {}
+    modules: dict[str, Message] = {}
+    for message in messages:
+        name, place = message.root.name, message.root.place
+        same = message if message.id is None else ids.setdefault((message.kind, message.id), message)
+        if same is not message:
+            what = (
+                f"the {message.kind.value} {same.root.name} has the id {message.id}, too; give it another one"
+            )
+            raise DefinitionError(place, name, what)
+        module = names.snake_case(name)
+        if names.is_python_keyword(module) or module in names.RESERVED_MODULES:
+            what = f"a module cannot be called '{module}' in generated code; rename the message"
+            raise DefinitionError(place, name, what)
+        other = modules.setdefault(module, message)
+        if other is not message:
+            what = f"the message at {other.root.place} becomes the module '{module}', too; rename one of them"
+            raise DefinitionError(place, name, what)

@@ -1,0 +1,63 @@
+"""TANK's bundles, the batches in which messages travel and are stored: the one door to the codec.
+
+    bundle = encode([b"alpha", b"beta"], timestamps=1_700_000_000_000)
+    [message.value for message in decode(bundle, base=1)]      # [b"alpha", b"beta"]
+
+A *bundle* is the bytes from its flags on; a *batch* is the bundle with its length before it, as it lies in
+produce requests and segments; a *chunk* is batches back to back, as a consume answer brings it. The format is
+described in `docs/protocol/bundle.md`. Arrow columns: `tank_protos.bundle.arrow`, which needs pyarrow and
+numpy. Everything that is wrong with bytes from outside raises `InvalidBundle`; everything that cannot be
+encoded raises `OutOfRange`.
+"""
+
+from tank_protos.bundle.decoding import (
+    Columns,
+    DamagedPart,
+    Message,
+    SoundPart,
+    decode,
+    decode_columns,
+    iter_columns,
+    join_columns,
+    split_damaged,
+)
+from tank_protos.bundle.encoding import encode, encode_sparse, make_sparse
+from tank_protos.bundle.header import (
+    MAX_KEY_BYTES,
+    MAX_MESSAGE_SET_BYTES,
+    MAX_SEQUENCE_NUMBER,
+    BundleHeader,
+    Codec,
+    as_batch,
+    bundles,
+    first_timestamp_ms,
+    max_timestamp_ms,
+    read_header,
+    validate,
+)
+
+__all__ = [
+    "MAX_KEY_BYTES",
+    "MAX_MESSAGE_SET_BYTES",
+    "MAX_SEQUENCE_NUMBER",
+    "BundleHeader",
+    "Codec",
+    "Columns",
+    "DamagedPart",
+    "Message",
+    "SoundPart",
+    "as_batch",
+    "bundles",
+    "decode",
+    "decode_columns",
+    "encode",
+    "encode_sparse",
+    "first_timestamp_ms",
+    "iter_columns",
+    "join_columns",
+    "make_sparse",
+    "max_timestamp_ms",
+    "read_header",
+    "split_damaged",
+    "validate",
+]

@@ -1,0 +1,119 @@
+"""TANK's frames: `u8 id, u32 length (little-endian), payload`, in both directions.
+
+`frame` is for whoever sends, `FrameReader` for clients and tests (the broker cuts frames out of its receive
+buffers itself). No I/O here. Source: the wire reference, section 1.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from tank_protos.wire.errors import OutOfRange, WireError
+
+if TYPE_CHECKING:
+    from tank_protos.wire.buffer import Buffer
+
+HEADER_BYTES = 5
+# TANK's own limit: its broker drops a connection that announces more.
+MAX_FRAME_BYTES = 256 * 1024 * 1024
+
+_HEADER = Struct("<BI")
+# Smaller pieces of a frame are put together as they come, so that a stream that drips makes few objects.
+_PIECE_BYTES = 4096
+
+
+def frame(message_id: int, payload: list[Buffer]) -> list[Buffer]:
+    """The frame around `payload` as a list of buffers, the 5-byte header first; nothing is copied.
+
+    Raises OutOfRange when the payload is over MAX_FRAME_BYTES or the id is no u8.
+    """
+    length = sum(map(len, payload))
+    if length > MAX_FRAME_BYTES:
+        raise OutOfRange(
+            f"a frame of {length} bytes is over the limit of {MAX_FRAME_BYTES}; send less at once"
+        )
+    if not 0 <= message_id <= 0xFF:
+        raise OutOfRange(f"message id {message_id} is no u8")
+    return [_HEADER.pack(message_id, length), *payload]
+
+
+class FrameReader:
+    """Cuts a stream of received bytes into frames; sans-I/O, for clients and tests.
+
+    Memory is bounded by what was fed and by `max_frame_bytes`: a header that announces more raises at once,
+    and the room for a frame grows only with the bytes that have arrived.
+    """
+
+    __slots__ = ("_broken", "_max_frame_bytes", "_needed", "_pending", "_pieces")
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        # What came of a frame that has begun, in pieces that are joined once when it is complete: bytes that
+        # grew by each piece would be copied again and again. Small ones are gathered: see _keep.
+        self._pieces: list[bytes | bytearray] = []
+        # Invariant: the bytes in `_pieces`.
+        self._pending = 0
+        # How many bytes must have come before it is worth to look again: the frame that has begun, or a
+        # header.
+        self._needed = HEADER_BYTES
+        self._broken: WireError | None = None
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a frame that has begun and is not complete."""
+        return self._pending
+
+    def feed(self, data: Buffer) -> list[tuple[int, memoryview]]:
+        """The frames that `data` completes, as (message id, payload).
+
+        Payloads are read-only views of immutable memory: they stay valid, and keep it alive. Raises
+        OutOfRange when a frame is announced that is over the limit; the stream can't be followed any more
+        then, and every later call raises the same.
+        """
+        if self._broken is not None:
+            raise self._broken
+        if self._pending:
+            self._keep(data)
+            if self._pending < self._needed:
+                return []
+            whole = b"".join(self._pieces)
+            self._pieces.clear()
+            self._pending = 0
+        else:
+            whole = bytes(data)  # no copy when it is bytes already
+        return self._cut(whole)
+
+    def _keep(self, data: Buffer) -> None:
+        self._pending += len(data)
+        if len(data) >= _PIECE_BYTES:
+            self._pieces.append(bytes(data))
+        elif self._pieces and isinstance(last := self._pieces[-1], bytearray) and len(last) < _PIECE_BYTES:
+            last += data
+        else:
+            self._pieces.append(bytearray(data))
+
+    def _cut(self, whole: bytes) -> list[tuple[int, memoryview]]:
+        frames: list[tuple[int, memoryview]] = []
+        view = memoryview(whole)
+        offset, available = 0, len(whole)
+        self._needed = HEADER_BYTES
+        while available - offset >= HEADER_BYTES:
+            message_id, length = _HEADER.unpack_from(whole, offset)
+            if length > self._max_frame_bytes:
+                self._broken = OutOfRange(
+                    f"a frame of {length} bytes is announced; the limit is {self._max_frame_bytes}"
+                )
+                # Frames before the bad one are good: hand them out, complain at the next call.
+                if frames:
+                    return frames
+                raise self._broken
+            end = offset + HEADER_BYTES + length
+            if end > available:
+                self._needed = end - offset
+                break
+            frames.append((message_id, view[offset + HEADER_BYTES : end]))
+            offset = end
+        if offset < available:
+            self._keep(view[offset:])
+        return frames
