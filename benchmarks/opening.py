@@ -17,8 +17,8 @@ import time
 
 from tank_node.clock import SystemClock
 from tank_node.disk import OsDisk
-from tank_node.log.data_folder import DataFolder
 from tank_node.log.settings import LogSettings
+from tank_node.store.data_folder import DataFolder
 from tank_protos import bundle
 
 SETTINGS = LogSettings(segment_bytes=3 << 30)

@@ -9,6 +9,10 @@ Usage::
             stored = await delivery
         async for batch in client.consumer("flights", start="first"):
             ...
+
+The rooms: `client`, `producer`, `consumer` and `admin` are the faces, `sync` the same ones synchronous;
+`producing` makes bundles and delivers them, `consuming` fetches; `routing` finds leaders; `wire` has the
+connections. `model` is what calls return, `settings` the bounds, `errors` what is raised.
 """
 
 from tank_client.admin import Admin

@@ -7,6 +7,16 @@ Options, columns and what the sink promises: docs/spark.md.
 Spark imports every package called `pyspark_*` to look for sources, and when one of them fails it finds none.
 So this module imports `pyspark.sql.datasource` and the standard library only; pyarrow and the client are
 imported where data is read and written.
+
+Where to look:
+
+- `source`, `registration`: what Spark knows as `tank`; `options`, `option_names`, `positions`, `columns`:
+  what a query may say
+- `driver`, `offsets`, `fair_limit`, `stream_reader`: on the driver: what a batch covers
+- `reader`, `leader_connection`: in tasks: messages to Arrow
+- `writer`, `delivery`, `bundling`, `identity`: rows to messages, and what a task says of them
+- `json_rows`, `json_values`, `json_text`: messages that hold JSON
+- `connecting`, `errors`, `java_home`
 """
 
 from pyspark_tank.errors import (

@@ -19,9 +19,9 @@ from tank_node.cluster.link import (
 )
 from tank_node.disk import Disk
 from tank_node.limits import KIB, Limits
-from tank_node.log.data_folder import DataFolder
-from tank_node.log.flusher import Flusher
 from tank_node.metrics import Metrics
+from tank_node.store.data_folder import DataFolder
+from tank_node.store.flusher import Flusher
 from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import SettingError
 from tests.support.fault_disk import FaultDisk

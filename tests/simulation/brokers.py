@@ -15,13 +15,13 @@ from tank_node.broker.forwarding import ForwardingPolicy
 from tank_node.clock import SteadyClock
 from tank_node.cluster.session import ControllerSession, Registration
 from tank_node.limits import Limits
-from tank_node.log.data_folder import DataFolder
 from tank_node.log.errors import DataFolderError
 from tank_node.log.log import LogState
 from tank_node.metrics import Metrics
 from tank_node.partition.partition import Partition
 from tank_node.peers.forwarder import Forwarder
 from tank_node.peers.replicator import Replicator
+from tank_node.store.data_folder import DataFolder
 from tank_protos import feature_levels
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import FlushPolicy

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 from tank_node.log.flush_work import TOGETHER_FROM
-from tank_node.log.flusher import Flusher
+from tank_node.store.flusher import Flusher
 from tests.simulation.disks import SimulatedDisk
 from tests.simulation.world import MS, SECOND, Life, World
 

@@ -154,7 +154,7 @@ MUTANTS = (
     ),
     Mutant(
         "the checkpoint of an earlier orderly stop counts as the last one's",
-        "tank_node.log.data_folder.DataFolder._take_over",
+        "tank_node.store.data_folder.DataFolder._take_over",
         "clean = self._checkpoint.clean and newest and not held",
         "clean = self._checkpoint.clean and not held",
         told="the_logs_of_a_folder_are_put_back_and_its_checkpoint_is_unreadable",
@@ -228,7 +228,7 @@ MUTANTS = (
     ),
     Mutant(
         "a topic made again appends to the old folder",
-        "tank_node.log.data_folder.DataFolder.folder_of",
+        "tank_node.store.data_folder.DataFolder.folder_of",
         'return os.path.join(self.path, "topics", str(topic_id), str(partition))',
         'return os.path.join(self.path, "topics", "1", str(partition))',
         told="a_topic_is_made_again",
@@ -261,7 +261,7 @@ MUTANTS = (
     ),
     Mutant(
         "a second start calls a lost tail whole",
-        "tank_node.log.data_folder.DataFolder._take_over",
+        "tank_node.store.data_folder.DataFolder._take_over",
         "boot_id=self._boot_id if self.recovered.tail_sure else _UNKNOWN_BOOT",
         "boot_id=self._boot_id",
         told="a_lost_tail_stays_unsure_over_two_starts",

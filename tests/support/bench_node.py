@@ -7,10 +7,10 @@ from tank_node.broker.broker import Broker
 from tank_node.broker.maintenance import Maintenance
 from tank_node.disk import Disk, OsDisk
 from tank_node.limits import Limits
-from tank_node.log.data_folder import DataFolder
-from tank_node.log.flusher import Flusher
 from tank_node.log.segment import Stretch
 from tank_node.metrics import Metrics
+from tank_node.store.data_folder import DataFolder
+from tank_node.store.flusher import Flusher
 from tank_node.tank.dispatch import open_session
 from tank_protos.wire.framing import FrameReader, frame
 from tank_protos.wire.message import Message

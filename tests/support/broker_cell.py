@@ -13,8 +13,6 @@ from tank_node.cluster.view import BrokerView, ChangeKind, ClusterView, Partitio
 from tank_node.dialer import Dialer
 from tank_node.disk import OsDisk
 from tank_node.limits import Limits
-from tank_node.log.data_folder import DataFolder
-from tank_node.log.flusher import Flusher
 from tank_node.log.log import PartitionLog
 from tank_node.log.segment import Stretch
 from tank_node.metrics import Metrics
@@ -22,6 +20,8 @@ from tank_node.partition.partition import Partition
 from tank_node.peers.forwarder import Forwarder
 from tank_node.peers.replicator import Replicator
 from tank_node.session import Session
+from tank_node.store.data_folder import DataFolder
+from tank_node.store.flusher import Flusher
 from tank_node.tank.dispatch import open_session
 from tank_protos import topic_settings
 from tank_protos.error_codes import ErrorCode

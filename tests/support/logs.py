@@ -7,10 +7,10 @@ from itertools import pairwise
 import pytest
 
 from tank_node.disk import Disk
-from tank_node.log.data_folder import DataFolder
 from tank_node.log.errors import LogDamaged, StorageError
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
+from tank_node.store.data_folder import DataFolder
 from tank_protos import bundle
 from tests.support.fault_disk import FaultDisk
 from tests.support.manual_clock import ManualClock

@@ -11,10 +11,10 @@ from tank_node.broker.broker import Broker
 from tank_node.clock import SystemClock
 from tank_node.disk import OsDisk
 from tank_node.limits import Limits
-from tank_node.log.data_folder import DataFolder
-from tank_node.log.flusher import Flusher
 from tank_node.metrics import Metrics
 from tank_node.server.loop import TickLoop
+from tank_node.store.data_folder import DataFolder
+from tank_node.store.flusher import Flusher
 from tests.support.instant_controller import InstantController
 from tests.support.patience import patient
 from tests.support.tank_server import tank_server

@@ -5,6 +5,8 @@
 client on one background thread per client (see `loop_thread`), which `close()`, or leaving the `with`
 block, ends. Safe for several threads, but for a consumer, which is for one at a time. After a fork, make a
 new client in the child.
+
+`admin`, `client` and `producer` hold a face each.
 """
 
 from tank_client.sync.admin import Admin

@@ -28,14 +28,14 @@ from tank_node.cluster.session import Registration
 from tank_node.cluster.view import OUTSIDE
 from tank_node.disk import OsDisk
 from tank_node.limits import Limits
-from tank_node.log.data_folder import DataFolder
-from tank_node.log.flusher import Flusher
 from tank_node.metrics import Metrics
 from tank_node.monitoring.health import Health
 from tank_node.monitoring.http import HttpServer
 from tank_node.server.connections import Connections
 from tank_node.server.listener import Listener
 from tank_node.server.server import Server
+from tank_node.store.data_folder import DataFolder
+from tank_node.store.flusher import Flusher
 from tank_node.tank.dispatch import open_session
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import FlushPolicy

@@ -15,13 +15,10 @@ from tank_node.clock import Clock
 from tank_node.cluster.link import ControllerLink, ReplicaEnd
 from tank_node.cluster.view import NO_LEADER, ChangeKind, PartitionView, TopicChange, TopicView
 from tank_node.limits import Limits
-from tank_node.log.data_folder import DataFolder
 from tank_node.log.epoch_history import epoch_at
 from tank_node.log.errors import DiskFull, StorageError
-from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
-from tank_node.log.usage import FolderUsage, measure_strays, usage_of
 from tank_node.metrics import Metrics
 from tank_node.partition.beliefs import Beliefs
 from tank_node.partition.follower import Followers
@@ -30,6 +27,9 @@ from tank_node.partition.partition import Partition
 from tank_node.partition.roles import Roles
 from tank_node.refusal_log import RefusalLog
 from tank_node.replication.role import Role
+from tank_node.store.data_folder import DataFolder
+from tank_node.store.flusher import Flusher
+from tank_node.store.usage import FolderUsage, measure_strays, usage_of
 from tank_node.surroundings import Surroundings
 from tank_node.volume import Volume
 from tank_protos.error_codes import ErrorCode

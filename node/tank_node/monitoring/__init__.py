@@ -1,4 +1,9 @@
-"""What an operator sees of a node: logs, health, metrics, and the small HTTP server for them."""
+"""What an operator sees of a node: logs, health, metrics, and the small HTTP server for them.
+
+- `health`: whether a node can do its work
+- `metrics_collector`, `health_collector`, `replication`: Prometheus families
+- `http`: the port for /metrics, /healthz and /readyz
+"""
 
 from tank_node.kernel import compiled_path
 

@@ -8,9 +8,9 @@ from prometheus_client.registry import Collector
 
 from tank_node.broker.broker import Broker
 from tank_node.log.log import LogState
-from tank_node.log.usage import space_of
 from tank_node.metrics import Histogram, Metrics
 from tank_node.monitoring import replication
+from tank_node.store.usage import space_of
 
 MESSAGE_NAMES = {
     1: "produce", 2: "consume", 3: "ping", 4: "replica_id", 5: "produce_with_numbers",

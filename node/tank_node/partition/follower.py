@@ -11,7 +11,6 @@ from tank_node.cluster.link import ControllerLink
 from tank_node.cluster.view import PartitionView
 from tank_node.log.epoch_history import epoch_at
 from tank_node.log.errors import LogDiverged, StorageError
-from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState
 from tank_node.log.producers import check_snapshot
 from tank_node.log.pushed import Pushed, last_of
@@ -30,6 +29,7 @@ from tank_node.replication.append_check import (
     mark_of,
 )
 from tank_node.replication.role import FollowerRole, Role
+from tank_node.store.flusher import Flusher
 from tank_protos.error_codes import PushError
 from tank_protos.generated.tank import PushedPartition
 from tank_protos.storage.record_run import BadRecord

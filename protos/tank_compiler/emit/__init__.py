@@ -2,7 +2,7 @@
 
 - `package`, `module`: all files, and one of them
 - `methods`, `decode`, `encode`, `headers`: the parts of a class
-- `python_types`, `wire_size`: the type of a field, and how few bytes a value takes
+- `python_types`: the type of a field
 - `writer`: lines with their indentation
 - `generated_import`: tries what would be written
 """

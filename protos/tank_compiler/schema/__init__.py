@@ -6,5 +6,6 @@
   `conditions`, and `tags` for the keys of a field
 - `errors`: what is wrong with a definition
 - `layouts`: of a message one for each range of versions with the same bytes
+- `wire_size`: how few bytes a value takes
 - `headers`, `names`: which header stands before a message; how it is called in Python
 """

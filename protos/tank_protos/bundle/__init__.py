@@ -8,6 +8,11 @@ produce requests and segments; a *chunk* is batches back to back, as a consume a
 described in `docs/protocol/bundle.md`. Arrow columns: `tank_protos.bundle.arrow`, which needs pyarrow and
 numpy. Everything that is wrong with bytes from outside raises `InvalidBundle`; everything that cannot be
 encoded raises `OutOfRange`.
+
+- `header`: flags, counts and times; `encoding`, `decoding`: messages to bundles and back
+- `kernel`: message sets, the inner loop of both
+- `cut`: which messages make one bundle
+- `arrow`: bundles to and from Arrow columns
 """
 
 from tank_protos.bundle.decoding import (

@@ -4,6 +4,10 @@ Each module here is the source of a compiled module beside it. Imported without 
 Where it was built for a checkout, `built.json` tells by compiled file from which sources; wheels have no such
 file. The node's hot modules, which mypyc compiles from the sources that run where there is no compiler, keep
 theirs in the same way: see `tank_node.kernel`.
+
+- `bundle_header`, `bundle_encode`, `bundle_kernel`, `bundle_cut`, `arrow`: of `tank_protos.bundle`
+- `produce_run`, `record_run`: of `tank_protos.storage`
+- `checksum`: CRC-32C
 """
 
 import zlib

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tank_node.log.log import PartitionLog
-from tank_node.log.meta import machine_boot_id
 from tank_node.partition.partition import Partition
+from tank_node.store.meta import machine_boot_id
 from tank_protos.generated.tank import ProducePartition, ProduceRequest, ProduceTopic
 from tank_protos.wire.framing import frame
 from tests.node.tank.test_produce import batch_of, idempotent, outcome, produce

@@ -13,10 +13,10 @@ from tank_node.log.errors import (
     StorageError,
     TooManyOpenFiles,
 )
-from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.producers import Outcome
 from tank_node.log.settings import LogSettings
+from tank_node.store.flusher import Flusher
 from tests.support.fault_disk import FaultDisk
 from tests.support.logs import FOLDER, Folder, append, error_of, read_all
 from tests.support.posting import Posting

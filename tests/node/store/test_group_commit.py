@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from tank_node.log import flusher
-from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
+from tank_node.store import flusher
+from tank_node.store.flusher import Flusher
 from tests.support.fault_disk import FaultDisk
 from tests.support.logs import Folder, append, read_all
 from tests.support.posting import Posting

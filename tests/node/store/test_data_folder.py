@@ -12,9 +12,9 @@ import pytest
 from tank_node.clock import SystemClock
 from tank_node.disk import OsDisk
 from tank_node.log.checkpoint import Checkpoint, Entry, decode, encode
-from tank_node.log.data_folder import DataFolder
 from tank_node.log.errors import DataFolderError, DataFolderInUse, LogClosed, NewerFormat
 from tank_node.log.settings import LogSettings
+from tank_node.store.data_folder import DataFolder
 from tests.support.logs import DATA, TOPIC, Folder, append, error_of, read_all
 
 
@@ -193,7 +193,8 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
     data = DataFolder.open(path, OsDisk(), SystemClock())
     program = (
         "import sys; from tank_node.clock import SystemClock; from tank_node.disk import OsDisk\n"
-        "from tank_node.log.data_folder import DataFolder; from tank_node.log.errors import DataFolderInUse\n"
+        "from tank_node.store.data_folder import DataFolder\n"
+        "from tank_node.log.errors import DataFolderInUse\n"
         "try: DataFolder.open(sys.argv[1], OsDisk(), SystemClock()).close()\n"
         "except DataFolderInUse as error: print(error); sys.exit(3)\n"
     )

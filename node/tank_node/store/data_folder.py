@@ -20,16 +20,16 @@ from collections.abc import Callable, Collection
 from tank_node.clock import Clock
 from tank_node.disk import Disk
 from tank_node.log import recovery
-from tank_node.log.checkpoint_file import CheckpointFile
-from tank_node.log.claims import Claims, Recovered
 from tank_node.log.errors import DataFolderError, DataFolderInUse, StorageError
 from tank_node.log.flush_work import TOGETHER_FROM, run_together
-from tank_node.log.flusher import Flusher
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.meta import Meta, MetaFile, machine_boot_id, open_meta
 from tank_node.log.open_files import OpenFiles
-from tank_node.log.removal import Removal
 from tank_node.log.settings import UNKNOWN_FACTOR, LogSettings
+from tank_node.store.checkpoint_file import CheckpointFile
+from tank_node.store.claims import Claims, Recovered
+from tank_node.store.flusher import Flusher
+from tank_node.store.meta import Meta, MetaFile, machine_boot_id, open_meta
+from tank_node.store.removal import Removal
 
 logger = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tank_node.disk import Space, tree_bytes
-from tank_node.log.data_folder import DataFolder
 from tank_node.log.record import RECORD_BYTES
+from tank_node.store.data_folder import DataFolder
 
 logger = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from tank_node.log.claims import Claims
 from tank_node.log.log import LogState
 from tank_node.log.settings import LogSettings
+from tank_node.store.claims import Claims
 from tests.support.logs import DATA, FOLDER, TOPIC, Folder, append
 
 REPLICATED = LogSettings(segment_bytes=100, replication_factor=3)

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from tank_node.disk import Disk
 from tank_node.log.flush_work import TOGETHER_FROM, FlushWork, run_together
 from tank_node.log.log import PartitionLog
-from tank_node.log.one_thread import OneThread
+from tank_node.store.one_thread import OneThread
 
 Post: TypeAlias = Callable[[Callable[[], None]], None]
 Listener: TypeAlias = Callable[[PartitionLog], None]

@@ -9,11 +9,11 @@ from dataclasses import replace
 from tank_node.disk import Disk, read_file, replace_file
 from tank_node.log import checkpoint
 from tank_node.log.checkpoint import Checkpoint, Entry
-from tank_node.log.claims import entry_of
 from tank_node.log.errors import StorageError
-from tank_node.log.flusher import Flusher
 from tank_node.log.log import PartitionLog
 from tank_node.log.replica import ReplicaLog
+from tank_node.store.claims import entry_of
+from tank_node.store.flusher import Flusher
 
 logger = logging.getLogger(__name__)
 
