@@ -372,7 +372,7 @@ MUTANTS = (
     ),
     Mutant(
         "a client of the old document is told of leaders",
-        "tank_node.tank.produce.tank_error",
+        "tank_node.tank.errors.tank_error",
         "    if old and error == ErrorCode.NO_LEADER:",
         "    if False:",
         told="old_clients_know_one_broker",

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
     kernel.NAME == "pure", reason="the compiled kernel is not built, or switched off"
 )
 
-PAIRS = {p.plain.__name__: p for p in kernel.PAIRS if p.plain.__module__.startswith("tank_protos.bundle_")}
+PAIRS = {p.plain.__name__: p for p in kernel.PAIRS if p.plain.__module__.startswith("tank_protos.bundle.")}
 
 
 def outcome(function: Callable[..., Any], *arguments: Any, **named: Any) -> tuple[object, object]:
