@@ -11,7 +11,6 @@ import pytest
 import benchmarks.__main__
 from benchmarks.__main__ import (
     EVERY_PART,
-    PARTS,
     PLACES,
     TITLES,
     PartFailed,
@@ -85,9 +84,8 @@ def test_each_part_goes_into_every_page_that_has_a_place_for_it_unless_it_failed
     assert "| a | 1.0 M/s, some |" in short.read_text()
 
 
-def test_the_page_on_performance_has_all_places_and_the_readme_some() -> None:
+def test_the_page_on_performance_has_all_places() -> None:
     assert places_of((ROOT / "docs/performance.md").read_text()) == list(PLACES)
-    assert set(places_of((ROOT / "README.md").read_text())) >= {f"{part} in short" for part in PARTS[:2]}
 
 
 def test_every_part_has_a_title() -> None:
