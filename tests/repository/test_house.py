@@ -162,3 +162,17 @@ def test_decisions_are_numbered_without_clashes() -> None:
     numbers = [p.name[:4] for p in (ROOT / "docs/decisions").glob("*.md") if p.name != "README.md"]
     assert all(n.isdigit() for n in numbers)
     assert len(numbers) == len(set(numbers)), sorted(numbers)
+
+
+def test_the_page_for_contributors_names_files_that_there_are() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    named = re.findall(r"`([a-z_]+/[\w./*-]*)`", page)
+    assert len(named) > 20
+    assert [name for name in named if not list(ROOT.glob(name.rstrip("/")))] == []
+
+
+def test_the_index_of_the_docs_names_every_page() -> None:
+    index = (ROOT / "docs/README.md").read_text()
+    assert [p.name for p in sorted((ROOT / "docs").glob("*.md")) if f"({p.name})" not in index] == [
+        "README.md"
+    ]
