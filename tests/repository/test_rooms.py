@@ -1,6 +1,7 @@
 """The rooms of each package: small enough to see, with a map that names what is in them, and no circles."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -8,6 +9,7 @@ from typing import Final
 import grimp
 import pytest
 
+from tests.repository.picture import PAGE, with_pictures
 from tests.repository.test_house import ROOMS, ROOT, python_files
 
 PACKAGES: Final = (
@@ -88,3 +90,15 @@ def everything_from(start: str, imported: dict[str, set[str]]) -> set[str]:
 def test_a_circle_is_found() -> None:
     imported = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set[str]()}
     assert list(circles(imported)) == [{"a", "b", "c"}]
+
+
+def test_the_pictures_of_the_architecture_are_those_of_the_code() -> None:
+    page = PAGE.read_text()
+    assert page == with_pictures(page), "run: python -m tests.repository.picture"
+
+
+def test_the_page_on_the_architecture_names_files_that_there_are() -> None:
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", PAGE.read_text()))
+    there = {str(path) for path in python_files()}
+    assert len(named) > 30
+    assert [name for name in named if not any(path.endswith(f"/{name}") for path in there)] == []
