@@ -140,7 +140,9 @@ def test_two_controllers_on_one_folder_are_refused(cluster: LocalCluster) -> Non
 
 ON_A_DISK_THAT_HANGS = """
 import sys, time
-from tank_controller import __main__, files, process
+from tank_controller import __main__
+from tank_controller.app import process
+from tank_controller.raft_node import files
 files._OsAppendFile.sync = lambda file: time.sleep(3600)
 process.CLOSE_S = float(sys.argv.pop(1))
 __main__.main()

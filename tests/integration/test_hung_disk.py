@@ -18,11 +18,12 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 ON_A_DISK_THAT_HANGS = """
 import os, sys, time
 from tank_cli import main
-from tank_controller import files
-from tank_node import bounded_stop, disk
+from tank_controller.raft_node import files
+from tank_node import disk
+from tank_node.app import stop
 
 part, told, close_s = sys.argv.pop(1), sys.argv.pop(1), float(sys.argv.pop(1))
-bounded_stop.TELL_S, bounded_stop.CLOSE_S = 0.1, close_s
+stop.TELL_S, stop.CLOSE_S = 0.1, close_s
 place = {"log": disk.OsDisk, "metadata": files._OsAppendFile}[part]
 sync = place.sync
 

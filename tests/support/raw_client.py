@@ -2,12 +2,12 @@
 
 import socket
 from types import TracebackType
-from typing import Self
-
-from tank_protos.wire.buffer import Buffer
-from tank_protos.wire.framing import frame
+from typing import Self, TypeAlias
 
 HEADER_BYTES = 5
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+"""As the codecs have it. Nothing is imported from the product: older versions load this, too."""
 
 
 class RawConnection:
@@ -19,7 +19,9 @@ class RawConnection:
         self._received = bytearray()
 
     def send(self, message_id: int, payload: list[Buffer]) -> None:
-        self.socket.sendall(b"".join(frame(message_id, payload)))
+        length = sum(map(len, payload))
+        head = bytes((message_id,)) + length.to_bytes(HEADER_BYTES - 1, "little")
+        self.socket.sendall(b"".join((head, *payload)))
 
     def receive(self) -> tuple[int, memoryview]:
         """The next frame that is not a ping. ConnectionError when the broker closed."""
