@@ -233,7 +233,9 @@ def hook_class() -> Any:
             """Before the files are gathered."""
             if self.target_name == "wheel" and version != "editable":
                 # What `tank-protos decode` reads; beside the sources it finds the folder itself.
-                build_data["force_include"]["protos/tank"] = "tank_compiler/definitions/tank"
+                for protocol in ("tank", "kafka"):
+                    inside = f"tank_compiler/definitions/{protocol}"
+                    build_data["force_include"][f"protos/{protocol}"] = inside
             if self.target_name != "wheel" or mode() == "off":
                 return
             if version == "editable":

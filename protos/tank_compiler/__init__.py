@@ -1,7 +1,7 @@
-"""The message compiler: definitions in JSON to Python codecs, a reference and a corpus. A tool: no broker,
-controller or client imports it.
+"""The message compiler: makes Python codecs, a reference and the fuzzer's corpus from definitions in JSON. A
+tool: no broker, controller or client imports it.
 
-- `schema`: what a definition means, and from text to it
-- `emit`: Python code
-- `tools`: the commands, and what they make or compare besides
+- `schema`: reads definitions, and holds their meaning
+- `emit`: writes Python code
+- `tools`: the commands, and the other outputs and comparisons
 """

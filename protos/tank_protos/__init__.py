@@ -1,11 +1,13 @@
-"""What is declared once and shared by every room: messages, data formats, errors.
+"""Messages, data formats and errors that brokers, controllers and clients share.
 
-- `wire`: what bytes on a connection are made of; `generated`: the messages, made by `tank_compiler`
+- `wire`: the elements of bytes on a connection; `generated`: the messages, made by `tank_compiler`
 - `bundle`: the batches in which messages travel and are stored
 - `storage`: batches as a node stores and pushes them
-- `compiled`, `kernel`: the compiled twins of hot functions, and which of both forms runs
+- `kafka`: records in the formats of Kafka's clients
+- `compiled`, `kernel`: compiled twins of hot functions, and the choice between them and the plain functions
 - `error_codes`, `feature_levels`, `topic_settings`: what brokers, controllers and clients agree on
-- `cluster_secret`, `call_proof`: how processes of a cluster know each other
-- `resolver`, `grpc_target`: names to addresses, also while the name service is away
-- `log_lines`, `server_packages`: a server's log, and the packages that servers alone need
+- `cluster_secret`, `call_proof`: how processes of a cluster authenticate to each other
+- `resolver`, `grpc_target`: look names up, and keep the last addresses for times without name service
+- `grpc_channel`: opens gRPC connections
+- `log_lines`, `server_packages`: a server's log, and the packages that only servers need
 """

@@ -18,21 +18,23 @@ from tank_protos.cluster_secret import (
 from tank_protos.generated import control_pb2 as pb
 
 CHALLENGE_S = 2.0
-"""A controller that answers at all answers at once."""
+"""How long a controller may take for its challenge; a live one answers at once."""
 
 
 class Prover(NamedTuple):
-    """What a process proves with."""
+    """The secret and the identity with which a process proves itself."""
 
     secrets: Callable[[], Secrets | None]
-    """None: it has none, and proves nothing."""
+    """None: the process has no secret, and proves nothing."""
     caller: Callable[[], Party]
     random_bytes: Callable[[int], bytes]
     demanded: Callable[[], bool] = lambda: False
-    """Whether the cluster is known to demand it: nobody who can't prove it is called then."""
+    """Whether the cluster is known to demand the secret: then controllers that can't prove it are not
+    called.
+    """
 
     def question(self, method: str) -> Question | None:
-        """For one call; None: nothing is proved."""
+        """The caller's side of one call's proof; None: nothing is proved."""
         secrets = self.secrets()
         if secrets is None:
             return None
@@ -40,14 +42,14 @@ class Prover(NamedTuple):
 
 
 NO_PROOF = Prover(lambda: None, lambda: Party(0), bytes)  # type: ignore[arg-type]
-"""Of a process without a secret."""
+"""The prover of a process without a secret."""
 
 
 class ChannelProofs:
     """Proofs for the calls of one channel of grpc.aio."""
 
     def __init__(self, channel: grpc.aio.Channel, prover: Prover, ordinal: int | None = None) -> None:
-        """ordinal: of the controller at its other end, where that is known."""
+        """`ordinal`: that of the controller at the other end of the channel, if it is known."""
         self._prover = prover
         self._ordinal = ordinal
         self._ask = channel.unary_unary(
@@ -57,7 +59,9 @@ class ChannelProofs:
         )
 
     async def metadata(self, method: str, timeout_s: float | None = None) -> list[tuple[str, bytes]]:
-        """What a call has to carry. AioRpcError: no answer, or one of a controller that isn't believed."""
+        """Returns the metadata that proves a call. Raises AioRpcError when the controller doesn't answer, or
+        can't prove itself.
+        """
         question = self._prover.question(method)
         if question is None:
             return []
@@ -67,7 +71,7 @@ class ChannelProofs:
         except grpc.aio.AioRpcError as error:
             if (
                 error.code() is not grpc.StatusCode.UNIMPLEMENTED
-            ):  # so answers one of before there was a secret
+            ):  # the answer of a controller whose version doesn't know secrets
                 raise
         try:
             proof = question.proof(answer, demanded=self._prover.demanded(), ordinal=self._ordinal)
@@ -79,15 +83,15 @@ class ChannelProofs:
 
 
 class ProvenCalls:
-    """Calls with one request each on a channel of grpc.aio, proved: for a generated stub, in its place."""
+    """Proves the calls of a generated stub: passed to it in place of a grpc.aio channel."""
 
     def __init__(self, channel: grpc.aio.Channel, prover: Prover, ordinal: int | None = None) -> None:
-        """ordinal: as ChannelProofs."""
+        """`ordinal`: as in ChannelProofs."""
         self._channel = channel
         self._proofs = ChannelProofs(channel, prover, ordinal)
 
     def unary_unary(self, method: str, **codecs: Any) -> Callable[..., Any]:
-        """As grpc.aio.Channel has it."""
+        """As in grpc.aio.Channel."""
         call = self._channel.unary_unary(method, **codecs)
 
         async def proved(request: Any, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - as gRPC has it
@@ -97,7 +101,7 @@ class ProvenCalls:
         return proved
 
     def unary_stream(self, method: str, **codecs: Any) -> Callable[..., Any]:
-        """As grpc.aio.Channel has it; the answer is an async generator."""
+        """As in grpc.aio.Channel; the result is an async generator."""
         call = self._channel.unary_stream(method, **codecs)
 
         async def proved(request: Any, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - as gRPC has it
@@ -112,16 +116,16 @@ class ProvenCalls:
         return proved
 
     def stream_unary(self, method: str, **codecs: Any) -> Callable[..., Any]:
-        """As grpc.aio.Channel has it: whoever opens the stream says what proves it (`proofs`)."""
+        """As in grpc.aio.Channel; the caller adds the metadata that proves the stream (`proofs`)."""
         return self._channel.stream_unary(method, **codecs)
 
     def stream_stream(self, method: str, **codecs: Any) -> Callable[..., Any]:
-        """The same."""
+        """As `stream_unary`."""
         return self._channel.stream_stream(method, **codecs)
 
     @property
     def proofs(self) -> ChannelProofs:
-        """For streams of requests."""
+        """The proofs for calls with a stream of requests."""
         return self._proofs
 
 
@@ -130,7 +134,7 @@ class ProvingInterceptor(
     grpc.UnaryStreamClientInterceptor,
     grpc.StreamStreamClientInterceptor,
 ):
-    """For grpc without asyncio: proves every call of a channel."""
+    """Proves every call of a channel of grpc without asyncio."""
 
     def __init__(self, channel: grpc.Channel, prover: Prover) -> None:
         self._prover = prover
@@ -141,19 +145,19 @@ class ProvingInterceptor(
         )
 
     def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        """As grpc has it."""
+        """Implements grpc's interceptor."""
         return continuation(self._with_proof(details), request)
 
     def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
-        """As grpc has it."""
+        """Implements grpc's interceptor."""
         return continuation(self._with_proof(details), request)
 
     def intercept_stream_stream(self, continuation: Any, details: Any, requests: Any) -> Any:
-        """As grpc has it."""
+        """Implements grpc's interceptor."""
         return continuation(self._with_proof(details), requests)
 
     def _with_proof(self, details: Any) -> Any:
-        """grpc.RpcError; UnprovenError."""
+        """The call's details with the proof added. Raises grpc.RpcError, UnprovenError."""
         question = self._prover.question(details.method)
         if question is None:
             return details

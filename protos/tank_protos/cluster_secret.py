@@ -1,12 +1,12 @@
 """The cluster's secret: how processes that share it prove to each other that they know it. Pure.
 
-A caller asks the controller that it calls for a challenge, and proves for one call, by HMAC-SHA256 under the
-secret, over both sides' random bytes, who calls whom, and the method. The controller proves first, over the
-same. The secret itself is never sent, and a proof is good for one call: not for another method, another
-controller or another caller, and not a second time. What is said in the call is not covered: that takes TLS.
+A caller asks the controller for a challenge, and proves one call by an HMAC-SHA256 under the secret, over
+both sides' random bytes, caller, controller and method. The controller proves itself first, over the same.
+The secret itself is never sent, and a proof is good for one call: not for another method, another controller
+or another caller, and not a second time. The content of the call is not protected: that takes TLS.
 
-The secret is a file of one line. With several lines the first is used to prove, and all are accepted: so it
-is changed without a moment at which two processes don't understand each other (docs/operations.md).
+The secret is a file of one line. With several lines the first is used to prove, and all are accepted: so the
+secret can be changed while processes accept each other at every moment (docs/operations.md).
 """
 
 import hmac
@@ -20,15 +20,15 @@ from typing import Final, NamedTuple
 from tank_protos.generated import control_pb2 as pb
 
 MIN_CHARS: Final = 16
-"""Of a line: whoever asks for a challenge can try guesses on it without end."""
+"""The least length of a secret: any caller can get a challenge, and test guesses on it without limit."""
 MAX_BYTES: Final = 4096
-"""Of the file."""
+"""The greatest size of the file."""
 MAX_LINES: Final = 4
 NONCE_BYTES: Final = 32
 PROOF_KEY: Final = "tank-proof-bin"
 """The metadata of a call that carries its CallProof."""
 REFUSAL_KEY: Final = "tank-refusal"
-"""The metadata of a refused call: a Refusal's value."""
+"""The metadata of a refused call: a SecretRefusal's value."""
 CHALLENGE: Final = "/tank.control.Trust/Challenge"
 _CONTEXT: Final = b"tank cluster secret 1"
 _number = Struct("<I").pack
@@ -39,17 +39,17 @@ class SecretError(ValueError):
     """A file that holds no secret; the message says what to do."""
 
 
-class Role(IntEnum):
-    """What a process is to its cluster."""
+class PartyRole(IntEnum):
+    """The role of a process in its cluster."""
 
     ADMIN = 1
-    """A person's command."""
+    """An operator's command."""
     BROKER = 2
     CONTROLLER = 3
 
 
-class Refusal(Enum):
-    """Why a call is not taken, and a sentence that says what to do."""
+class SecretRefusal(Enum):
+    """Why a call is refused, and a sentence that says what to do."""
 
     MISSING = "missing"
     WRONG = "wrong"
@@ -59,52 +59,52 @@ class Refusal(Enum):
 
     @property
     def sentence(self) -> str:
-        """For the caller's people."""
+        """The reason and the remedy, for the caller's operator."""
         return _SENTENCES[self]
 
 
 _SENTENCES: Final = {
-    Refusal.MISSING: "the cluster demands its secret, and this call proves none: start with --secret-file "
-    "FILE (TANK_SECRET_FILE), a file that holds the same line as the controllers'",
-    Refusal.WRONG: "the secret is not the cluster's: put the line of the controllers' secret file into the "
-    "file of this process",
-    Refusal.STALE: "the proof is too old, or was used before: try again",
-    Refusal.NOT_MEANT: "the proof is for another call, or for another controller: try again",
-    Refusal.NONE_HERE: "the cluster demands its secret, and this controller was started without: start it "
-    "with --secret-file FILE (TANK_SECRET_FILE)",
+    SecretRefusal.MISSING: "the cluster demands its secret, and this call proves none: start with "
+    "--secret-file FILE (TANK_SECRET_FILE), a file that holds the same line as the controllers'",
+    SecretRefusal.WRONG: "the secret is not the cluster's: put the line of the controllers' secret file into "
+    "the file of this process",
+    SecretRefusal.STALE: "the proof is too old, or was used before: try again",
+    SecretRefusal.NOT_MEANT: "the proof is for another call, or for another controller: try again",
+    SecretRefusal.NONE_HERE: "the cluster demands its secret, and this controller was started without: start "
+    "it with --secret-file FILE (TANK_SECRET_FILE)",
 }
 
 
 class Party(NamedTuple):
     """One end of a call."""
 
-    role: Role
+    role: PartyRole
     number: int = 0
-    """A broker's id, a controller's ordinal."""
+    """A broker's id, or a controller's ordinal."""
     disk: bytes = b""
-    """A controller's: its number with another disk is another node."""
+    """The UUID of a controller's disk: the same ordinal with another disk is another node."""
 
     def message(self) -> pb.TrustParty:
-        """For the wire."""
+        """The party as a protobuf message."""
         return pb.TrustParty(role=self.role, number=self.number, disk=self.disk)
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The party in words."""
         name = self.role.name.lower()
-        return name if self.role is Role.ADMIN else f"{name} {self.number}"
+        return name if self.role is PartyRole.ADMIN else f"{name} {self.number}"
 
 
 def party_of(message: pb.TrustParty) -> Party | None:
-    """None: it is of no kind that this version knows."""
-    if message.role not in set(Role):
+    """Reads a party; None for a role that this version doesn't know."""
+    if message.role not in set(PartyRole):
         return None
-    return Party(Role(message.role), message.number, message.disk)
+    return Party(PartyRole(message.role), message.number, message.disk)
 
 
 @dataclass(slots=True, frozen=True, repr=False)
 class Secrets:
-    """The lines of a file. Never shown: not by repr, not in an error."""
+    """The secrets in a file, one per line. Neither repr nor errors show them."""
 
     lines: tuple[bytes, ...]
     """At least one; the first is used to prove."""
@@ -114,7 +114,7 @@ class Secrets:
 
 
 def parse(content: bytes, place: str) -> Secrets:
-    """The secrets of a file's content. SecretError."""
+    """Reads the secrets in a file's content. Raises SecretError."""
     how = f"write one line of at least {MIN_CHARS} signs without spaces into it (`openssl rand -hex 32`)"
     if len(content) > MAX_BYTES:
         raise SecretError(f"{place} holds more than {MAX_BYTES} bytes, and is no secret: {how}")
@@ -131,10 +131,10 @@ def parse(content: bytes, place: str) -> Secrets:
 
 @dataclass(slots=True, frozen=True)
 class Call:
-    """What both sides prove for: one call."""
+    """The facts about one call that both sides' proofs cover."""
 
     method: str
-    """Its whole name, such as /tank.control.Admin/Change."""
+    """The method's full name, such as /tank.control.Admin/Change."""
     caller: Party
     answerer: Party
     asked: bytes
@@ -143,7 +143,7 @@ class Call:
     """The controller's."""
 
     def proof(self, secret: bytes, *, by_caller: bool) -> bytes:
-        """That the one side knows the secret; the other side's is another."""
+        """The proof that one side knows the secret; each side has a different proof."""
         parts = [
             _CONTEXT, b"caller" if by_caller else b"answerer", self.method.encode(),
             *_parts(self.caller), *_parts(self.answerer), self.asked, self.answered,
@@ -152,7 +152,7 @@ class Call:
         return hmac.new(secret, framed, sha256).digest()
 
     def is_proven(self, proof: bytes, secrets: Secrets, *, by_caller: bool) -> bool:
-        """Whether the proof is made with one of these; each is compared, in constant time."""
+        """Whether the proof was made with one of these secrets; each is compared, in constant time."""
         found = [hmac.compare_digest(self.proof(line, by_caller=by_caller), proof) for line in secrets.lines]
         return any(found)
 
@@ -162,55 +162,59 @@ def _parts(party: Party) -> tuple[bytes, bytes, bytes]:
 
 
 class Nonces:
-    """A controller's random bytes for challenges. Nothing is kept of those that are given away, so that
-    asking for many costs no memory: they carry their time, and a seal that this process alone can make."""
+    """A controller's random bytes for challenges. Given nonces are not stored, so that many requests cost no
+    memory: a nonce contains its time, and a seal that only this process can make.
+    """
 
     LIFE_MS: Final = 10_000
-    """Between the challenge and the call; by the controller's own clock."""
+    """The longest time between the challenge and the call, by the controller's clock."""
 
     def __init__(self, random_bytes: Callable[[int], bytes], monotonic_ms: Callable[[], int]) -> None:
         self._random_bytes = random_bytes
         self._monotonic_ms = monotonic_ms
         self._key = random_bytes(32)
-        self._used: dict[bytes, int] = {}
-        """Those that proved something, with the time at which they were given: no other can be used again.
-        Bounded by the calls of callers that know the secret in LIFE_MS."""
+        self.used: dict[bytes, int] = {}
+        """Used nonces, with the time at which they were given, so that none is used twice. Bounded by the
+        calls, in LIFE_MS, of callers that know the secret.
+        """
 
     def give(self) -> bytes:
-        """The next one."""
+        """Returns a new nonce."""
         now_ms, drawn = self._monotonic_ms(), self._random_bytes(16)
         return _nonce.pack(now_ms, drawn, self._seal(now_ms, drawn))
 
     def is_fresh(self, nonce: bytes) -> bool:
-        """Whether it was given a short while ago, and proved nothing yet."""
+        """Whether the nonce was given less than LIFE_MS ago, and was not used yet."""
         if len(nonce) != _nonce.size:
             return False
         given_ms, drawn, seal = _nonce.unpack(nonce)
         is_own = hmac.compare_digest(self._seal(given_ms, drawn), seal)
-        return is_own and self._monotonic_ms() - given_ms <= self.LIFE_MS and nonce not in self._used
+        return is_own and self._monotonic_ms() - given_ms <= self.LIFE_MS and nonce not in self.used
 
     def use(self, nonce: bytes) -> None:
-        """It has proved something: never again."""
+        """Notes that the nonce was used, so that it can't be used again."""
         now_ms = self._monotonic_ms()
-        for old, given_ms in list(self._used.items()):
+        for old, given_ms in list(self.used.items()):
             if now_ms - given_ms <= self.LIFE_MS:
                 break
-            del self._used[old]
-        self._used[nonce] = now_ms
+            del self.used[old]
+        self.used[nonce] = now_ms
 
     def _seal(self, given_ms: int, drawn: bytes) -> bytes:
         return hmac.new(self._key, given_ms.to_bytes(8, "little") + drawn, sha256).digest()
 
 
 class Verifier:
-    """A controller's side: answers challenges, and judges calls."""
+    """The controller's side: answers requests for challenges, and checks calls."""
 
     def __init__(self, own: Party, nonces: Nonces) -> None:
         self.own = own
         self._nonces = nonces
 
     def answer(self, request: pb.ChallengeRequest, secrets: Secrets | None) -> pb.ChallengeAnswer:
-        """To a question; without a proof where there is no secret here, or the question makes no sense."""
+        """The answer to a request for a challenge; without a proof when this controller has no secret, or the
+        request is malformed.
+        """
         answer = pb.ChallengeAnswer(answerer=self.own.message(), nonce=self._nonces.give())
         caller = party_of(request.caller)
         if secrets is not None and caller is not None and len(request.nonce) == NONCE_BYTES:
@@ -218,32 +222,32 @@ class Verifier:
             answer.proof = call.proof(secrets.lines[0], by_caller=False)
         return answer
 
-    def judge(self, method: str, carried: bytes | None, secrets: Secrets) -> Party | Refusal:
-        """Who calls, by the bytes of its CallProof; or why it is not taken."""
+    def judge(self, method: str, carried: bytes | None, secrets: Secrets) -> Party | SecretRefusal:
+        """Returns the caller that a CallProof's bytes prove, or the reason for a refusal."""
         if not carried:
-            return Refusal.MISSING
+            return SecretRefusal.MISSING
         try:
             given = pb.CallProof.FromString(carried)
         except Exception:  # the runtimes of protobuf raise different types
-            return Refusal.NOT_MEANT
+            return SecretRefusal.NOT_MEANT
         caller = party_of(given.caller)
         if caller is None or party_of(given.answerer) != self.own or len(given.asked) != NONCE_BYTES:
-            return Refusal.NOT_MEANT
+            return SecretRefusal.NOT_MEANT
         if not self._nonces.is_fresh(given.answered):
-            return Refusal.STALE
+            return SecretRefusal.STALE
         call = Call(method, caller, self.own, given.asked, given.answered)
         if not call.is_proven(given.proof, secrets, by_caller=True):
-            return Refusal.WRONG
+            return SecretRefusal.WRONG
         self._nonces.use(given.answered)
         return caller
 
 
 class UnprovenError(Exception):
-    """A controller that doesn't prove that it knows the cluster's secret; the message says what to do."""
+    """A controller didn't prove that it knows the cluster's secret; the message says what to do."""
 
 
 class Question:
-    """A caller's side of one call: asks for the challenge, judges the answer, proves."""
+    """The caller's side of one call: requests the challenge, checks the answer, makes the proof."""
 
     def __init__(self, secrets: Secrets, caller: Party, method: str, asked: bytes) -> None:
         self._secrets = secrets
@@ -253,9 +257,11 @@ class Question:
     def proof(
         self, answer: pb.ChallengeAnswer | None, *, demanded: bool, ordinal: int | None = None
     ) -> bytes:
-        """The CallProof's bytes; none for a controller without a secret. `answer` None: it knows no
-        challenges. `ordinal`: of the controller that is meant, where that is known. UnprovenError: it proves
-        another secret, or none and the cluster demands it, or is another controller."""
+        """Returns the CallProof's bytes; empty for a controller without a secret. `answer` None: the
+        controller doesn't know challenges. `ordinal`: that of the intended controller, if it is known. Raises
+        UnprovenError when the controller proves another secret, proves none although the cluster demands it,
+        or is another controller.
+        """
         answerer = None if answer is None else party_of(answer.answerer)
         if answer is None or answerer is None or not answer.proof:
             if demanded:
@@ -265,8 +271,8 @@ class Question:
             return b""
         call = Call(self._method, self._caller, answerer, self._asked, answer.nonce)
         if not call.is_proven(answer.proof, self._secrets, by_caller=False):
-            raise UnprovenError(f"it knows another secret than this process: {Refusal.WRONG.sentence}")
-        if ordinal is not None and (answerer.role, answerer.number) != (Role.CONTROLLER, ordinal):
+            raise UnprovenError(f"it knows another secret than this process: {SecretRefusal.WRONG.sentence}")
+        if ordinal is not None and (answerer.role, answerer.number) != (PartyRole.CONTROLLER, ordinal):
             raise UnprovenError(f"controller {ordinal} was meant, and {answerer.text} is there")
         return pb.CallProof(
             caller=self._caller.message(),
@@ -286,22 +292,24 @@ def carried_proof(metadata: Sequence[tuple[str, str | bytes]]) -> bytes | None:
 
 
 class SecretFile:
-    """A process' secret, which may change while it runs: it is read again, at most once a second."""
+    """The file with a process' secret, which may change while the process runs: it is read again, at most
+    once a second.
+    """
 
     AGAIN_MS: Final = 1000
 
     def __init__(self, read: Callable[[], bytes], place: str, monotonic_ms: Callable[[], int]) -> None:
-        """SecretError, OSError: of the first reading. `place`: the file's name, for messages."""
+        """Reads the file; raises SecretError, OSError. `place`: the file's name, for messages."""
         self._read = read
         self._place = place
         self._monotonic_ms = monotonic_ms
         self.problem = ""
-        """Why the last reading failed: what was read before is used; empty: it didn't."""
+        """Why the last reading failed, so that the earlier secret is used; empty when it succeeded."""
         self._secrets = parse(read(), place)
         self._read_ms = monotonic_ms()
 
     def current(self) -> Secrets:
-        """What the file holds now; where it can't be read, or holds none, what it held before."""
+        """The present secrets of the file; the earlier ones when it can't be read or has none."""
         now_ms = self._monotonic_ms()
         if now_ms - self._read_ms >= self.AGAIN_MS:
             self._read_ms = now_ms

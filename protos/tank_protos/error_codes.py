@@ -1,4 +1,4 @@
-"""The error bytes of the wire: TANK's own, and those of our messages from 0x40 on."""
+"""The error codes on the wire: TANK's own, and those of Tank Cluster's messages from id 0x40 on."""
 
 from enum import IntEnum
 
@@ -53,9 +53,9 @@ class ReloadConfError(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """Error bytes of our own messages (ids from 0x40 on).
+    """Error codes of Tank Cluster's own messages (ids from 0x40 on).
 
-    Where TANK has a byte for a thing, it is the same byte.
+    An error that TANK has, too, has TANK's code.
     """
 
     NONE = 0x00
@@ -98,21 +98,23 @@ class PushError(IntEnum):
 
     NONE = 0x00
     UNKNOWN_PARTITION = 0x01
-    """The follower's view knows no such topic id, or no replica of it there; perhaps not yet."""
+    """The follower's view doesn't have the topic id, or no replica of it on this broker; perhaps not yet."""
     STORAGE = 0x02
-    """Its disk refused."""
+    """The follower's disk failed."""
     STALE_LEADER = 0x03
-    """It knows a leader of a higher epoch."""
+    """The follower knows a leader of a higher epoch."""
     NOT_READY = 0x04
-    """Its broker's registration is not committed, or its view has not come so far."""
+    """The registration of the follower's broker is not committed, or its view doesn't have it yet."""
     DISAGREES = 0x05
-    """It has not what comes before the stretch; LogEnd and its epoch say where it may agree."""
+    """The follower lacks the messages before the stretch; LogEnd and its epoch say where the logs may
+    agree.
+    """
     BAD_BATCH = 0x06
     """A batch or record of the stretch doesn't match its checksum, or is out of order."""
     DAMAGED = 0x07
-    """Its log is damaged, and may be filled anew only when it is out of sync."""
+    """The follower's log is damaged, and may be refilled only when it is out of sync."""
     DIVERGED = 0x08
-    """It has something else at or below its high-water mark: it stopped."""
+    """The follower has different messages at or below its high-water mark, and has stopped."""
 
 
 class TroubleKind(IntEnum):

@@ -1,7 +1,7 @@
-"""gRPC to a host by the addresses that a `Resolver` knows, also while the name service is away.
+"""gRPC targets with the addresses that a `Resolver` knows, which also work while the name service fails.
 
-A channel of gRPC keeps the addresses that it was told as long as it lives. A new one looks its name up anew,
-and comes to nothing while no name service answers: a caller that makes one for each attempt dials addresses.
+A gRPC channel keeps its addresses for life, but a new channel looks its name up, and fails while no name
+service answers. So a caller that makes a channel for each attempt passes addresses in place of a name.
 """
 
 from typing import NamedTuple
@@ -10,16 +10,17 @@ from tank_protos.resolver import Resolver, host_and_port, numeric
 
 
 class GrpcTarget(NamedTuple):
-    """What a channel is made of."""
+    """The target and the options of a channel."""
 
     target: str
     options: tuple[tuple[str, str], ...]
-    """Beside the caller's own."""
+    """Options in addition to the caller's own."""
 
 
 async def target_of(resolver: Resolver, address: str) -> GrpcTarget:
-    """For host:port, where the host is a name or an address. A name without an address stays a name: gRPC
-    says what is wrong with it."""
+    """The target for host:port; the host is a name or an address. A name without known addresses stays a
+    name, so that gRPC reports its error.
+    """
     host, port = host_and_port(address)
     if numeric(host) is not None:
         return GrpcTarget(address, ())
@@ -27,11 +28,11 @@ async def target_of(resolver: Resolver, address: str) -> GrpcTarget:
         found = await resolver.resolve(host)
     except OSError:
         return GrpcTarget(address, ())
-    family, first = found[0]  # gRPC takes one of both for a channel
+    family, first = found[0]  # a gRPC channel takes addresses of one family
     numbers = [number for each, number in found if each == family]
     if ":" in first:
         target = "ipv6:" + ",".join(f"[{number}]:{port}" for number in numbers)
     else:
         target = "ipv4:" + ",".join(f"{number}:{port}" for number in numbers)
-    # The other side is called by its name all the same.
+    # Requests still carry the host's name.
     return GrpcTarget(target, (("grpc.default_authority", address),))

@@ -1,12 +1,12 @@
-"""Which kernel runs: the compiled twins of hot functions, or the plain ones. Chosen here, once, at import.
+"""Chooses, once at import, whether the compiled twins of hot functions run, or the plain functions.
 
     @twin("bundle")          # tank_protos.compiled.bundle.validate, where it was built; else what stands here
-    def validate(batch): ...
+def validate(batch): ...
 
 The environment variable TANK_KERNEL decides: `auto` (the default: compiled where it is there), `pure`, or
 `compiled` (an error that says what to do where it is not there). In a checkout where a twin is older than its
-source all of them stay out, with a warning. Both have the same interface, raise the same errors and pass the
-same tests. Callers import the function from the module that defines it.
+source, no twin is used, with a warning. Both have the same interface, raise the same errors and pass the same
+tests. Callers import the function from the module that defines it.
 """
 
 import os
@@ -40,11 +40,12 @@ class Pair(NamedTuple):
 
 
 PAIRS: Final[list[Pair]] = []
-"""The functions that run compiled, each with the plain one that it stands for."""
+"""The functions that run compiled, each with its plain function."""
 
 
-def _load(name: str) -> Any:
-    """The compiled module, None where plain functions are to run."""
+def load(name: str) -> Any:
+    """Returns the compiled module; None when plain functions are to run. Raises ImportError where TANK_KERNEL
+    demands what was not compiled."""
     if MODE == "pure":
         return None
     try:
@@ -67,7 +68,9 @@ def _not_there(why: str) -> ImportError:
 
 
 def _chosen() -> str:
-    """All twins or none: one that is older than its source may lack a function that is new there."""
+    """Whether twins run: all of them or none, because a twin older than its source may lack a new
+    function.
+    """
     if MODE == "pure":
         return "pure"
     if old := outdated(_FOLDER, EXTENSION_SUFFIXES[0]):
@@ -76,7 +79,7 @@ def _chosen() -> str:
             raise _not_there(stale)
         warnings.warn(f"{stale}: the plain functions run. Run `make kernel`", RuntimeWarning, stacklevel=2)
         return "pure"
-    return "pure" if _load(f"{ROOM}.checksum") is None else "compiled"
+    return "pure" if load(f"{ROOM}.checksum") is None else "compiled"
 
 
 NAME: Final = _chosen()
@@ -86,14 +89,14 @@ NAME: Final = _chosen()
 def twin(module: str) -> Callable[[Function], Function]:
     """Puts the function of the same name from `tank_protos.compiled.MODULE` into the place of a plain one.
 
-    `module` with a dot in it is a full name. Where there is no such module, the plain function stays; with
-    TANK_KERNEL=compiled that raises ImportError. A module with a dictionary PLAIN gets the plain function in
-    it by name: a twin that meets bad input calls it, so that both kernels refuse in the same words.
+    `module` with a dot is a full name. Without such a module the plain function stays; with
+    TANK_KERNEL=compiled that raises ImportError. The plain function is added to the module's dictionary
+    PLAIN, if it has one: a twin calls it for bad input, so that both kernels raise the same errors.
     """
     full_name = module if "." in module else f"{ROOM}.{module}"
 
     def choose(plain: Function) -> Function:
-        loaded = _load(full_name) if NAME == "compiled" else None
+        loaded = load(full_name) if NAME == "compiled" else None
         if loaded is None:
             return plain
         compiled = getattr(loaded, plain.__name__)

@@ -22,10 +22,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """An object a line: time, level, logger, message, and what was given as `extra`."""
+    """One JSON object per line: time, level, logger, message, and the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, whatever the message holds."""
+        """One line, even if the message has line ends."""
         fields: dict[str, object] = {
             "time": _time(record),
             "level": record.levelname.lower(),
@@ -45,7 +45,7 @@ def set_up_logs(*, as_json: bool, level: str, stream: TextIO | None = None) -> N
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # Their lines at these levels are about single requests of whoever scrapes.
+    # At these levels they log every single HTTP request.
     logging.getLogger("aiohttp.access").disabled = True
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 

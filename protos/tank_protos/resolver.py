@@ -1,9 +1,8 @@
-"""Names of hosts to addresses, for the time that the name service is away, too.
+"""Looks host names up, and keeps the last addresses for times when the name service fails.
 
-Nodes, controllers and clients keep names, not addresses: a pod that comes back has its name and another
-address. A name service that is away for a minute must not cost a write, though: the last addresses that it
-told are used then. The only module of the protocols that knows a loop and sockets: what all three rooms use
-lies here, below them.
+Brokers, controllers and clients store names, not addresses, because a restarted pod has the same name and
+another address. When the name service fails for a minute, no write may fail, so the last known addresses are
+used.
 """
 
 import asyncio
@@ -21,32 +20,35 @@ Lookup = Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]
 """Looks a name up: rows as `socket.getaddrinfo` gives them. OSError: no address; its errno says why."""
 
 LOOKUP_S: Final = 1.0
-"""An answer that takes longer is not waited for where the name's last addresses are known. A name service
-that is well answers in milliseconds; glibc waits 5 s for each server of one that is away."""
+"""How long a lookup is waited for when the name's last addresses are known. A working name service answers in
+milliseconds; glibc waits 5 s for each server of one that is away.
+"""
 AWAY_LOOKUP_S: Final = 0.05
-"""The same, where the name had no answer last time: enough for a name service that is well again."""
+"""The same, when the last lookup of the name had no answer: enough for a name service that works again."""
 REFRESH_S: Final = 300.0
-"""`learn` looks a name up again after so long, where it is not said: a pod that comes back has another
-address."""
+"""The default time after which `learn` looks a name up again, because a restarted pod has another address."""
 MAX_NAMES: Final = 1024
-"""Names whose addresses are kept: many times the brokers and controllers of a cluster. The one that was
-answered the longest ago is forgotten first."""
+"""Names whose addresses are kept: many times the brokers and controllers of a cluster. The name whose last
+answer is oldest is forgotten first.
+"""
 MAX_LOOKUPS: Final = 64
 """Lookups under way at once, each with a thread; further ones wait for their turn."""
 _NO_SUCH_NAME: Final = frozenset((socket.EAI_NONAME, socket.EAI_NODATA))
-"""What says that there is no such name, or no address of it. All else says that the name service does not
-answer, or that this process could not ask it: it has no descriptor left, say."""
+"""Errors that mean that the name, or an address of it, doesn't exist. All others mean that the name service
+does not answer, or that this process could not ask it, for example for want of a file descriptor.
+"""
 
 
 async def look_up(host: str) -> Sequence[tuple[Any, ...]]:
-    """The name service of this machine, in a thread of its own: a process that is to end would wait for one
-    of an executor, for as long as a name service that is away takes to be given up."""
+    """Looks a name up at this machine's name service, in a daemon thread: a process that ends would wait for
+    an executor's thread until the lookup times out.
+    """
     loop = asyncio.get_running_loop()
     found: asyncio.Future[Sequence[tuple[Any, ...]]] = loop.create_future()
 
     def tell(rows: Sequence[tuple[Any, ...]], error: OSError | None) -> None:
         if found.done():
-            return  # it was given up
+            return  # the caller was cancelled
         if error is None:
             found.set_result(rows)
         else:
@@ -72,7 +74,7 @@ async def look_up(host: str) -> Sequence[tuple[Any, ...]]:
 
 
 def numeric(host: str) -> HostAddress | None:
-    """The address that the host is already; None: a name."""
+    """The host as an address, if it is one; None for a name."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, host)
@@ -83,20 +85,21 @@ def numeric(host: str) -> HostAddress | None:
 
 
 def host_and_port(address: str) -> tuple[str, str]:
-    """Of host:port, which must be one: the host without the brackets of an IPv6 address, and the port."""
+    """Splits a valid host:port: the host without the brackets of an IPv6 address, and the port."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), port
 
 
 def is_no_such_name(error: OSError) -> bool:
-    """Whether it says that there is no such name, and not that the name service can't answer."""
+    """Whether the error means that the name doesn't exist, and not that the name service fails."""
     return error.errno in _NO_SUCH_NAME
 
 
 class Resolver:
     """Looks names up, and keeps what the last answer for each name was. For one loop.
 
-    An address that is kept may belong to another host by now: who connects asks the other side who it is.
+    A kept address may belong to another host by now, so a caller that connects must check the identity of the
+    process there.
     """
 
     def __init__(
@@ -108,7 +111,9 @@ class Resolver:
         lookup_s: float = LOOKUP_S,
         max_names: int = MAX_NAMES,
     ) -> None:
-        """now_s: monotonic. log: where it is said that last addresses are used, and when no longer."""
+        """`now_s`: a monotonic clock. `log`: gets a line when last addresses are used, and when the name
+        service answers again.
+        """
         self._lookup = lookup
         self._now_s = now_s
         self._log = log
@@ -120,20 +125,21 @@ class Resolver:
         self._asked: dict[str, asyncio.Task[tuple[HostAddress, ...]]] = {}
         """Lookups under way, one for each name: a name service that hangs holds one thread for each."""
         self._without_s: dict[str, float] = {}
-        """Since when a kept name gets no answer. Only of names in `_kept`."""
+        """Since when lookups of a kept name fail. Only of names in `_kept`."""
         self._answered_s: dict[str, float] = {}
         """When the name service answered for each kept name last. Only of names in `_kept`."""
 
     async def resolve(self, host: str) -> tuple[HostAddress, ...]:
-        """The host's addresses, at least one. OSError: the name is not there, or there is no answer and none
-        was there before."""
+        """The host's addresses, at least one. Raises OSError when the name doesn't exist, or when there is no
+        answer and no earlier one.
+        """
         if (already := numeric(host)) is not None:
             return (already,)
         task = self._task(host)
         kept = self._kept.get(host)
         if kept is None:
             return await asyncio.shield(task)
-        # One name service answers for all names: what is found out about one needs no second wait at others.
+        # One name service answers for all names: after one lookup has failed, others wait less.
         patience_s = AWAY_LOOKUP_S if self._without_s else self._lookup_s
         await asyncio.wait({task}, timeout=patience_s)
         if not task.done():
@@ -146,9 +152,10 @@ class Resolver:
             return self._fall_back(host, kept, error.strerror or str(error))
 
     async def learn(self, hosts: Iterable[str], refresh_s: float = REFRESH_S) -> None:
-        """Looks up those of these names that have no last address, or one that is `refresh_s` old: each may
-        have to be dialed when the name service is away. One after the other, so that one that hangs holds one
-        thread; what has no answer is passed over."""
+        """Looks up those of these names that have no last address, or one that is `refresh_s` old: any of
+        them may be needed while the name service fails. One after the other, so that a hanging lookup holds
+        only one thread; names without an answer are skipped.
+        """
         for host in hosts:
             answered_s = self._answered_s.get(host)
             is_fresh = answered_s is not None and self._now_s() - answered_s < refresh_s
@@ -160,8 +167,9 @@ class Resolver:
         return (already,) if (already := numeric(host)) is not None else self._kept.get(host, ())
 
     def remember(self, host: str, addresses: tuple[HostAddress, ...]) -> None:
-        """What another process says of a name without last addresses: it holds until the name service
-        answers. `addresses`: one at least."""
+        """Keeps addresses that another process gave for a name without last addresses, until the name service
+        answers. `addresses`: at least one.
+        """
         if host not in self._kept:
             self._keep(host, addresses)
 

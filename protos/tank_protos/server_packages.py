@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 SERVER_PACKAGES = ("aiohttp", "google", "grpc", "grpc_health", "grpc_reflection", "prometheus_client")
-"""As they are imported. `google`: protobuf, which is in a package that others share."""
+"""The names by which they are imported. `google`: protobuf, which shares that package with others."""
 INSTALL = "pip install 'tank-cluster[server]'"
 
 
@@ -14,23 +14,23 @@ def is_of_server(error: ModuleNotFoundError) -> bool:
 
 
 def missing() -> Iterator[str]:
-    """Those that are not installed."""
+    """The packages that are not installed."""
     return (name for name in SERVER_PACKAGES if find_spec(name) is None)
 
 
 def sentence(package: str) -> str:
-    """What a person reads where one is missing."""
+    """The sentence for a user when a package is missing."""
     return f"This needs the packages of a server, and {package.partition('.')[0]} is not installed"
 
 
 def need() -> None:
-    """For what starts servers. ModuleNotFoundError where a package is missing."""
+    """Raises ModuleNotFoundError when a package is missing. For code that starts servers."""
     if (package := next(missing(), None)) is not None:
         raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 
 
 def demand() -> None:
-    """For a server's first line. SystemExit, with what to do, where a package is missing."""
+    """Exits with SystemExit, which says what to do, when a package is missing. For a server's first line."""
     try:
         need()
     except ModuleNotFoundError as error:

@@ -12,20 +12,31 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import NamedTuple
 
+from tank_protos import feature_levels
+
 MAX_SETTINGS_TEXT_BYTES = 64 * 1024
-"""The longest text that `parse_text` reads: far above all keys together, far below what would hurt."""
+"""The longest text that `parse_text` reads: far longer than all keys together."""
 
 MAX_KEY_BYTES = 255
 MAX_VALUE_BYTES = 1024
 
 VALIDATE_BUNDLES = "validate.bundles"
-"""Its key. Processes of before feature level `feature_levels.VALIDATED_BUNDLES` don't know it."""
+"""Its key."""
+
+LOG_FORMAT = "log.format"
+"""Its key."""
 
 _MAX_NUMBER = 2**53
 """Sizes and durations (ms) stay below this, so that no language loses a digit of them."""
 
+UNLIMITED_MS = 2**63 - 1
+"""The value of a bound in milliseconds that bounds nothing, as Kafka has it."""
+
+_MAX_MESSAGE_BYTES = 2**31 - 1
+"""Kafka's clients know sizes of batches as numbers of 32 bits with a sign."""
+
 MAX_SEGMENT_BYTES = 3 * 1024**3
-"""An index holds positions in 32 bits, and a segment may pass its size by what one tick appends."""
+"""The greatest size of a segment: positions have 32 bits, and one tick may append beyond the size."""
 
 
 class SettingError(ValueError):
@@ -39,10 +50,23 @@ class SettingError(ValueError):
 
 
 class CleanupPolicy(StrEnum):
-    """What happens to old messages: dropped by age, size and count, or all but the newest of each key."""
+    """What happens to old messages: dropped by age, size and count, or all but the newest of each key, or
+    both.
+    """
 
     DELETE = "delete"
     CLEANUP = "cleanup"
+    BOTH = "cleanup,delete"
+
+    @property
+    def deletes(self) -> bool:
+        """Whether messages are dropped by age, size and count."""
+        return self is not CleanupPolicy.CLEANUP
+
+    @property
+    def compacts(self) -> bool:
+        """Whether the newest message of each key is kept, and older ones are dropped."""
+        return self is not CleanupPolicy.DELETE
 
 
 class FlushPolicy(StrEnum):
@@ -52,11 +76,42 @@ class FlushPolicy(StrEnum):
     REPLICATED = "replicated"
 
 
+class LogFormat(StrEnum):
+    """The format in which a topic's messages are stored: TANK's bundles, or Kafka's record batches."""
+
+    TANK = "tank"
+    KAFKA = "kafka"
+
+
+class TimestampType(StrEnum):
+    """Whose time a message of a Kafka client has: its producer's, or that of its append."""
+
+    CREATE_TIME = "CreateTime"
+    LOG_APPEND_TIME = "LogAppendTime"
+
+
+class RecordValidation(StrEnum):
+    """How far a leader looks into the batch of a Kafka client before the batch is stored."""
+
+    HEADER = "header"
+    RECORDS = "records"
+    FULL = "full"
+
+
+class Transcoding(StrEnum):
+    """What happens to a message that the topic's format can't hold as its producer sent it: it is refused, or
+    stored without what does not fit.
+    """
+
+    STRICT = "strict"
+    LENIENT = "lenient"
+
+
 @dataclass(slots=True, frozen=True)
 class TopicSettings:
-    """All settings of a topic, with defaults for what nobody set. Times in ms, sizes in bytes.
+    """All settings of a topic, with defaults for those that were not set. Times in ms, sizes in bytes.
 
-    What each means stands with its key in `_SETTINGS`, for users too; here is what is said otherwise.
+    `_SETTINGS` describes each setting, for users, too; the fields here have only additions.
     """
 
     retention_segments_count: int = 0
@@ -78,11 +133,20 @@ class TopicSettings:
     """0: the default for the replication factor, see `min_insync`."""
     unclean_leader_election: bool = False
     validate_bundles: bool = True
+    log_format: LogFormat = LogFormat.TANK
+    max_message_bytes: int = 1_048_588
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    timestamp_before_max_ms: int = UNLIMITED_MS
+    timestamp_after_max_ms: int = 3_600_000
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    record_validation: RecordValidation = RecordValidation.RECORDS
+    transcode: Transcoding = Transcoding.STRICT
     explicit: frozenset[str] = frozenset()
-    """The keys that somebody set."""
+    """The keys that were set."""
 
     def min_insync(self, replication_factor: int) -> int:
-        """How many replicas must be in sync: what was set, else rf // 2 + 1 from rf 3 on, else 1."""
+        """How many replicas must be in sync: the setting, else rf // 2 + 1 from rf 3 on, else 1."""
         if self.min_insync_replicas:
             return self.min_insync_replicas
         return replication_factor // 2 + 1 if replication_factor >= 3 else 1
@@ -90,7 +154,9 @@ class TopicSettings:
     def describe(
         self, default_flush: FlushPolicy = FlushPolicy.DISK, replication_factor: int = 1
     ) -> list[tuple[str, str, bool]]:
-        """(key, value, nobody set it) for every key; values in plain units, as `from_pairs` takes them."""
+        """(key, value, whether it is the default) for every key; values in plain units, as `from_pairs` takes
+        them.
+        """
         described = []
         for key, setting in _SETTINGS.items():
             value = getattr(self, setting.field)
@@ -103,7 +169,7 @@ class TopicSettings:
 
 
 def parse_text(text: bytes | str) -> dict[str, str]:
-    """The pairs of a settings text; of a key given twice the last counts. SettingError for any other line."""
+    """The pairs of a settings text; the last of a repeated key counts. Raises SettingError."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
     if len(text) > MAX_SETTINGS_TEXT_BYTES:
@@ -121,13 +187,13 @@ def parse_text(text: bytes | str) -> dict[str, str]:
 
 
 def unknown_to_tank(keys: Iterable[str]) -> list[str]:
-    """Those of the keys that the C++ broker does not know: it makes the topic without them."""
+    """The keys that the C++ broker does not know, and without which it creates the topic."""
     known = {key for key, setting in _SETTINGS.items() if setting.is_tanks}
     return [key for key in keys if key.strip().lower() not in known]
 
 
 def from_pairs(pairs: Mapping[str, str]) -> TopicSettings:
-    """The settings that these pairs give. SettingError for an unknown key or a value that can't be."""
+    """The settings of these pairs. Raises SettingError for an unknown key or an invalid value."""
     values: dict[str, object] = {}
     for key, value in pairs.items():
         setting = _SETTINGS.get(key)
@@ -140,12 +206,27 @@ def from_pairs(pairs: Mapping[str, str]) -> TopicSettings:
     return TopicSettings(**values, explicit=frozenset(pairs))  # type: ignore[arg-type]
 
 
+def level_problem(settings: TopicSettings, level: int) -> SettingError | None:
+    """Returns the error of the first setting that was set and needs a higher feature level than this one;
+    None when there is no such setting. `advice` says which level it needs.
+    """
+    for key in sorted(settings.explicit):
+        setting = _SETTINGS[key]
+        value = getattr(settings, setting.field)
+        needed = max(
+            setting.level, feature_levels.KAFKA if value is CleanupPolicy.BOTH else feature_levels.FIRST
+        )
+        if needed > level:
+            return SettingError(key, setting.show(value), f"needs feature level {needed}")
+    return None
+
+
 class SettingText(NamedTuple):
     """A setting as a page for users shows it."""
 
     key: str
     takes: str
-    """What may be written; `size` and `duration` have units."""
+    """The possible values; `size` and `duration` have units."""
     default: str
     """As `from_pairs` takes it; empty where it depends."""
     about: str
@@ -184,9 +265,11 @@ def in_units(key: str, value: str) -> str:
     return str(amount)
 
 
-def setting_keys() -> list[str]:
-    """All keys, in the order in which they are shown."""
-    return list(_SETTINGS)
+def setting_keys(level: int = feature_levels.OWN.highest) -> list[str]:
+    """The keys that are known at a feature level, in the order in which they are shown; of the newest level:
+    all.
+    """
+    return [key for key, setting in _SETTINGS.items() if setting.level <= level]
 
 
 # --- values ------------------------------------------------------------------------------------
@@ -230,6 +313,16 @@ def parse_size(text: str) -> int:
 def parse_duration_ms(text: str) -> int:
     """Milliseconds: `7d`, `1h,30min`, `90` (seconds), `250ms`. ValueError says what to write."""
     return _sum(text, _DURATION_UNITS_MS, "7d")
+
+
+def _parse_ms(text: str) -> int:
+    """Milliseconds: as `parse_duration_ms`, but a number without a unit is milliseconds."""
+    return parse_duration_ms(f"{text}ms" if text.isascii() and text.isdigit() else text)
+
+
+def _parse_bound_ms(text: str) -> int:
+    """As `_parse_ms`; takes Kafka's unlimited value, too."""
+    return UNLIMITED_MS if text == str(UNLIMITED_MS) else _parse_ms(text)
 
 
 def _show_duration(ms: int) -> str:
@@ -276,12 +369,12 @@ def _flag(text: str) -> bool:
 
 
 def _cleanup_policy(text: str) -> CleanupPolicy:
-    # Kafka's users write `compact` for the same thing.
-    if text.lower() in ("cleanup", "compact"):
-        return CleanupPolicy.CLEANUP
-    if text.lower() == "delete":
-        return CleanupPolicy.DELETE
-    raise ValueError("write delete, or cleanup (compaction by key)")
+    # Kafka's users write `compact` for `cleanup`.
+    words = [word.strip() for word in text.lower().replace("compact", "cleanup").split(",")]
+    for policy in CleanupPolicy:
+        if sorted(words) == policy.split(","):
+            return policy
+    raise ValueError("write delete, or cleanup (compaction by key), or cleanup,delete")
 
 
 def parse_flush(text: str) -> FlushPolicy:
@@ -290,6 +383,41 @@ def parse_flush(text: str) -> FlushPolicy:
         return FlushPolicy(text.lower())
     except ValueError:
         raise ValueError("write disk or replicated") from None
+
+
+def _message_bytes(text: str) -> int:
+    size = parse_size(text)
+    if size > _MAX_MESSAGE_BYTES:
+        raise ValueError("must be at most 2g less a byte")
+    return size
+
+
+def _timestamp_type(text: str) -> TimestampType:
+    for each in TimestampType:
+        if text.lower() == each.lower():
+            return each
+    raise ValueError("write CreateTime or LogAppendTime")
+
+
+def _record_validation(text: str) -> RecordValidation:
+    try:
+        return RecordValidation(text.lower())
+    except ValueError:
+        raise ValueError("write header, records or full") from None
+
+
+def _transcode(text: str) -> Transcoding:
+    try:
+        return Transcoding(text.lower())
+    except ValueError:
+        raise ValueError("write strict or lenient") from None
+
+
+def _log_format(text: str) -> LogFormat:
+    try:
+        return LogFormat(text.lower())
+    except ValueError:
+        raise ValueError("write tank or kafka") from None
 
 
 _TANK_SIZE_UNITS = _SIZE_UNITS | {
@@ -310,7 +438,7 @@ _TANK_TERM = re.compile(r"([0-9]+)\s*([a-z]*)[\s,+]*")
 
 
 def from_tank(pairs: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """What TANK's own messages mean: (pairs as `from_pairs` takes them, the keys that nobody knows).
+    """Reads the settings of TANK's own messages: (pairs for `from_pairs`, unknown keys).
 
     Read as the C++ broker does: keys in any case, units as words, sums without anything between their terms
     (`1h30min`, `2days`). Raises SettingError for a value that can't be.
@@ -351,12 +479,17 @@ def _tank_sum(key: str, value: str, units: Mapping[str, int]) -> int:
 
 _SIZE = "size"
 _DURATION = "duration"
+_MILLISECONDS = "duration, in ms without a unit"
 _COUNT = "whole number"
-# Not in weeks, months or years: 7d is what was written.
+# Not in weeks, months or years, because users write 7d.
 _SHOWN_UNITS: dict[str, tuple[Callable[[str], int], tuple[tuple[str, int], ...]]] = {
     _SIZE: (parse_size, tuple((unit, _SIZE_UNITS[unit]) for unit in ("t", "g", "m", "k"))),
     _DURATION: (
         parse_duration_ms,
+        tuple((unit, _DURATION_UNITS_MS[unit]) for unit in ("d", "h", "min", "s", "ms")),
+    ),
+    _MILLISECONDS: (
+        _parse_ms,
         tuple((unit, _DURATION_UNITS_MS[unit]) for unit in ("d", "h", "min", "s", "ms")),
     ),
 }
@@ -371,6 +504,8 @@ class _Setting:
     show: Callable[..., str] = str
     is_tanks: bool = True
     """Whether the C++ broker knows it, too."""
+    level: int = feature_levels.FIRST
+    """The feature level from which on a topic may have it: older processes don't know it."""
 
 
 _SETTINGS: dict[str, _Setting] = {
@@ -431,9 +566,9 @@ _SETTINGS: dict[str, _Setting] = {
     "log.cleanup.policy": _Setting(
         "cleanup_policy",
         _cleanup_policy,
-        "`delete` or `cleanup`",
+        "`delete`, `cleanup` or both",
         "What happens to old messages: `delete` drops them by age, size and count; `cleanup` (or `compact`) "
-        "keeps the newest of each key.",
+        "keeps the newest of each key; `cleanup,delete` does both.",
     ),
     "log.cleaner.min.cleanable.ratio": _Setting(
         "min_cleanable_ratio",
@@ -473,6 +608,85 @@ _SETTINGS: dict[str, _Setting] = {
         lambda flag: str(flag).lower(),
         is_tanks=False,
     ),
+    LOG_FORMAT: _Setting(
+        "log_format",
+        _log_format,
+        "`tank` or `kafka`",
+        "The format in which messages are stored, chosen when the topic is created: `tank`, bundles of "
+        "TANK's protocol; `kafka`, record batches of Kafka's.",
+        is_tanks=False,
+        level=feature_levels.KAFKA,
+    ),
+    "max.message.bytes": _Setting(
+        "max_message_bytes",
+        _message_bytes,
+        _SIZE,
+        "The largest batch that Kafka's clients may send, as it is on the wire; TANK's clients are bounded "
+        "by the broker's limit alone.",
+        is_tanks=False,
+        level=feature_levels.KAFKA,
+    ),
+    "message.timestamp.type": _Setting(
+        "timestamp_type",
+        _timestamp_type,
+        "`CreateTime` or `LogAppendTime`",
+        "Whose time the messages of Kafka's clients have: their producer's, or that of their append.",
+        is_tanks=False,
+        level=feature_levels.KAFKA,
+    ),
+    "message.timestamp.before.max.ms": _Setting(
+        "timestamp_before_max_ms",
+        _parse_bound_ms,
+        _MILLISECONDS,
+        "How far behind the broker's clock the times of messages may be that Kafka's producers set; "
+        f"{UNLIMITED_MS}: no limit.",
+        is_tanks=False,
+        level=feature_levels.KAFKA,
+    ),
+    "message.timestamp.after.max.ms": _Setting(
+        "timestamp_after_max_ms",
+        _parse_bound_ms,
+        _MILLISECONDS,
+        "How far ahead of the broker's clock the times of messages may be that Kafka's producers set; "
+        f"{UNLIMITED_MS}: no limit.",
+        is_tanks=False,
+        level=feature_levels.KAFKA,
+    ),
+    "delete.retention.ms": _Setting(
+        "delete_retention_ms",
+        _parse_ms,
+        _MILLISECONDS,
+        "How long compaction keeps a tombstone, a record with a key and no value, after it met it first; "
+        "then it goes while all replicas are in sync. In a topic of TANK's bundles tombstones stay.",
+        is_tanks=False,
+        level=feature_levels.KAFKA,
+    ),
+    "min.compaction.lag.ms": _Setting(
+        "min_compaction_lag_ms",
+        _parse_ms,
+        _MILLISECONDS,
+        "How long a segment is left alone by compaction after its last append.",
+        is_tanks=False,
+        level=feature_levels.KAFKA,
+    ),
+    "record.validation": _Setting(
+        "record_validation",
+        _record_validation,
+        "`header`, `records` or `full`",
+        "How far a leader looks into the batch of a Kafka client before it is stored: at its header; at the "
+        "records of an uncompressed batch, too; or at all records, which unpacks compressed ones.",
+        is_tanks=False,
+        level=feature_levels.KAFKA,
+    ),
+    "transcode": _Setting(
+        "transcode",
+        _transcode,
+        "`strict` or `lenient`",
+        "What happens to a message that `log.format` can't hold as it was sent, such as one with headers in "
+        "a topic of TANK's bundles: `strict` refuses it, `lenient` stores it without what does not fit.",
+        is_tanks=False,
+        level=feature_levels.KAFKA,
+    ),
 }
 assert {setting.field for setting in _SETTINGS.values()} == {f.name for f in fields(TopicSettings)} - {
     "explicit"
@@ -480,7 +694,7 @@ assert {setting.field for setting in _SETTINGS.values()} == {f.name for f in fie
 
 
 def _shown(text: str) -> str:
-    """What a stranger sent, short and printable."""
+    """A value that a client sent, short and printable."""
     return "".join(c if c.isprintable() else "?" for c in text[:60])
 
 

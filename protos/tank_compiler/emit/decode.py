@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Final
 
 from tank_compiler.emit import python_types
-from tank_compiler.emit.writer import Formats, Writer
+from tank_compiler.emit.writer import StructFormats, Writer
 from tank_compiler.schema import wire_size
 from tank_compiler.schema.names import Locals, snake_case
 from tank_compiler.schema.schema import (
@@ -29,10 +29,10 @@ from tank_compiler.schema.schema import (
 )
 
 TEXT: Final = 'payload[at:end].tobytes().decode("utf-8", "surrogateescape")'
-"""How text is read: faster than str(payload[at:end], ...), which goes through the buffer protocol."""
+"""The expression that reads text; faster than str(payload[at:end], ...), which uses the buffer protocol."""
 
 MAX_TEXT: Final = INTEGERS["int16"].high
-"""No text of Kafka's is longer, whatever its length could say."""
+"""The longest text in Kafka's messages, even where a length could say more."""
 
 
 class LengthReader:
@@ -44,9 +44,9 @@ class LengthReader:
         self._out = body.out
 
     def varint(self, variable: str, start: str = "", *, is_short: bool = False) -> None:
-        """A varint's first byte belongs to the fixed fields before it; `start` is to hold where it stands.
+        """Reads a varint; its first byte is read together with the fixed fields before it.
 
-        `is_short`: it nearly always has one byte.
+        `start`: a variable for the varint's offset, or "". `is_short`: it nearly always has one byte.
         """
         self._body.pending.append((INTEGERS["uint8"], variable))
         self._body.flush()
@@ -66,9 +66,10 @@ class LengthReader:
             self._out.line(f"    {variable}, at = read_varint(payload, at - 1)")
 
     def extent(self, extent: Extent, variable: str, start: str = "") -> str:
-        """Reads a length or count; the expression of it. `start` is to hold where it stands.
+        """Reads a length or count into `variable`, and returns the expression of its value. `start`: a
+        variable for its offset, or "".
 
-        Of a compact one the variable holds one more than the length, or 0 for null.
+        A compact one's variable holds the length + 1, or 0 for null.
         """
         if isinstance(extent, FromField):
             self._body.flush()
@@ -85,7 +86,7 @@ class LengthReader:
         return name
 
     def refuse_when(self, test: str, field: Field) -> None:
-        """The payload ends within the field."""
+        """Raises, when `test` is true, because the payload ends within the field."""
         self._out.line(f"if {test}:")
         self._out.line(
             f'    raise Truncated("{self._body.message.root.name} ends in {self._body.place(field)}")'
@@ -93,7 +94,8 @@ class LengthReader:
         self._owner.uses.add("Truncated")
 
     def refuse_length(self, test: str, field: Field, length: str, most: int | None = None) -> None:
-        """The payload ends within the field, or its length is below zero, or above `most`."""
+        """Raises, when `test` is true, because the payload ends within the field, or the field's length is
+        below zero or above `most`."""
         self._out.line(f"if {test}:")
         name, place = self._body.message.root.name, self._body.place(field)
         limit = "" if most is None else f", {most}"
@@ -101,7 +103,7 @@ class LengthReader:
         self._owner.uses.add("wrong_length")
 
     def check_end(self, field: Field, extent: Extent, length: str) -> None:
-        """`end` is where the value ends, as `length` says: raises when that cannot be."""
+        """Computes `end`, where the value ends by its `length`; raises when that is impossible."""
         is_text = isinstance(field.type, Text) or self._is_text_list(field)
         if not may_be_negative(extent):
             self.refuse_when("end > size", field)
@@ -120,7 +122,7 @@ class LengthReader:
         return isinstance(field.type, Array) and isinstance(field.type.element, Text)
 
     def is_there(self, field: Field, extent: Extent, length: str) -> str:
-        """The test that the value is not null."""
+        """The expression that tests that the value is not null."""
         assert field.nullable is not None
         if isinstance(extent, Compact):
             return length
@@ -132,7 +134,7 @@ class LengthReader:
         return f"{test} or not ({python_types.version_test(field.nullable, present)})"
 
     def sized(self, field: Field, extent: Extent, length: str, body: list[str]) -> None:
-        """A value of `length` bytes at `at`; leaves `at` behind it."""
+        """Reads a value of `length` bytes at `at` by the lines of `body`, and sets `at` behind the value."""
         self._out.line(f"end = at + {length}{' - 1' if isinstance(extent, Compact) else ''}")
         self.check_end(field, extent, length)
         for line in body:
@@ -150,14 +152,14 @@ class LengthReader:
             self.sized(field, extent, length, body)
 
     def text(self, field: Field, kind: Text, *, is_declared: bool) -> None:
-        """A text into the field's variable."""
+        """Reads a text into the field's variable."""
         variable = self._owner.value(field)
         length = self.extent(kind.length, f"{variable}_length")
         body = [f"{variable} = {TEXT}"]
         self._sized_or_null(field, kind.length, length, body, is_declared=is_declared)
 
     def bytes(self, field: Field, kind: Bytes, *, is_declared: bool) -> None:
-        """A slice of the payload into the field's variable."""
+        """Reads a slice of the payload into the field's variable."""
         variable = self._owner.value(field)
         if isinstance(kind.length, Fixed):
             self._body.pending.append((kind.length, variable))
@@ -174,7 +176,7 @@ class LengthReader:
 
 
 def may_be_negative(extent: Extent) -> bool:
-    """Whether what stands on the wire can mean a length below zero."""
+    """Whether the form on the wire can hold a length below zero."""
     return isinstance(extent, Compact) or (isinstance(extent, Scalar) and extent.low < 0)
 
 
@@ -184,7 +186,7 @@ def null_of(extent: Scalar) -> int:
 
 
 class ArrayReader:
-    """Writes the statements that read one array field of the struct whose body this is."""
+    """Writes the statements that read one list field of a struct."""
 
     def __init__(self, body: "StructBody", field: Field, kind: Array) -> None:
         self._body = body
@@ -235,7 +237,7 @@ class ArrayReader:
             self._element(self._kind.element)
 
     def _refuse(self, count: str, test: str, signed_test: str) -> None:
-        """Elements that the payload has no place for, or fewer than none."""
+        """Raises for more elements than the payload has place for, or for a count below zero."""
         extent = self._kind.count
         if not may_be_negative(extent):
             self._lengths.refuse_when(test, self._field)
@@ -261,7 +263,7 @@ class ArrayReader:
         self._out.line(f"{self._variable}{annotation} = []")
 
     def _fixed(self, part: str, count: str) -> None:
-        """All elements at once: they have the same fixed size."""
+        """Reads all elements in one call, because they have the same fixed size."""
         element, formats = self._kind.element, self._body.formats
         if isinstance(element, Struct) and self._codes:
             each = formats.name("each", self._codes)
@@ -278,7 +280,7 @@ class ArrayReader:
         self._body.owner.uses.add("unpack_from")
 
     def _element(self, element: Element) -> None:
-        """One element, appended to the list."""
+        """Reads one element and appends it to the list."""
         if isinstance(element, Struct):
             inner = self._body.inner(element, snake_case(element.name))
             inner.emit()
@@ -294,7 +296,7 @@ class ArrayReader:
 
 
 class TagReader:
-    """Writes the statements that read a struct's tagged fields: those it knows, and those it does not."""
+    """Writes the statements that read a struct's tagged fields, known and unknown ones."""
 
     def __init__(self, body: "StructBody") -> None:
         self._body = body
@@ -302,7 +304,7 @@ class TagReader:
         self._known = [field for field in body.struct.fields if field.tag is not None]
 
     def emit(self) -> None:
-        """Leaves the unknown tags in a variable of their own."""
+        """Writes the statements; `StructBody.unknown` is then the variable of the unknown tags."""
         body = self._body
         prefix = f"{body.prefix}_" if body.prefix else ""
         for field in self._known:
@@ -348,12 +350,13 @@ _SIZE: Final = re.compile(r"\bsize\b")
 
 
 class DecodeEmitter:
-    """The body of `decode`, or of `read`, which begins at an offset.
+    """Writes the body of `decode`, or of `read`, which begins at an offset.
 
-    Both have the whole body: a call from one to the other would cost a tenth of a small message's time.
+    Both methods have the whole body, because a call between them would cost a tenth of a small message's
+    time.
     """
 
-    def __init__(self, message: Message, formats: Formats, writer: Writer, *, is_read: bool) -> None:
+    def __init__(self, message: Message, formats: StructFormats, writer: Writer, *, is_read: bool) -> None:
         self._is_read = is_read
         self.message = message
         self.formats = formats
@@ -362,7 +365,7 @@ class DecodeEmitter:
         self.values: dict[int, str] = {}
         """The variable of each field, by identity."""
         self.uses: set[str] = set()
-        """What the function needs from elsewhere: names of imports."""
+        """The names that the function needs as imports."""
 
     def emit(self) -> None:
         name = self.message.root.name
@@ -415,7 +418,8 @@ class StructBody:
         self.prefix = prefix
         self.pending: list[tuple[Scalar | Fixed, str]] = []
         self.measuring: list[tuple[Field, str, str]] = []
-        """Fields that measure: the last field measured, where it began, the stated length."""
+        """For each field that measures others: the last measured field, and the variables of the end and of
+        the stated length."""
         self.unknown = ""
         """The variable of the unknown tags."""
         self.lengths = LengthReader(self)
@@ -427,7 +431,7 @@ class StructBody:
         return f"{name}({', '.join(values)})"
 
     def _argument(self, field: Field) -> str:
-        """What the constructor takes for a field."""
+        """The constructor's argument for a field."""
         if field.is_absent:
             return python_types.default(field)
         value = self.owner.value(field)
@@ -462,7 +466,7 @@ class StructBody:
         self.flush()
 
     def declare_default(self, field: Field) -> None:
-        """The variable of a field that may turn out not to be there."""
+        """Sets the variable of a field that may be absent to its default."""
         annotation, default = python_types.variable(field)
         self.out.line(f"{self.owner.value(field)}: {annotation} = {default}")
         self.note_types(field)
@@ -478,7 +482,7 @@ class StructBody:
                 self._check_measured()
 
     def field(self, field: Field, *, is_declared: bool) -> None:
-        """The statements of one field. `is_declared`: its variable has its annotation already."""
+        """Writes the statements of one field. `is_declared`: its variable has its annotation already."""
         kind = field.type
         variable = self.owner.value(field)
         if field.measures:
@@ -585,7 +589,7 @@ class StructBody:
         self.owner.uses.add("wrong_mark")
 
     def _says_null(self, field: Field, variable: str) -> str:
-        """Reads the byte that tells whether a struct is there; its variable."""
+        """Reads the byte that says whether a struct is null, and returns its variable."""
         name = self.owner.temporary(f"{variable}_is_there")
         if field.tag is not None:
             self.lengths.varint(name)
@@ -595,17 +599,17 @@ class StructBody:
         return name
 
     def begin_with_null(self, field: Field, *, is_declared: bool) -> None:
-        """The variable of a field that may be null, as null."""
+        """Sets the variable of a field that may be null to None."""
         annotation = "" if is_declared else f": {python_types.variable(field)[0]}"
         self.out.line(f"{self.owner.value(field)}{annotation} = None")
         self.note_types(field)
 
     def place(self, field: Field) -> str:
-        """A field's name for errors."""
+        """A field's name in error messages."""
         return f"{self.struct.name}.{field.name}"
 
 
 def unsupported(message: Message) -> str:
-    """The exception for a version that the message doesn't have."""
+    """The expression of the exception for an unknown version of the message."""
     name, versions = message.root.name, message.versions
     return f'UnsupportedVersion(f"{name} has no version {{version}}; known: {versions}")'

@@ -1,11 +1,11 @@
-"""Writes a message's encoder: small things gathered in a bytearray, payloads handed on as they are."""
+"""Writes a message's encoder, which collects small values in a bytearray, and returns payloads uncopied."""
 
 from itertools import groupby
 from typing import Final
 
 from tank_compiler.emit import python_types
 from tank_compiler.emit.decode import MAX_TEXT, null_of, unsupported
-from tank_compiler.emit.writer import Formats, Writer
+from tank_compiler.emit.writer import StructFormats, Writer
 from tank_compiler.schema.names import Locals, snake_case
 from tank_compiler.schema.schema import (
     FLOAT32,
@@ -38,7 +38,7 @@ class LengthWriter:
         self._out = body.out
 
     def varint(self, value: str) -> None:
-        """A varint of this value."""
+        """Writes a varint of this value."""
         self._body.flush()
         self._out.line(f"{self._owner.head} += encode_varint({value})")
         self._owner.uses.add("encode_varint")
@@ -58,7 +58,7 @@ class LengthWriter:
             self._owner.uses.add("wrong_size")
 
     def _compact(self, field: Field, value: str) -> None:
-        """A varint that nearly always has one byte: then a call would cost twice as much."""
+        """Writes a varint that nearly always has one byte, without a call, which would cost twice as much."""
         self._body.flush()
         name, head = self._owner.locals.take(f"{field.python_name}_size"), self._owner.head
         self._out.line(f"{name} = {value}")
@@ -90,7 +90,7 @@ class LengthWriter:
         self._body.flush()
 
     def text(self, field: Field, kind: Text, value: str) -> None:
-        """A text of the field."""
+        """Writes a text of the field."""
         name = self._owner.locals.take(f"{field.python_name}_utf8")
         head = self._owner.head
         if field.nullable is None:
@@ -106,20 +106,21 @@ class LengthWriter:
         self._out.line(f"    {head} += {name}")
 
     def text_length(self, field: Field, kind: Text, name: str) -> None:
-        """The length of encoded text that is not null, written at once."""
+        """Writes the length of encoded text that is not null."""
         if isinstance(kind.length, Compact):
             self._check_text(field, name, "")
         self.extent(kind.length, field, f"len({name})")
         self._body.flush()
 
     def _check_text(self, field: Field, name: str, guard: str) -> None:
-        """A compact length could say more than readers of Kafka's texts take."""
+        """Raises for a text that is longer than readers of Kafka's texts accept, though a compact length
+        could say more."""
         self._out.line(f"if {guard}len({name}) > {MAX_TEXT}:")
         self._out.line(f'    raise wrong_size("{self._body.place(field)}", len({name}), {MAX_TEXT})')
         self._owner.uses.add("wrong_size")
 
     def bytes(self, field: Field, kind: Bytes, value: str) -> None:
-        """Bytes of the field, handed on as they are, unless they belong to a tag."""
+        """Writes bytes of the field: as a piece of their own without a copy, unless they belong to a tag."""
         if isinstance(kind.length, Fixed):
             self._out.line(f"if len({value}) != {kind.length.size}:")
             name = self._body.place(field)
@@ -150,7 +151,7 @@ class LengthWriter:
 
 
 class ArrayWriter:
-    """Writes the statements that write one list of the object whose writer this is."""
+    """Writes the statements that write one list of an object."""
 
     def __init__(self, body: "StructWriter", field: Field, kind: Array) -> None:
         self._body = body
@@ -160,7 +161,7 @@ class ArrayWriter:
         self._kind = kind
 
     def emit(self, value: str) -> None:
-        """`value`: the expression of the list."""
+        """Writes the statements. `value`: the expression of the list."""
         field, kind = self._field, self._kind
         if field.nullable is not None:
             name = self._owner.locals.take(field.python_name)
@@ -204,7 +205,7 @@ class ArrayWriter:
 
 
 class TagWriter:
-    """Writes the statements that write a struct's tagged fields, those at their defaults left out."""
+    """Writes the statements that write a struct's tagged fields, except those with their default values."""
 
     def __init__(self, body: "StructWriter") -> None:
         self._body = body
@@ -213,7 +214,8 @@ class TagWriter:
         self._unknown = f"{body.subject}.unknown_tags"
 
     def emit(self) -> None:
-        """In a layout without tagged fields: the check that there are no unknown ones to lose."""
+        """Writes the statements. In a layout without tagged fields they raise when there are unknown ones,
+        which would be lost."""
         body = self._body
         body.flush()
         if not body.struct.has_tags:
@@ -248,9 +250,9 @@ class TagWriter:
 
 
 class EncodeEmitter:
-    """The body of `encode`."""
+    """Writes the body of `encode`."""
 
-    def __init__(self, message: Message, formats: Formats, writer: Writer) -> None:
+    def __init__(self, message: Message, formats: StructFormats, writer: Writer) -> None:
         self.message = message
         self.formats = formats
         self.out = writer
@@ -259,9 +261,10 @@ class EncodeEmitter:
         """The variable of the object that holds each field, by the field's identity."""
         self.uses: set[str] = set()
         self.head = "head"
-        """The bytearray that is being filled: the tagged fields have their own."""
+        """The variable of the bytearray that is being filled: each tagged field has its own."""
         self.unmarked: list[tuple[str, str, bytes]] = []
-        """Markers: the field's name, the list of places where it was left out, and its bytes."""
+        """For each marker: the field's name, the variable with the places where the marker was left out, and
+        its bytes."""
 
     def emit(self) -> None:
         root = self.message.root
@@ -281,7 +284,7 @@ class EncodeEmitter:
             del self.out.lines[before:]
             self.out.line("return []")
             return
-        # A number that a float32 is too narrow for is the one misfit that struct has another error for.
+        # The struct module raises OverflowError only for a number that doesn't fit a float32.
         overflow = "OverflowError, " if self._has_float32() else ""
         self.out.line(f"except ({overflow}StructError, UnicodeEncodeError) as error:")
         self.out.line("    raise unencodable(self, error) from None")
@@ -344,7 +347,7 @@ class StructWriter:
         self.flush()
 
     def _refuse_loss(self, field: Field, without: str = "") -> None:
-        """A value that this version has no place for must not vanish in silence."""
+        """Raises for a value that this version has no place for: it must not be lost silently."""
         test = python_types.differs(field, self.owner.value(field))
         if without and " or " in test:
             test = f"({test})"
@@ -353,7 +356,7 @@ class StructWriter:
         self.owner.uses.add("no_place")
 
     def place(self, field: Field) -> str:
-        """A field's name for errors."""
+        """A field's name in error messages."""
         return f"{self.struct.name}.{field.name}"
 
     def _fields(self, fields: list[Field]) -> None:
@@ -363,7 +366,7 @@ class StructWriter:
                 self._fill_measured()
 
     def field(self, field: Field) -> None:
-        """The statements that write one field."""
+        """Writes the statements that write one field."""
         kind = field.type
         value = self.owner.value(field)
         if field.is_absent:
@@ -390,7 +393,7 @@ class StructWriter:
             self._nested(field, kind, value)
 
     def _refuse_null(self, field: Field, value: str) -> None:
-        """Null in a layout that has no form for it."""
+        """Raises for null in a layout that has no form for it."""
         self.out.line(f"if {value} is None:")
         self.out.line(f'    raise wrong_null("{self.place(field)}", version)')
         self.owner.uses.add("wrong_null")

@@ -1,4 +1,4 @@
-"""Generates a protocol's package into a temporary folder and imports it, to try what would be kept."""
+"""Generates a protocol's package into a temporary folder and imports it, for checks of generated code."""
 
 import itertools
 import sys
@@ -17,7 +17,7 @@ _numbers = itertools.count()
 
 @contextmanager
 def imported(protocol: Protocol) -> Iterator[Callable[[str], ModuleType]]:
-    """Gives a function that imports one of the package's modules by its name, as long as the block lasts."""
+    """Yields a function that imports a module of the package by its name; usable within the block."""
     package = f"tank_protos_tried_{next(_numbers)}"
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / package

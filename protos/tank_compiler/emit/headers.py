@@ -1,4 +1,4 @@
-"""Writes the module that tells which version of a header stands before a request or a response."""
+"""Writes the module with the version of the header before each request and response."""
 
 from tank_compiler.emit.writer import Writer
 from tank_compiler.schema.headers import header_of, header_version
@@ -37,7 +37,7 @@ def module(protocol: Protocol) -> str:
         out.line(f"_{kind.name}S: Final[_Table] = {{")
         for message, header in _headed(protocol, kind):
             versions = range(message.versions.low, message.versions.high_end + 1)
-            # A comma behind the last would have the formatter give each its own line.
+            # With a comma behind the last, the formatter would give each its own line.
             found = ", ".join(str(header_version(header, message, version)) for version in versions)
             found += "," if len(versions) == 1 else ""
             out.line(f"    {message.id}: ({message.versions.low}, ({found})),")

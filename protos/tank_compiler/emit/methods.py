@@ -1,29 +1,30 @@
-"""Writes the methods of a message: decode, read and encode, and those of its layouts behind them."""
+"""Writes the methods of a message: decode, read and encode, and behind them one pair for each layout."""
 
+from tank_compiler.emit.count import CountEmitter, counted
 from tank_compiler.emit.decode import DecodeEmitter, unsupported
 from tank_compiler.emit.encode import EncodeEmitter
-from tank_compiler.emit.writer import Formats, Writer
+from tank_compiler.emit.writer import StructFormats, Writer
 from tank_compiler.schema import layouts
 from tank_compiler.schema.schema import Message
 
 _KEEP = "*, keep_unknown: bool = False"
 
 
-def methods(out: Writer, message: Message, formats: Formats) -> set[str]:
-    """Writes the methods into the class that was just begun; what they need from elsewhere."""
+def methods(out: Writer, message: Message, formats: StructFormats) -> set[str]:
+    """Writes the methods into the class that was just begun. Returns the names that they need as imports."""
     found = layouts.split(message)
     with out.block(""):
         out.lines.pop()
         if len(found) == 1 and not message.root.keeps_tags:
-            return _whole(out, found[0], formats)
+            return _whole(out, found[0], formats) | _count(out, message, formats)
         uses = _chosen(out, message, found)
         for layout in found:
             uses |= _layout(out, layout, formats)
     return uses
 
 
-def _whole(out: Writer, message: Message, formats: Formats) -> set[str]:
-    """One layout: the methods are its decoder and encoder."""
+def _whole(out: Writer, message: Message, formats: StructFormats) -> set[str]:
+    """Writes the methods of a message with one layout."""
     out.line()
     out.line("@classmethod")
     with out.block("def decode(cls, payload: Buffer, version: int = 0) -> Self:"):
@@ -47,8 +48,17 @@ def _whole(out: Writer, message: Message, formats: Formats) -> set[str]:
     return uses | decoder.uses | reader.uses | encoder.uses
 
 
+def _count(out: Writer, message: Message, formats: StructFormats) -> set[str]:
+    wanted = counted(message)
+    if wanted is None:
+        return set()
+    counter = CountEmitter(message, wanted, formats, out)
+    counter.emit()
+    return counter.uses
+
+
 def _chosen(out: Writer, message: Message, found: list[Message]) -> set[str]:
-    """Several layouts: the methods choose by the version."""
+    """Writes the methods of a message with several layouts, which choose by the version."""
     keep, passed = (f", {_KEEP}", ", keep_unknown=keep_unknown") if message.root.keeps_tags else ("", "")
     out.line()
     out.line("@classmethod")
@@ -79,7 +89,7 @@ def _chosen(out: Writer, message: Message, found: list[Message]) -> set[str]:
 
 
 def _when(out: Writer, layout: Message, message: Message, result: str) -> None:
-    """Returns `result` when the version is of this layout or a later one: later ones were asked before."""
+    """Writes: return `result` when the version is this layout's or a later one. Later layouts come first."""
     if layout.versions.low == message.versions.low:
         out.line(f"return {result}")
         return
@@ -87,7 +97,7 @@ def _when(out: Writer, layout: Message, message: Message, result: str) -> None:
     out.line(f"    return {result}")
 
 
-def _layout(out: Writer, layout: Message, formats: Formats) -> set[str]:
+def _layout(out: Writer, layout: Message, formats: StructFormats) -> set[str]:
     low = layout.versions.low
     keep = ", keep_unknown: bool" if layout.root.has_tags else ""
     out.line()

@@ -4,7 +4,7 @@ import re
 import textwrap
 
 from tank_compiler.emit import methods, python_types
-from tank_compiler.emit.writer import Formats, Writer
+from tank_compiler.emit.writer import StructFormats, Writer
 from tank_compiler.schema.names import snake_case
 from tank_compiler.schema.schema import Field, Message, Struct
 
@@ -19,6 +19,7 @@ _IMPORTS = (
     ("tank_protos.wire.errors", "TrailingBytes"),
     ("tank_protos.wire.errors", "Truncated"),
     ("tank_protos.wire.errors", "UnsupportedVersion"),
+    ("tank_protos.wire.errors", "WireError"),
     ("tank_protos.wire.keyed", "KeyedList"),
     ("tank_protos.wire.tagged", "UnknownTag"),
     ("tank_protos.wire.tagged", "read_tag"),
@@ -48,8 +49,8 @@ def module_name(message: Message) -> str:
 
 
 def module(message: Message, source_file: str) -> str:
-    """The module's text, not yet formatted. `source_file` is the definition's path, for the reader."""
-    formats = Formats(little_endian=message.little_endian)
+    """The module's text, not yet formatted. `source_file`: the definition's path, which the text names."""
+    formats = StructFormats(little_endian=message.little_endian)
     body = Writer()
     uses = {"TrailingBytes", "Buffer"}
     for struct in message.structs:
@@ -76,7 +77,7 @@ def module(message: Message, source_file: str) -> str:
     return "\n".join([*head.lines, "", *body.lines, ""])
 
 
-def _imports(out: Writer, message: Message, uses: set[str], formats: Formats) -> None:
+def _imports(out: Writer, message: Message, uses: set[str], formats: StructFormats) -> None:
     everything = [(module, name, "") for module, name in _IMPORTS] + list(_RENAMED)
     dataclass_names = "dataclass, field" if _needs_field(message) else "dataclass"
     if formats.lines():
@@ -101,7 +102,7 @@ def _imports(out: Writer, message: Message, uses: set[str], formats: Formats) ->
 
 
 def _import_order(line: str) -> tuple[str, bool, str]:
-    """As linters want it: by module, then classes before functions, by the first name."""
+    """The sort key that linters want: by module, then classes before functions, by the first name."""
     words = line.split()
     first = words[3].rstrip(",") if len(words) > 3 else ""
     return words[1], first.islower(), first
@@ -153,7 +154,7 @@ def _dataclass(out: Writer, struct: Struct, message: Message | None) -> None:
 
 
 def _purpose(message: Message | None) -> str:
-    """What stands over a class whose definition does not say what it is for."""
+    """The docstring of a class whose definition has no "about"."""
     if message is None:
         return "An element."
     number = "" if message.id is None else f" with the number {message.id}"
@@ -161,7 +162,7 @@ def _purpose(message: Message | None) -> str:
 
 
 def _default_structs(out: Writer, message: Message) -> None:
-    """Structs with every default, for encoders that compare with them."""
+    """Writes structs with all default values as constants, with which encoders compare."""
     text = "\n".join(out.lines)
     for struct in message.structs:
         constant = python_types.default_constant(struct)
@@ -171,7 +172,7 @@ def _default_structs(out: Writer, message: Message) -> None:
 
 
 def _collection(out: Writer, struct: Struct) -> None:
-    """The class of the lists that find this struct by its keys."""
+    """Writes the class of lists that find this struct by its keys."""
     types = [python_types.annotation(field) for field in struct.keys]
     key = types[0] if len(types) == 1 else f"tuple[{', '.join(types)}]"
     getter = ", ".join(f'"{field.python_name}"' for field in struct.keys)
@@ -187,7 +188,7 @@ def _collection(out: Writer, struct: Struct) -> None:
 def _about(field: Field) -> str:
     notes = [field.about]
     if field.versions is not None:
-        notes.append(f"Versions {field.versions}.")
+        notes.append(f"{field.versions.in_words.capitalize()}.")
     if field.when is not None:
         notes.append(f"There when {field.when.text}.")
     if field.measures:

@@ -1,4 +1,4 @@
-"""How types look in generated code: annotations, default values, conditions."""
+"""Annotations, default values and conditions as Python code."""
 
 from collections.abc import Callable
 
@@ -13,9 +13,9 @@ from tank_compiler.schema.schema import (
     Array,
     Bytes,
     Comparison,
-    Condition,
     Element,
     Field,
+    FieldCondition,
     Fixed,
     Marker,
     Operator,
@@ -29,14 +29,15 @@ from tank_compiler.schema.schema import (
 
 
 def annotation(field: Field) -> str:
-    """The type of the dataclass's field."""
+    """The annotation of the dataclass's field."""
     keyed = field.type.keyed if isinstance(field.type, Array) else None
     text = keyed.collection if keyed is not None else _plain(field)
     return f"{text} | None" if field.is_optional else text
 
 
 def variable(field: Field) -> tuple[str, str]:
-    """The type and the first value of a decoder's variable: a list finds by keys only once it is whole."""
+    """The annotation and the first value of a decoder's variable. A keyed list is a plain list until it is
+    complete."""
     text = f"{_plain(field)} | None" if field.is_optional else _plain(field)
     return text, "[]" if isinstance(field.type, Array) and field.default is not None else default(field)
 
@@ -52,7 +53,7 @@ def _plain(field: Field) -> str:
 
 
 def of_element(element: Element) -> str:
-    """The type of one element of a list, or of a field that is no list."""
+    """The annotation of a list's element, or of a field that is no list."""
     if isinstance(element, Struct):
         return element.name
     if isinstance(element, Text):
@@ -65,7 +66,7 @@ def of_element(element: Element) -> str:
 
 
 def default(field: Field) -> str:
-    """The default as an expression; lists and structs anew each time."""
+    """The default as an expression, which makes a new list or struct each time."""
     kind = field.type
     if field.default is None:
         return "None"
@@ -85,7 +86,7 @@ def default(field: Field) -> str:
 
 
 def dataclass_default(field: Field) -> str:
-    """What stands behind the annotation."""
+    """The text behind the dataclass field's annotation."""
     expression = default(field)
     if expression == "[]":
         return "field(default_factory=list)"
@@ -95,7 +96,8 @@ def dataclass_default(field: Field) -> str:
 
 
 def differs(field: Field, value: str) -> str:
-    """The test that a value is not the field's default; that of a struct is a constant of the module."""
+    """The expression that tests that a value is not the field's default. A struct's default is a constant of
+    the module."""
     kind = field.type
     if field.default is None:
         return f"{value} is not None"
@@ -111,14 +113,14 @@ def differs(field: Field, value: str) -> str:
 
 
 def default_constant(struct: Struct) -> str:
-    """The name of the module's constant that is a struct with every default."""
+    """The name of the module's constant for a struct with all default values."""
     return f"_default_{snake_case(struct.name)}"
 
 
 def limits(struct: Struct) -> dict[str, tuple[int, int]]:
-    """What the places of a struct's fields hold: numbers, and lengths of texts, bytes and lists.
+    """The limits of a struct's fields by name: of numbers, and of the lengths of texts, bytes and lists.
 
-    What those of a list's elements hold stands under the list's name and `[]`.
+    The limits of a list's elements are under the list's name and `[]`.
     """
     found = {}
     for field in struct.fields:
@@ -150,7 +152,7 @@ def limits(struct: Struct) -> dict[str, tuple[int, int]]:
 
 
 def _of_place(element: Element) -> tuple[int, int] | None:
-    """What an element's place holds: a number, or the length of a text."""
+    """The limits of an element: of a number, or of the length of a text."""
     if isinstance(element, Varint):
         return 0, VARINT_MAX
     if element is FLOAT32:
@@ -164,12 +166,12 @@ def _of_place(element: Element) -> tuple[int, int] | None:
 
 
 def double_quoted(text: str) -> str:
-    """A string literal as the formatter wants it."""
+    """A string literal in double quotes, as the formatter wants it."""
     inner = repr(text)[1:-1]
     return '"' + (inner if repr(text)[0] == '"' else inner.replace("\\'", "'").replace('"', '\\"')) + '"'
 
 
-def condition(when: Condition, value: Callable[[Field], str]) -> str:
+def condition(when: FieldCondition, value: Callable[[Field], str]) -> str:
     """A condition as an expression; `value` gives a field's value at that place in the code."""
     parts = [" and ".join(_comparison(one, value) for one in together) for together in when.alternatives]
     return " or ".join(parts)
@@ -199,7 +201,7 @@ def version_test(versions: Versions, within: Versions) -> str:
 
 
 def presence(field: Field, struct: Struct, value: Callable[[Field], str]) -> str:
-    """The test whether a field is on the wire; empty: always."""
+    """The expression that tests whether a field is on the wire; empty: it always is."""
     tests = []
     if field.versions is not None:
         tests.append(version_test(field.versions, struct.versions))

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class Writer:
-    """Collects lines."""
+    """Collects lines, each with the present indentation."""
 
     def __init__(self, indent: int = 0) -> None:
         self.lines: list[str] = []
@@ -16,20 +16,20 @@ class Writer:
         self.lines.append("    " * self._indent + text if text else "")
 
     def insert(self, at: int, text: str) -> None:
-        """A line before the one with the index `at`, with the present indentation."""
+        """Inserts a line before the one with the index `at`, with the present indentation."""
         self.lines.insert(at, "    " * self._indent + text)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """A line that ends in a colon, and what stands under it."""
+        """Writes a line that ends in a colon; lines within the `with` block are indented below it."""
         self.line(head)
         self._indent += 1
         yield
         self._indent -= 1
 
 
-class Formats:
-    """The struct formats that one module needs, as constants of it: `_read_HIB`, `_write_HIB`, ..."""
+class StructFormats:
+    """The struct formats that one generated module needs, as its constants: `_read_HIB`, `_write_HIB`, ..."""
 
     _METHODS: ClassVar = {"read": "unpack_from", "write": "pack", "each": "iter_unpack", "patch": "pack_into"}
 
@@ -42,7 +42,7 @@ class Formats:
         return self._order
 
     def name(self, verb: str, codes: str) -> str:
-        """The constant that holds a method of Struct(codes). `verb`: read, write, each, patch."""
+        """The name of the constant for a method of Struct(codes). `verb`: read, write, each, patch."""
         self._used.add((verb, codes))
         return f"_{verb}_{codes.replace('?', 'bool')}"
 

@@ -1,7 +1,7 @@
 """Parses `when`: comparisons of earlier integer fields with numbers, joined by `and` and `or`.
 
-A comparison with a field that is not there itself does not hold, whatever that field's value is in memory:
-readers never saw it.
+A comparison with a field that is not on the wire itself is false, whatever the field's value in memory is,
+because readers never see that value.
 """
 
 import re
@@ -10,7 +10,16 @@ from itertools import chain, product
 from typing import Final
 
 from tank_compiler.schema.errors import DefinitionError, Place
-from tank_compiler.schema.schema import BOOL, Comparison, Condition, Field, Marker, Operator, Scalar, Varint
+from tank_compiler.schema.schema import (
+    BOOL,
+    Comparison,
+    Field,
+    FieldCondition,
+    Marker,
+    Operator,
+    Scalar,
+    Varint,
+)
 
 _COMPARISON: Final = re.compile(
     r"\s*([A-Za-z0-9_]+)\s*(==|!=|<=|>=|<|>|&)\s*(-?(?:0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19}))\s*"
@@ -19,7 +28,8 @@ _HOW: Final = "write it as FIELD == NUMBER (or != < <= > >= &), joined by 'and' 
 
 
 class Scope:
-    """The fields that a name can mean: earlier ones of the struct, then those of enclosing structs."""
+    """The fields that a name in a condition can refer to: earlier fields of the struct, then of enclosing
+    structs."""
 
     def __init__(self, outer: "Scope | None" = None) -> None:
         self._outer = outer
@@ -35,18 +45,19 @@ class Scope:
         return found
 
 
-def parse(text: str, scope: Scope, place: Place, subject: str) -> Condition:
-    """Raises DefinitionError: a text that is no condition, a field that is not there or is no number."""
+def parse(text: str, scope: Scope, place: Place, subject: str) -> FieldCondition:
+    """Returns the condition. Raises DefinitionError when the text is no condition, or a field in it is
+    unknown or no integer."""
     alternatives: list[list[Comparison]] = []
     for alternative in re.split(r"\bor\b", text):
         parts = re.split(r"\band\b", alternative)
         together = [_comparison(part, text, scope, place, subject) for part in parts]
         alternatives.extend(_where_fields_are(together))
-    return Condition(text, alternatives)
+    return FieldCondition(text, alternatives)
 
 
 def _where_fields_are(together: list[Comparison]) -> Iterator[list[Comparison]]:
-    """Comparisons that hold together, behind those that say whether the fields that they name are there."""
+    """Puts before the comparisons those that test whether the compared fields are on the wire themselves."""
     there: list[list[list[Comparison]]] = [
         one.field.when.alternatives if one.field.when is not None else [[]] for one in together
     ]

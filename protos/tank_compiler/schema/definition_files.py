@@ -14,9 +14,9 @@ from tank_compiler.schema.schema import Protocol
 
 
 def load(place: str | Path, shown_from: Path | None = None) -> Protocol:
-    """The protocol of a folder of definitions, of one definition, or of `REVISION:PATH` in git.
+    """Loads the protocol of a folder of definitions, of one definition, or of `REVISION:PATH` in git.
 
-    `shown_from`: errors name files from this folder on. Raises click.ClickException that says what to do.
+    `shown_from`: errors name files relative to this folder. Raises click.ClickException.
     """
     path = Path(place)
     if path.is_dir():
@@ -36,11 +36,14 @@ def load(place: str | Path, shown_from: Path | None = None) -> Protocol:
     return _parsed(path.resolve().name, texts)
 
 
-def of_tank() -> Path:
-    """The folder with TANK's definitions: inside the installed package, or beside it in the repository."""
+def shipped(protocol: str) -> Path:
+    """The folder with the definitions of `tank` or `kafka` that belong to this version.
+
+    It is inside the installed package, or beside it in the repository.
+    """
     package = Path(tank_compiler.__file__).parent
-    installed = package / "definitions" / "tank"
-    return installed if installed.is_dir() else package.parent / "tank"
+    installed = package / "definitions" / protocol
+    return installed if installed.is_dir() else package.parent / protocol
 
 
 def _parsed(name: str, files: list[tuple[str, bytes]]) -> Protocol:
@@ -50,7 +53,7 @@ def _parsed(name: str, files: list[tuple[str, bytes]]) -> Protocol:
             texts.append((file, raw.decode()))
         except UnicodeDecodeError as error:
             line = raw.count(b"\n", 0, error.start) + 1
-            raise click.ClickException(f"{file}:{line}: not UTF-8; save it as that") from None
+            raise click.ClickException(f"{file}:{line}: not UTF-8; save the file as UTF-8") from None
     try:
         return load_protocol(name, texts)
     except DefinitionError as error:

@@ -1,11 +1,11 @@
-"""What the compiler says when a definition is wrong."""
+"""Errors in definitions."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line of a definition: for error messages."""
+    """A line of a definition, for error messages."""
 
     file: str
     line: int

@@ -1,4 +1,4 @@
-"""Understands a field's `type` and the keys that belong to it: length, count, marker."""
+"""Reads a field's `type` and the keys that belong to it: length, count, marker."""
 
 from collections.abc import Callable
 from typing import Final
@@ -34,14 +34,15 @@ TEXTS: Final = {
     "string": Text(Prefix(INTEGERS["int16"])),
 }
 LENGTH: Final = Prefix(INTEGERS["int32"])
-"""Before Kafka's bytes, records and lists."""
+"""The length before Kafka's bytes, records and lists."""
 WIDTHS: Final = {name: INTEGERS[name] for name in ("uint8", "uint16", "uint32")}
 _KNOWN: Final = ", ".join(
     [*SCALARS, "varint", *TEXTS, "bytes", "records", "a struct's name, or [] before one of them"]
 )
 
 MAX_FIXED_BYTES: Final = 65535
-"""A field whose length stands in the definition is copied, not sliced: it is for addresses and the like."""
+"""The longest field with a fixed length. Such fields are copied, not sliced: they are for addresses and the
+like."""
 
 
 def parse(
@@ -52,9 +53,10 @@ def parse(
     may_take_rest: bool,
     states_widths: bool,
 ) -> Type:
-    """The field's type; `nested` finds, or reads the fields of, a struct. Raises DefinitionError.
+    """Returns the field's type. Raises DefinitionError.
 
-    `states_widths`: lengths and counts have to be stated; else they are Kafka's where nothing is said.
+    `nested`: returns the struct of a name. `states_widths`: whether the definition has to state lengths and
+    counts; else those that it doesn't state are Kafka's.
     """
     text = members.text("type")
     parsed: Type
@@ -153,7 +155,7 @@ def _marker(members: Members) -> Marker:
 
 
 def _refuse_strangers(members: Members, parsed: Type) -> None:
-    """Keys that mean nothing for this type are mistakes, not decoration."""
+    """Raises DefinitionError for a key that has no meaning for this type."""
     element = parsed.element if isinstance(parsed, Array) else parsed
     belongs = {
         "fields": isinstance(element, Struct),
@@ -173,7 +175,7 @@ def _refuse_strangers(members: Members, parsed: Type) -> None:
 
 
 def without_compact(parsed: Type) -> Type:
-    """The type in a message that has no flexible versions: lengths are as they are in plain ones."""
+    """The type in a message without flexible versions, whose lengths are never compact."""
     if isinstance(parsed, Array):
         element = parsed.element
         if isinstance(element, Text):

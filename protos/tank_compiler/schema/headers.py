@@ -1,7 +1,7 @@
-"""Which version of a header stands before a message: Kafka's rule, told once.
+"""The version of the header before a message, by Kafka's rule.
 
-The header itself cannot say it: a reader has to know it before it reads. So it follows from the api key and
-the version: flexible versions have the header with tagged fields, the others the last one without.
+A reader has to know the header's version before it reads the header, so it follows from the message's api key
+and version: flexible versions have the header with tagged fields, the others the last header without.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ from tank_compiler.schema.schema import Kind, Message, Protocol
 CONTROLLED_SHUTDOWN: Final = 7
 """The api key whose version 0 has a header older than all others, without a client id."""
 API_VERSIONS: Final = 18
-"""The api key whose answer goes to a client that does not know yet which headers we write."""
+"""The api key whose answer has the oldest header: the client doesn't know our versions yet."""
 
 _NAMES: Final = {Kind.REQUEST: "RequestHeader", Kind.RESPONSE: "ResponseHeader"}
 

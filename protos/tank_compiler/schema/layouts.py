@@ -1,7 +1,8 @@
 """Splits a message into layouts: ranges of versions in which every byte has the same meaning.
 
-A layout is a message of its own whose fields are simply there, or not: so what is generated for it asks for
-no version. A message that states its version stays whole: its layout is known only while it is read.
+A layout is a message in which each field is present or absent, so that its generated code tests no versions.
+A message that states its version has one layout for all versions, because the version is known only while it
+is read.
 """
 
 from dataclasses import replace
@@ -13,10 +14,10 @@ from tank_compiler.schema.schema import (
     Bytes,
     Compact,
     Comparison,
-    Condition,
     Element,
     Extent,
     Field,
+    FieldCondition,
     FromField,
     Message,
     Prefix,
@@ -45,7 +46,8 @@ def of_version(message: Message, version: int) -> Message:
 
 
 def check(message: Message) -> None:
-    """Raises DefinitionError when a list's elements could be empty: its count could lie without end."""
+    """Raises DefinitionError when a list's elements could be empty: no payload would be too short for a false
+    count."""
     for layout in split(message):
         _check_elements(layout.root)
 
@@ -56,7 +58,7 @@ def _check_elements(struct: Struct) -> None:
         if field.is_absent or not isinstance(inner, Struct):
             continue
         if isinstance(field.type, Array) and wire_size.of_element(inner) == 0:
-            what = "an element may be empty on the wire, so a count could lie without end; "
+            what = "an element may be empty on the wire, so no payload is too short for a false count; "
             what += "give it a field that is always there"
             raise DefinitionError(field.place, f"{struct.name}.{field.name}", what)
         _check_elements(inner)
@@ -139,9 +141,9 @@ class _Narrowing:
             return Compact() if is_compact else extent.scalar
         return FromField(self._fields[id(extent.field)]) if isinstance(extent, FromField) else extent
 
-    def _condition(self, condition: Condition) -> Condition:
+    def _condition(self, condition: FieldCondition) -> FieldCondition:
         alternatives = [
             [Comparison(self._fields[id(one.field)], one.operator, one.number) for one in together]
             for together in condition.alternatives
         ]
-        return Condition(condition.text, alternatives)
+        return FieldCondition(condition.text, alternatives)

@@ -1,4 +1,4 @@
-"""From definitions' texts to a checked protocol. What is wrong is a DefinitionError with file and line."""
+"""Loads a checked protocol from the definitions' texts. Errors are DefinitionErrors with file and line."""
 
 from collections.abc import Iterable
 
@@ -42,9 +42,10 @@ def _load(text: str, file: str) -> Message | Removed:
 
 
 def _check_messages(messages: list[Message]) -> None:
-    """A protocol's messages each have an id and a Python module of their own."""
+    """Raises DefinitionError when two messages of a protocol share an id or a Python module."""
     ids: dict[tuple[Kind, int], Message] = {}
     modules: dict[str, Message] = {}
+    writers: dict[str, Message] = {}
     for message in messages:
         name, place = message.root.name, message.root.place
         same = message if message.id is None else ids.setdefault((message.kind, message.id), message)
@@ -53,6 +54,11 @@ def _check_messages(messages: list[Message]) -> None:
                 f"the {message.kind.value} {same.root.name} has the id {message.id}, too; give it another one"
             )
             raise DefinitionError(place, name, what)
+        for writer in message.fast_writers:
+            taken = writers.setdefault(names.snake_case(writer.name), message)
+            if taken is not message or [one.name for one in message.fast_writers].count(writer.name) > 1:
+                what = f"{taken.root.name} has a fast writer called {writer.name}, too; rename one of them"
+                raise DefinitionError(place, name, what)
         module = names.snake_case(name)
         if names.is_python_keyword(module) or module in names.RESERVED_MODULES:
             what = f"a module cannot be called '{module}' in generated code; rename the message"

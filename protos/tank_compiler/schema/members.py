@@ -1,4 +1,4 @@
-"""Typed access to the members of a JSON object, with the errors that belong to it."""
+"""Typed access to the members of a JSON object; wrong types are DefinitionErrors."""
 
 from collections.abc import Iterable
 
@@ -57,7 +57,7 @@ class Members:
             )
 
     def check_field_name(self, name: str) -> None:
-        """As `check_name`, but for a field's, which may begin with a small letter."""
+        """Raises DefinitionError as `check_name`, but a field's name may begin with a small letter."""
         if not FIELD_NAME.fullmatch(name):
             raise self.error("name", f"'{name}' is no name; a field's name is letters and digits")
 
@@ -74,14 +74,15 @@ class Members:
         return value
 
     def number(self, key: str) -> int:
-        """As `whole_number`. Old definitions of the Kafka project write it as a string, too."""
+        """A whole number, which old definitions of the Kafka project may write as a string."""
         value = self.node(key).value
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 10:
             return int(value)
         return self.whole_number(key)
 
     def flag(self, key: str) -> bool:
-        """False when it is not there. Old definitions of the Kafka project write it as a string, too."""
+        """True or false; false without the key. Old definitions of the Kafka project may write it as a
+        string."""
         if key not in self._nodes:
             return False
         value = self._nodes[key].value
@@ -112,7 +113,7 @@ class Members:
         return versions
 
     def versions_or_none(self, key: str) -> Versions | None:
-        """As `versions`; None where it says "none"."""
+        """A range of versions, or None for the text "none"."""
         return None if self.text(key) == "none" else self.versions(key)
 
     def wrong_kind(self, key: str, kind: type) -> DefinitionError:

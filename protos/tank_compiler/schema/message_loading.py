@@ -2,7 +2,7 @@
 
 from typing import Final, TypeVar
 
-from tank_compiler.schema import layouts
+from tank_compiler.schema import counts, fast_writers, layouts
 from tank_compiler.schema.field_types import WIDTHS
 from tank_compiler.schema.members import Members
 from tank_compiler.schema.schema import INTEGERS, Field, Kind, Message, Removed, Scalar, Struct, Versions
@@ -22,12 +22,14 @@ MESSAGE_KEYS: Final = frozenset(
         "versionField",
         "about",
         "fields",
+        "fast",
+        "fastFrames",
     }
     | {"flexibleVersions", "commonStructs", "listeners", "latestVersionUnstable", "deprecatedVersions"}
 )
 
 ID_TYPES: Final = WIDTHS
-"""How wide an id can be in a frame's header; TANK's are one byte."""
+"""The types that an id can have in a frame's header; TANK's ids are one byte."""
 MAX_API_KEY: Final = 32767
 """Kafka's api key is an int16."""
 
@@ -39,7 +41,7 @@ class MessageLoader:
         self.members = members
 
     def message(self, notes: str) -> Message | Removed:
-        """The message, or what is left of it when it has no versions. Raises DefinitionError."""
+        """Returns the message, or a Removed for one without versions. Raises DefinitionError."""
         members = self.members
         kind = self._one_of("type", {kind.value: kind for kind in Kind})
         little = self._one_of("byteOrder", {"big": False, "little": True}, "big")
@@ -61,7 +63,10 @@ class MessageLoader:
         message.is_latest_unstable = members.flag("latestVersionUnstable")
         message.listeners = self._listeners()
         message.id_type = self._id_type()
+        message.has_api_key = "apiKey" in members
         layouts.check(message)
+        counts.check(message)
+        message.fast_writers = fast_writers.load(message, members, structs.fast)
         return message
 
     def _number(self, kind: Kind) -> int | None:
@@ -97,7 +102,7 @@ class MessageLoader:
         return values[text]
 
     def _some_of(self, key: str, versions: Versions) -> Versions | None:
-        """The valid versions that `key` names; None: none of them."""
+        """The valid versions among those that `key` names; None: there are none."""
         stated = self.members.versions_or_none(key) if key in self.members else None
         return stated.within(versions) if stated is not None else None
 

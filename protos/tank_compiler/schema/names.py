@@ -3,6 +3,7 @@
 import builtins
 import keyword
 import re
+from collections.abc import Collection
 from typing import Final
 
 STRUCT_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
@@ -18,13 +19,13 @@ RESERVED: Final = frozenset(
 
 RESERVED_STRUCTS: Final = frozenset(
     {"Buffer", "ClassVar", "Final", "KeyedList", "Message", "Self", "Struct", "StructError", "UnknownTag"}
-    | {"TrailingBytes", "Truncated", "UnsupportedVersion"}
+    | {"TrailingBytes", "Truncated", "UnsupportedVersion", "WireError"}
     | {"AttributeError", "IndexError", "UnicodeEncodeError"}
     | {"REQUESTS", "RESPONSES", "NOTICES"}
 )
 """Names that generated modules use, so that no struct can have them."""
 
-RESERVED_MODULES: Final = frozenset({"by_id", "headers"})
+RESERVED_MODULES: Final = frozenset({"by_id", "headers", "fast_writers"})
 """Modules of a generated package that hold no message."""
 
 _TAKEN_LOCALS: Final = frozenset(
@@ -47,11 +48,11 @@ _TAKEN_LOCALS: Final = frozenset(
     | {"wrong_mark", "check_unmarked"}
     | {"keep_unknown", "read_tag", "read_unknown", "write_tags"}
 )
-"""What generated functions use themselves, and what their modules import."""
+"""Names that generated functions use themselves, or that their modules import."""
 
 
 def snake_case(name: str) -> str:
-    """`ClientVersion` -> `client_version`; `IPv4` -> `i_pv4`, so better written `Ipv4`."""
+    """`ClientVersion` becomes `client_version`; `IPv4` becomes `i_pv4`, so write `Ipv4` in a definition."""
     return _WORD_START.sub("_", name).lower()
 
 
@@ -61,10 +62,11 @@ def is_python_keyword(name: str) -> bool:
 
 
 class Locals:
-    """Hands out the names of a generated function's variables, each once."""
+    """Chooses the names of a generated function's variables, each once."""
 
-    def __init__(self) -> None:
-        self._taken = set(_TAKEN_LOCALS) | set(dir(builtins))
+    def __init__(self, taken: Collection[str] = _TAKEN_LOCALS) -> None:
+        """taken: the names that the function or its module uses already, beside Python's builtins."""
+        self._taken = set(taken) | set(dir(builtins))
 
     def take(self, wanted: str) -> str:
         name = wanted

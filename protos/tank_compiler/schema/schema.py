@@ -1,4 +1,4 @@
-"""What a definition means, after it was read and checked: messages, structs, fields and their types."""
+"""The schema of a checked definition: messages, structs, fields and their types."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -8,7 +8,7 @@ from tank_compiler.schema.errors import Place
 
 
 class Kind(Enum):
-    """What a message is for. A request and its response share an id; so each kind numbers for itself."""
+    """The kind of a message. Each kind has its own ids, because a request and its response share one."""
 
     REQUEST = "request"
     RESPONSE = "response"
@@ -18,7 +18,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A range of versions, both ends in it; `high` None: open."""
+    """A range of versions, ends included; open when `high` is None."""
 
     low: int
     high: int | None
@@ -33,7 +33,7 @@ class Versions:
 
     @property
     def high_end(self) -> int:
-        """The highest version; for a range that is not open."""
+        """The highest version of a range that is not open."""
         assert self.high is not None, "a message's versions have an end: the loader checks it"
         return self.high
 
@@ -45,10 +45,16 @@ class Versions:
             return f"{self.low}+"
         return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
 
+    @property
+    def in_words(self) -> str:
+        """`version 3`, `versions 0-2`, `versions 1+`."""
+        return f"version {self}" if self.low == self.high else f"versions {self}"
+
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A value of fixed size. `code` is its letter in the struct module; low and high bound integers."""
+    """A value of fixed size. `code` is its letter in the struct module; `low` and `high` are an integer's
+    bounds."""
 
     name: str
     code: str
@@ -72,7 +78,7 @@ FLOAT64: Final = Scalar("float64", "d", 8)
 FLOATS: Final = (FLOAT32, FLOAT64)
 BOOL: Final = Scalar("bool", "?", 1)
 UUID: Final = Scalar("uuid", "16s", 16)
-"""Sixteen bytes, in Python too: cheap to compare, to hash and to copy."""
+"""A uuid of sixteen bytes, which are `bytes` in Python, too: cheap to compare, hash and copy."""
 SCALARS: Final = INTEGERS | {"float32": FLOAT32, "float64": FLOAT64, "bool": BOOL, "uuid": UUID}
 
 VARINT_MAX: Final = (1 << 32) - 1
@@ -87,14 +93,15 @@ class Varint:
 
 @dataclass(frozen=True, slots=True)
 class Compact:
-    """A length or count of the Kafka project's flexible versions: a varint of one more; 0 is null."""
+    """A length or count in Kafka's flexible versions: a varint of the length + 1; 0 is null."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A length or count as Kafka has it: in flexible versions Compact, else `scalar`, signed, -1 is null.
+    """A length or count as in Kafka: Compact in flexible versions, else the signed `scalar`, where -1 is
+    null.
 
-    `layouts` puts one or the other in its place.
+    `layouts` replaces it by one of the two.
     """
 
     scalar: Scalar
@@ -102,7 +109,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A length or count that nobody states: what is left of the payload."""
+    """A length or count that isn't on the wire: the value takes the rest of the payload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +127,7 @@ class FromField:
 
 
 Extent: TypeAlias = Scalar | Varint | Compact | Prefix | Rest | Fixed | FromField
-"""How the reader knows a length or a count."""
+"""The ways in which a reader learns a length or a count."""
 
 Counted: TypeAlias = Scalar | Varint | Compact
 """An extent that stands on the wire right before the value."""
@@ -162,7 +169,7 @@ class Array:
 
     @property
     def keyed(self) -> "Struct | None":
-        """The element, when its fields with a map key make the list one that finds by them."""
+        """The element's struct, when it has map keys by which the list finds elements; else None."""
         found = self.element
         return found if isinstance(found, Struct) and found.keys else None
 
@@ -175,12 +182,13 @@ class Struct:
     about: str
     place: Place
     versions: Versions
-    """The versions of the message in which it can occur; within the message's own."""
+    """The versions of the message in which the struct can occur."""
     fields: list["Field"] = field(default_factory=list)
     keeps_tags: bool = False
-    """Some version of it has tagged fields, so it has a place for unknown ones."""
+    """Whether any version has tagged fields, so that the class has a place for unknown ones."""
     has_tags: bool = False
-    """Tagged fields end it on the wire. `layouts` says so; before that it depends on the version."""
+    """Whether tagged fields end the struct on the wire. Only set in layouts, because it depends on the
+    version."""
 
     @property
     def keys(self) -> list["Field"]:
@@ -198,14 +206,14 @@ Element: TypeAlias = Scalar | Varint | Text | Struct
 Type: TypeAlias = Scalar | Varint | Text | Bytes | Marker | Array | Struct
 
 DefaultValue: TypeAlias = int | float | str | bytes | bool | None
-"""Empty lists, bytes and structs are the empty text; a uuid is its bytes."""
+"""A default value. The empty text stands for an empty list, empty bytes, or a struct; a uuid is its bytes."""
 
 
 @dataclass(slots=True)
 class Field:
     """A field of a struct.
 
-    `default` is None for null only; `python_name` is unique in its struct.
+    `default` is None only for null; `python_name` is unique in the struct.
     """
 
     name: str
@@ -214,26 +222,28 @@ class Field:
     about: str
     place: Place
     versions: Versions | None = None
-    """None: it is there in every version in which its struct is."""
+    """The versions that have the field; None: all versions of its struct."""
     nullable: Versions | None = None
     is_optional: bool = False
-    """Nullable in some version, so that the class's field takes None."""
+    """Whether the field is nullable in some version, so that the class's attribute may be None."""
     default: DefaultValue = None
-    when: "Condition | None" = None
+    when: "FieldCondition | None" = None
     measures: list["Field"] = field(default_factory=list)
     flexible: Versions | None = None
-    """Where its length, and what is in it, is written the compact way; None: nowhere."""
+    """The versions in which lengths in the field are compact; None: none."""
     tag: int | None = None
     tagged: Versions | None = None
-    """Where it stands among the tagged fields; always with a tag."""
+    """The versions in which the field is tagged; always together with a tag."""
     is_ignorable: bool = False
-    """A value that a version has no place for may be lost in silence."""
+    """Whether the encoder may drop a value silently in versions that don't have the field."""
     is_key: bool = False
-    """Elements of a list are found by it."""
+    """Whether a list finds its elements by this field."""
     entity_type: str = ""
-    """What kind of thing the value names: for the reference."""
+    """The kind of object that the value names, for the reference."""
+    is_counted: bool = False
+    """Whether the list's elements can be counted before any is decoded."""
     is_absent: bool = False
-    """Not on the wire in this layout; only `layouts` says so."""
+    """Whether the field is not on the wire in this layout; only set in layouts."""
 
 
 class Operator(Enum):
@@ -250,7 +260,7 @@ class Operator(Enum):
 
 @dataclass(slots=True)
 class Comparison:
-    """`field operator number`; for BITS: at least one of the number's bits is set in the field."""
+    """The test `field operator number`. BITS is true when the field has at least one of the number's bits."""
 
     field: Field
     operator: Operator
@@ -258,19 +268,38 @@ class Comparison:
 
 
 @dataclass(slots=True)
-class Condition:
-    """Alternatives, each a list of comparisons that hold together: `and` binds tighter than `or`."""
+class FieldCondition:
+    """A condition: true when all comparisons of any one alternative are true."""
 
     text: str
     alternatives: list[list[Comparison]]
 
 
 @dataclass(slots=True)
+class FastWriter:
+    """A generated writer for one layout of a struct, which needs no objects of messages."""
+
+    name: str
+    """In CamelCase."""
+    struct: Struct
+    """The struct to write. For the message's root the frame's head is written, too."""
+    values: dict[str, int]
+    """The values, by field name, that choose the layout."""
+    absent: set[int]
+    """The identities of the fields that this layout doesn't have."""
+    fixed: dict[int, int]
+    """The fields that can have only one value in this layout: their values, by the field's identity."""
+    known: list[Field] | None
+    """None: the writer writes a struct up to its list, whose elements the caller adds. Else it writes a whole
+    frame with one element in each list, and these fields are the same in many frames."""
+
+
+@dataclass(slots=True)
 class Message:
-    """A message: the root struct and what its frame and versions are."""
+    """A message: its root struct, its id and its versions."""
 
     id: int | None
-    """None: it has no frame or request of its own (headers, data inside of other messages)."""
+    """None: the message has no frame or request of its own (headers, data inside other messages)."""
     kind: Kind
     little_endian: bool
     versions: Versions
@@ -281,14 +310,17 @@ class Message:
     structs: list[Struct]
     """All structs of the message, inner ones first, the root last."""
     flexible: Versions | None = None
-    """The versions with compact lengths and tagged fields; None: none."""
+    """The versions with compact lengths and tagged fields; None: there are none."""
     deprecated: Versions | None = None
     is_latest_unstable: bool = False
-    """The highest version may still change."""
+    """Whether the highest version may still change."""
     listeners: tuple[str, ...] = ()
-    """Which servers take the request: for the reference."""
+    """The servers that take the request, for the reference."""
     id_type: Scalar = INTEGERS["uint8"]
-    """How wide the id is in a frame's header."""
+    """The type of the id in a frame's header."""
+    fast_writers: list[FastWriter] = field(default_factory=list)
+    has_api_key: bool = False
+    """The id is a key of Kafka's requests, not that of a frame."""
 
 
 @dataclass(slots=True)
@@ -302,7 +334,7 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A message of which no version is left: its id must not be used again."""
+    """A message without any version left, whose id must not be used again."""
 
     name: str
     id: int | None

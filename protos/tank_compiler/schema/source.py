@@ -1,6 +1,6 @@
-"""Reads a definition: JSON with `//` comments, keeping the line on which each value stands.
+"""Reads a definition: JSON with `//` comments, with the line number of each value.
 
-The standard `json` module knows neither comments nor lines, and lets a repeated key win silently.
+The standard `json` module knows neither comments nor lines, and silently takes the last of repeated keys.
 """
 
 import re
@@ -12,7 +12,7 @@ from tank_compiler.schema.errors import DefinitionError, Place
 MAX_NUMBER_CHARACTERS: Final = 40
 """A 64-bit integer has 20 digits; Python refuses to read one of many thousand."""
 MAX_DEPTH: Final = 64
-"""Nesting of a definition. The deepest of the Kafka project's has 12 levels."""
+"""How deep a definition may nest. The deepest of the Kafka project's has 12 levels."""
 
 _SPACE = re.compile(r"(?:[ \t\r\n]+|//[^\n]*)*")
 _STRING = re.compile(r'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)"')
@@ -24,14 +24,14 @@ _WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": N
 
 @dataclass(slots=True)
 class Node:
-    """A JSON value and where it begins. Objects hold nodes by key, lists hold nodes."""
+    """A JSON value and its place in the file. Objects hold nodes by key, lists hold nodes."""
 
     value: "dict[str, Node] | list[Node] | str | int | float | bool | None"
     place: Place
 
 
 def read(text: str, file: str) -> Node:
-    """The one value that `text` holds; `file` is the name for messages. Raises DefinitionError."""
+    """Returns the value in `text`. `file`: the name in error messages. Raises DefinitionError."""
     reader = _Reader(text, file)
     node = reader.value(0)
     reader.skip()
@@ -41,7 +41,7 @@ def read(text: str, file: str) -> Node:
 
 
 def stated_name(node: Node) -> str:
-    """The name in an object that is yet to be checked, for errors about it; empty when there is none."""
+    """The name in an object that isn't checked yet, for error messages; empty when there is none."""
     name = node.value.get("name") if isinstance(node.value, dict) else None
     return name.value if name is not None and isinstance(name.value, str) else ""
 
@@ -110,7 +110,7 @@ class _Reader:
             place = self.place()
             self.expect(":", f"after the key '{key}'")
             value = self.value(depth + 1)
-            # The Kafka project has a few definitions that say the same twice.
+            # A few of the Kafka project's definitions repeat a key with the same value.
             if key in members and members[key].value != value.value:
                 raise DefinitionError(place, "", f"the key '{key}' stands here twice; keep one")
             members[key] = value

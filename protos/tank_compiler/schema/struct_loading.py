@@ -1,4 +1,4 @@
-"""Loads the structs of one message with their fields, and those that several places share."""
+"""Loads the structs of one message with their fields, also those that several fields share."""
 
 from typing import Final
 
@@ -6,18 +6,19 @@ from tank_compiler.schema import conditions, field_types, names, tags, values
 from tank_compiler.schema.conditions import Scope
 from tank_compiler.schema.errors import DefinitionError
 from tank_compiler.schema.members import Members
-from tank_compiler.schema.schema import Field, Struct, Versions
+from tank_compiler.schema.schema import Array, Field, Struct, Versions
 from tank_compiler.schema.source import Node, stated_name
 
 FIELD_KEYS: Final = frozenset(
     {"name", "type", "versions", "nullableVersions", "default", "about", "fields", "length", "lengthFrom"}
     | {"count", "countFrom", "keepPrefix", "when", "measures", "marker", "ignorable", "mapKey", "entityType"}
-    | {"tag", "taggedVersions", "flexibleVersions", "zeroCopy"}
+    | {"tag", "taggedVersions", "flexibleVersions", "zeroCopy", "fast", "counted"}
 )
 COMMON_KEYS: Final = frozenset({"name", "versions", "fields", "about"})
 
 MAX_NESTING: Final = 8
-"""Structs in structs. Generated code nests two loops for each; Python takes twenty blocks in one another."""
+"""How deep structs may nest. Generated code nests two blocks for each, and Python allows twenty nested
+blocks."""
 
 
 class StructLoader:
@@ -33,13 +34,15 @@ class StructLoader:
         self._depth = 0
         self.structs: list[Struct] = []
         self._unmeasured: list[tuple[Field, Members]] = []
+        self.fast: list[tuple[Struct, Members]] = []
+        """The structs that have fast writers, each with the members of its list's definition."""
         self._common = self._common_structs()
         self._shared: dict[str, Struct] = {}
         self._open: list[str] = []
-        """The shared structs that are being read: one that needs itself would have no end."""
+        """The names of the shared structs that are being read, to find a struct that contains itself."""
 
     def root(self) -> Struct:
-        """The message's own struct, after all those in it. Raises DefinitionError."""
+        """Reads and returns the message's own struct. Raises DefinitionError."""
         members = self._members
         root = self._struct(members, members.text("name"), Scope(), self._versions, is_root=True)
         for field, of_field in self._unmeasured:
@@ -62,7 +65,8 @@ class StructLoader:
         return found
 
     def _shared_struct(self, name: str, members: Members, needed: Versions) -> Struct:
-        """A struct that stands in `commonStructs`; the field that asks is `members`, in versions `needed`."""
+        """Returns a struct of `commonStructs` for the field `members`, which needs it in versions
+        `needed`."""
         if name in self._open:
             chain = " -> ".join([*self._open, name])
             raise members.error("type", f"a struct cannot hold itself ({chain}); break the circle")
@@ -108,7 +112,8 @@ class StructLoader:
         return struct
 
     def _check_name(self, members: Members, struct: Struct) -> None:
-        """Classes of one module: structs, and the lists that find them by a key."""
+        """Raises DefinitionError when two classes of the module would have one name: structs, or keyed
+        lists."""
         taken = {other.name for other in self.structs} | {
             other.collection for other in self.structs if other.keys
         }
@@ -119,7 +124,7 @@ class StructLoader:
     def _field(
         self, node: Node, struct: Struct, scope: Scope, versions: Versions, *, may_take_rest: bool
     ) -> Field | None:
-        """None: every version that had the field is gone."""
+        """Reads a field; None when no version that had the field is left."""
         stated = stated_name(node)
         subject = f"{struct.name}.{stated}" if stated else struct.name
         members = Members(node, subject, FIELD_KEYS)
@@ -158,6 +163,12 @@ class StructLoader:
         tags.set_tag(field, members, field_versions)
         if "measures" in members:
             self._unmeasured.append((field, members))
+        if "fast" in members:
+            if not (isinstance(field_type, Array) and isinstance(field_type.element, Struct)):
+                raise members.error(
+                    "fast", "only a message, or a list of structs, has fast writers; remove 'fast'"
+                )
+            self.fast.append((field_type.element, members))
         return field
 
     def _flexible_versions(self, members: Members) -> Versions | None:
@@ -171,9 +182,10 @@ class StructLoader:
         return found
 
     def _set_notes(self, field: Field, members: Members) -> None:
-        """Keys that do not change the wire."""
+        """Reads the keys that do not change the bytes."""
         field.is_ignorable = members.flag("ignorable")
         field.is_key = members.flag("mapKey")
+        field.is_counted = members.flag("counted")
         members.flag("zeroCopy")  # every payload is a slice here
         if "entityType" in members:
             field.entity_type = members.text("entityType")
@@ -193,7 +205,7 @@ class StructLoader:
 
 
 def _within(members: Members, key: str, outer: Versions) -> Versions | None:
-    """The stated versions that the enclosing struct has; None: all of them lie before its first."""
+    """The stated versions that the enclosing struct has, too; None: all are before its first."""
     stated = members.versions(key)
     found = stated.within(outer)
     if found is None and (stated.high is None or stated.high >= outer.low):

@@ -1,4 +1,4 @@
-"""Understands the keys of tagged fields: `tag` and `taggedVersions`."""
+"""Reads the keys of tagged fields: `tag` and `taggedVersions`."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from tank_compiler.schema.members import Members
 from tank_compiler.schema.schema import Field, Marker, Struct, Versions
 
 MAX_TAG: Final = (1 << 31) - 1
-"""The greatest tag that every reader takes: some hold it in an int32."""
+"""The greatest tag that every reader accepts: some keep it in an int32."""
 
 
 def set_tag(field: Field, members: Members, present: Versions) -> None:

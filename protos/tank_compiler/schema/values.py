@@ -1,4 +1,4 @@
-"""Understands the keys about a field's value: nullableVersions, default, measures."""
+"""Reads the keys about a field's value: nullableVersions, default, measures."""
 
 import base64
 import math
@@ -31,7 +31,7 @@ from tank_compiler.schema.schema import (
 )
 
 _NUMBER: Final = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,16})|0([0-7]{1,22})|(0|[1-9][0-9]{0,19}))")
-"""Sign; hexadecimal, octal or decimal digits. A number with a leading zero is octal in Java, and so here."""
+"""Sign; hexadecimal, octal or decimal digits. A number with a leading zero is octal, as in Java."""
 _FRACTION: Final = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 
 
@@ -61,7 +61,7 @@ def set_nullable(field: Field, members: Members, present: Versions) -> None:
 
 
 def _has_null(field_type: Type) -> bool:
-    """A length or count whose bits can all be set to say null; or a struct of Kafka's."""
+    """Whether the type has a form for null: a length or count with all bits set, or a struct of Kafka's."""
     extent = extent_of(field_type)
     if isinstance(extent, Scalar):
         return extent.size >= 2
@@ -69,7 +69,7 @@ def _has_null(field_type: Type) -> bool:
 
 
 def extent_of(field_type: Type) -> Extent | None:
-    """What tells the length or the count of a value; None: its type does."""
+    """The extent of a value; None: its type has a fixed size."""
     if isinstance(field_type, Text | Bytes):
         return field_type.length
     return field_type.count if isinstance(field_type, Array) else None
@@ -83,7 +83,7 @@ def set_default(field: Field, members: Members, present: Versions) -> None:
     field.default = _empty(field.type)
     if "default" not in members:
         if members.text("type") == "records" and field.nullable == present:
-            field.default = None  # so it is in Kafka, where nothing else has null unsaid
+            field.default = None  # as in Kafka, where only this kind of field has null as unstated default
         return
     value = members.node("default").value
     text = (
@@ -160,7 +160,7 @@ def _integer(text: str) -> int:
 
 
 def _uuid(text: str) -> bytes:
-    """From the usual form of 36 characters, or from Kafka's: 22 of base64 for URLs."""
+    """Parses the usual form of 36 characters, or Kafka's of 22 in base64 for URLs."""
     if len(text) == 36:
         return UniqueId(text).bytes
     value = base64.b64decode(text + "==", altchars=b"-_", validate=True)
@@ -170,7 +170,7 @@ def _uuid(text: str) -> bytes:
 
 
 def _finite(text: str, *, narrow: bool) -> float:
-    """`narrow`: as a float32 holds it, so that what was decoded equals it."""
+    """Parses a finite number. `narrow`: rounds to a float32, so that a decoded value equals the default."""
     number = float(text if _FRACTION.fullmatch(text) else "nan")
     if not math.isfinite(number):
         raise ValueError(text)
@@ -184,7 +184,7 @@ def _finite(text: str, *, narrow: bool) -> float:
 
 
 def set_measures(field: Field, members: Members, root: Struct) -> None:
-    """The fields right behind this one whose length on the wire it holds."""
+    """Reads `measures`: the fields right behind this one, whose length in bytes this one holds."""
     if field not in root.fields or field.versions or field.when:
         raise members.error(
             "measures",

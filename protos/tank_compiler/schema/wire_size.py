@@ -1,6 +1,7 @@
-"""How few bytes a value can take on the wire: what a count is checked against before a list is built.
+"""The fewest bytes that a value can take on the wire, by which a count is checked before a list is built.
 
-For the structs of a layout; in a message that states its version, what depends on it counts as nothing.
+The structs are those of a layout. In a message that states its version, fields that depend on it count as 0
+bytes.
 """
 
 from tank_compiler.schema.schema import (
@@ -19,7 +20,7 @@ from tank_compiler.schema.schema import (
 
 
 def of_element(element: Element) -> int:
-    """The least bytes of an array's element. 0 only for a struct all of whose fields may be absent."""
+    """The fewest bytes of a list's element; 0 only for a struct all of whose fields may be absent."""
     if isinstance(element, Scalar):
         return element.size
     if isinstance(element, Text):
@@ -30,7 +31,7 @@ def of_element(element: Element) -> int:
 
 
 def of_field(field: Field) -> int:
-    """The least bytes of a field in any version: 0 when it can be absent."""
+    """The fewest bytes of a field in any version: 0 when it can be absent."""
     if field.versions is not None or field.when is not None or field.is_absent or field.tag is not None:
         return 0
     if isinstance(field.type, Array):
@@ -47,9 +48,9 @@ def of_field(field: Field) -> int:
 
 
 def fixed_format(struct: Struct) -> str | None:
-    """The struct codes of a struct that has the same fixed size always, or None.
+    """The struct module's codes for a struct that always has the same size; None: it doesn't.
 
-    What is absent must come last: then its defaults are the class's own.
+    Absent fields must come last, because they get the class's default values.
     """
     if struct.has_tags:
         return None

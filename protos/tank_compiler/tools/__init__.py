@@ -1,4 +1,4 @@
-"""The commands of `tank-protos`, and what else is made of definitions.
+"""The commands of `tank-protos`, and the outputs that are not Python code.
 
 - `cli`: generate
 - `cli_check`, with `compatibility` and `compatibility_structs`
@@ -7,9 +7,7 @@
   `decode_json` and `hex_input`
 - `reference`: the pages of docs/protocol
 - `corpus`: the seeds of fuzzing
-- `interpreter`, `dissect`: second opinions, slow and plain, which walk the schema: one writes bytes,
-  one reads
+- `interpreter`, `dissect`: slow writers and readers of bytes that walk the schema, to check generated code
 
-Files are touched by the `cli` modules alone, and by `definition_files` and `generated_import` of the rooms
-beside.
+Only the `cli` modules, `schema.definition_files` and `emit.generated_import` read or write files.
 """

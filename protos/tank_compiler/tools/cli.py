@@ -1,4 +1,4 @@
-"""The `tank-protos` command: the compiler's only contact with files."""
+"""The `tank-protos` command, and its subcommand `generate`, which writes all generated files."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ _root_option = click.option(
 
 @click.group()
 def main() -> None:
-    """Compile message definitions to Python codecs, a reference and a corpus; read what is on a wire."""
+    """Compile message definitions to Python codecs, a reference and a corpus; decode bytes from a wire."""
 
 
 main.add_command(check)

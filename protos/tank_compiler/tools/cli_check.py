@@ -1,4 +1,4 @@
-"""`tank-protos check`: compares two states of a protocol's definitions. What it judges by is elsewhere."""
+"""`tank-protos check`: compares two states of a protocol's definitions; `compatibility` has the rules."""
 
 import sys
 
@@ -23,9 +23,9 @@ tag, id or byte order; flexibleVersions that reach further or less far. They bre
 mean something else: another default where a field is not on the wire. And when a version is gone that
 deprecatedVersions did not announce. The highest version may change while latestVersionUnstable says so.
 
-Names are not on the wire: what was renamed, and other things that break nobody, are notes. The check can't
-see what numbers mean: give an error code or a flag a new meaning only with a new version. Each line begins
-with where it is in NEW. The exit code is 1 when there is a break.
+Names are not on the wire: new names, and other changes that break no reader, are notes. The check can't see
+the meaning of numbers: give an error code or a flag a new meaning only with a new version. Each line of the
+output begins with the place in NEW. The exit code is 1 when there is a break.
 """
 
 
@@ -33,7 +33,7 @@ with where it is in NEW. The exit code is 1 when there is a break.
 @click.argument("old")
 @click.argument("new")
 def check(old: str, new: str) -> None:
-    """Shown as _HELP."""
+    """Its help text is _HELP."""
     found = compatibility.compare(definition_files.load(old), definition_files.load(new))
     for finding in sorted(found.findings, key=lambda finding: not finding.is_break):
         click.echo(str(finding))

@@ -1,4 +1,4 @@
-"""`tank-protos decode`: bytes from a wire to JSON; the only part of decoding that touches files."""
+"""`tank-protos decode`: reads captured bytes from files, and writes them as JSON."""
 
 import difflib
 import json
@@ -20,9 +20,9 @@ from tank_compiler.tools.hex_input import HexError, HexText, is_text
 _file_option = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 _LONGEST_NAME = 255
-"""Of a file; what is longer is hexadecimal digits."""
+"""The longest name of a file: a longer INPUT is hexadecimal digits."""
 
-_HELP = """Tell what bytes from a wire say: one JSON document for each frame.
+_HELP = """Decode bytes from a wire: one JSON document for each frame.
 
 INPUT is hexadecimal digits (spaces, 0x and commas are fine) or the name of a file; without it, standard
 input is read. Text, also in a file, can be a dump: of xxd or hexdump -C, or with both directions of socat -x
@@ -38,34 +38,34 @@ Examples:
   xxd capture.bin | tank-protos decode --from broker --pretty
   tcpdump -nn -x -r capture.pcap tcp port 11011 | tank-protos decode
   tank-protos decode --message StatusRequest 07000000
-  tank-protos decode --protocol kafka --definitions DIR --client c.bin --broker b.bin
-  tank-protos decode --protocol kafka --definitions DIR --message FetchRequest --version 12 HEX
+  tank-protos decode --protocol kafka --client c.bin --broker b.bin
+  tank-protos decode --protocol kafka --message FetchRequest --version 12 HEX
 
-A document has the offset of the frame and its length in bytes, who sent it, the message and its fields as
-in docs/protocol: those that are on the wire. Bundles are taken apart to their messages. An answer names the
-request that it answers, when that was seen; where the answer to a produce has bytes alone, topic and
-partition come from there. Bytes are shown as text where they are text, else in base64; what is long is cut
-(--full).
+A document has the offset of the frame and its length in bytes, its sender, the message, and those of its
+fields (see docs/protocol) that are on the wire. Bundles are decoded to their messages. An answer names its
+request, if that was seen; the answer to a produce, which has result bytes alone, gets topics and partitions
+from the request. Bytes are shown as text if they are text, else in base64; long values are cut (--full shows
+them whole).
 
-Kafka's definitions are JSON files like those of the Kafka project. An answer of Kafka can't be read without
-its request, which has the api key and version: give both directions, or --api-key and --api-version. What
-is in record batches is not taken apart.
+Kafka's messages are those in docs/protocol/kafka; --definitions DIR reads others, JSON files like those of
+the Kafka project. An answer of Kafka can't be read without its request, which has the api key and version:
+give both directions, or --api-key and --api-version. Record batches are not decoded.
 
-What cannot be read has an "error": the reason, the offset in the stream, the field. Reading goes on with the
-next frame; where none can be seen, bytes are skipped until two follow each other. The exit code is 1 when
-there was an error.
+A frame that can't be read has an "error" with the reason, the offset in the stream, and the field. Reading
+goes on with the next frame; if none is found, bytes are skipped until two frames follow each other. The exit
+code is 1 when there was an error.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """Bytes, and who sent them; None: nobody says."""
+    """Captured bytes, and their sender; None: it is unknown."""
 
     side: Side | None
     data: bytes
 
 
-@click.command(help=_HELP, short_help="Tell what bytes from a wire say, as JSON.")
+@click.command(help=_HELP, short_help="Decode bytes from a wire to JSON.")
 @click.argument("input", nargs=-1)
 @click.option(
     "--protocol", "name", type=click.Choice(["tank", "kafka"]), default="tank", help="Default: tank."
@@ -74,7 +74,7 @@ class _Sent:
 @click.option("--client", type=_file_option, help="The bytes that the client sent.")
 @click.option("--broker", type=_file_option, help="The bytes that the broker sent.")
 @click.option("--definitions", "folder", type=click.Path(exists=True, file_okay=False, path_type=Path),
-              help="The folder of the protocol's definitions. Those of TANK are known.")  # fmt: skip
+              help="The folder of the protocol's definitions, if other ones than ours.")  # fmt: skip
 @click.option("--message", "alone", help="INPUT is one message of this name, without a frame or header.")
 @click.option("--version", type=int, help="The version of --message, where the message does not state it.")
 @click.option("--api-key", type=int, help="Kafka: what is answered, where the requests are not there.")
@@ -95,7 +95,7 @@ def decode(
     pretty: bool,
     full: bool,
 ) -> None:
-    """Shown as _HELP."""
+    """Its help text is _HELP."""
     if (api_key is None) != (api_version is None):
         raise click.ClickException("--api-key and --api-version belong together; say both")
     answers = (api_key, api_version) if api_key is not None and api_version is not None else None
@@ -121,7 +121,7 @@ def decode(
 
 
 def _input(words: tuple[str, ...], side: Side | None) -> list[_Sent]:
-    """What the words are: one file, or hexadecimal digits; standard input when there are none."""
+    """Reads the input: a file, hexadecimal digits, or without words standard input."""
     if not words:
         return _from_bytes(sys.stdin.buffer.read(), "standard input", side)
     if len(words) == 1 and len(words[0]) <= _LONGEST_NAME and Path(words[0]).is_file():
@@ -149,12 +149,9 @@ def _from_text(text: str, name: str, side: Side | None) -> list[_Sent]:
 def _protocol(
     name: str, folder: Path | None, answers: tuple[int, int] | None
 ) -> tuple[WireProtocol, Protocol]:
+    definitions = definition_files.load(folder or definition_files.shipped(name))
     if name == "tank":
-        definitions = definition_files.load(folder or definition_files.of_tank())
         return TankProtocol(definitions), definitions
-    if folder is None:
-        raise click.ClickException(f"{name}'s definitions are not part of this; say where: --definitions DIR")
-    definitions = definition_files.load(folder)
     try:
         return KafkaProtocol(definitions, answers), definitions
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`tank-protos verify`: tries the generated code on vectors that another implementation made."""
+"""`tank-protos verify`: checks the generated code against test vectors of another implementation."""
 
 import sys
 from pathlib import Path
@@ -17,9 +17,10 @@ from tank_compiler.tools import verify
     "--show", default=10, show_default=True, type=click.IntRange(0), help="How many failures to show."
 )
 def verify_vectors(definitions: str, vectors: Path, show: int) -> None:
-    """Try VECTORS on what is generated; exit code 1 when one fails.
+    """Check generated code against VECTORS. The exit code is 1 when one fails.
 
-    Each is tried both ways: its bytes must decode to its JSON, and its JSON encode to its bytes.
+    Each vector is checked in both directions: its bytes must decode to its JSON, and its JSON encode to its
+    bytes.
 
     DEFINITIONS is a folder, one definition, or REVISION:PATH in git. VECTORS has a vector on each line:
     {"name": "FetchRequest", "version": 12, "json": {...}, "hex": "..."}, bytes in base64, uuids in base64
@@ -32,7 +33,7 @@ def verify_vectors(definitions: str, vectors: Path, show: int) -> None:
         raise click.ClickException(f"{vectors} has no vectors; give a file with one on each line")
     failed = 0
     with imported(protocol) as modules:
-        verifier = verify.Verifier(protocol, modules)
+        verifier = verify.VectorVerifier(protocol, modules)
         with click.progressbar(
             lines, label="vectors", file=sys.stderr, hidden=not sys.stderr.isatty(), show_pos=True
         ) as progress:
@@ -53,7 +54,7 @@ def verify_vectors(definitions: str, vectors: Path, show: int) -> None:
         sys.exit(1)
 
 
-def _differences(verifier: verify.Verifier, line: str) -> list[str]:
+def _differences(verifier: verify.VectorVerifier, line: str) -> list[str]:
     try:
         vector = verify.parse(line)
     except verify.VectorError as error:

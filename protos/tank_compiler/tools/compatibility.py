@@ -1,9 +1,9 @@
-"""Judges a change of definitions: whether what could be read before can still be read, and means the same.
+"""Compares two states of definitions: whether bytes that could be read can still be read, with the same
+meaning.
 
-Two sides can break. New code reads what old code wrote, on a wire or on a disk; and old code, which is still
-out there, reads what new code writes in a version that it knows. So in every version that both have, the
-bytes must be laid out alike, and what is read where bytes say nothing (defaults) must be the same. Names are
-not on the wire.
+New code reads bytes of old code, from the wire or a disk, and old code that still runs reads bytes of new
+code. So in every version that both have, the bytes must have the same layout, and fields that are not on the
+wire the same defaults. Names are not on the wire.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ from tank_compiler.tools.compatibility_structs import Comparer, Difference
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that changed. `is_break` False: worth saying, but no reader is broken."""
+    """One change. `is_break`: whether it breaks readers; else it is a note."""
 
     is_break: bool
     subject: str
     """The message, or `Struct.Field`."""
     versions: str
-    """The versions that are concerned; empty when it is all of the message."""
+    """The versions that the change concerns; empty: all of the message."""
     what: str
     old: Place | None
     new: Place | None
@@ -37,11 +37,11 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Comparison:
-    """What a comparison of two protocols found."""
+class VersionComparison:
+    """The result of a comparison of two protocols."""
 
     messages: int = 0
-    """How many of the old messages were looked for in the new ones."""
+    """How many messages of the old protocol were compared."""
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -49,9 +49,9 @@ class Comparison:
         return sum(finding.is_break for finding in self.findings)
 
 
-def compare(old: Protocol, new: Protocol) -> Comparison:
-    """Everything that changed from `old` to `new` for a version that `old` has."""
-    found = Comparison()
+def compare(old: Protocol, new: Protocol) -> VersionComparison:
+    """Finds all changes from `old` to `new` in the versions that `old` has."""
+    found = VersionComparison()
     old, new = _with_promises(old), _with_promises(new)
     for message in old.messages:
         found.messages += 1
@@ -63,7 +63,8 @@ def compare(old: Protocol, new: Protocol) -> Comparison:
 
 
 def _with_promises(protocol: Protocol) -> Protocol:
-    """Responses with what their requests say of versions: Kafka's definitions say it there, for both."""
+    """Copies the requests' keys about versions to their responses: Kafka's definitions state them only
+    there."""
     requests = {message.id: message for message in protocol.messages if message.kind is Kind.REQUEST}
     messages = []
     for message in protocol.messages:
@@ -92,7 +93,7 @@ def _of_message(old: Message, before: Protocol, after: Protocol) -> Iterator[Fin
 
 
 def _counterpart(old: Message, before: Protocol, after: Protocol) -> Message | None:
-    """The new message that stands in the old one's place: that of its name, else that of its id."""
+    """The new message that replaces an old one: the one with its name, else the one with its id."""
     named = [message for message in after.messages if message.root.name == old.root.name]
     if named:
         return named[0]
@@ -110,7 +111,9 @@ def _of_removed(old: Removed, after: Protocol) -> Iterator[Finding]:
     for message in after.messages:
         is_other = message.root.name != old.name and message.kind is old.kind
         if is_other and old.id is not None and message.id == old.id:
-            what = f"{_id(message)} was {old.name}'s, and who still sends that is misread; take another one"
+            what = (
+                f"{_id(message)} was {old.name}'s, and peers that still send that are misread; take another"
+            )
             yield Finding(True, message.root.name, "", what, old.place, message.root.place)
 
 
@@ -122,7 +125,7 @@ def _of_pair(old: Message, new: Message) -> Iterator[Finding]:
         yield Finding(True, name, "", f"was a {old.kind.value}, is a {new.kind.value}", *places)
     if old.id != new.id:
         yield Finding(
-            True, name, "", f"had the id {old.id}, has {new.id}: who sends the old one is misread", *places
+            True, name, "", f"had the id {old.id}, has {new.id}: senders of the old one are misread", *places
         )
     if old.id_type != new.id_type:
         was, now = old.id_type.name, new.id_type.name
@@ -150,7 +153,7 @@ def _stable(message: Message) -> Versions | None:
 def _lost(
     old: Message, stable: Versions | None, place: Place | None, kept: Versions | None = None
 ) -> Iterator[Finding]:
-    """The versions that are there no more: announced by deprecatedVersions, or not."""
+    """The findings for versions that were removed, with or without an announcement by deprecatedVersions."""
     if stable is None:
         return
     lost = [version for version in range(stable.low, stable.high_end + 1) if not (kept and version in kept)]
@@ -163,7 +166,7 @@ def _lost(
         what = (
             f"{gone}, as deprecatedVersions announced"
             if announced
-            else f"{gone}: nobody reads what is sent in it"
+            else f"{gone}: no reader is left for messages in it"
         )
         yield Finding(
             not announced, old.root.name, spelled([(v, v) for v in versions]), what, old.root.place, place
@@ -171,7 +174,7 @@ def _lost(
 
 
 def _of_layouts(old: Message, new: Message, common: Versions) -> Iterator[Finding]:
-    """Compares the layouts of all common versions; what differs in several is said once."""
+    """Compares the layouts of all common versions; a difference in several versions is reported once."""
     starts = {common.low} | {
         start for message in (old, new) for start in layouts.starts(message) if start in common
     }

@@ -12,11 +12,11 @@ from tank_compiler.schema.schema import (
     Array,
     Bytes,
     Compact,
-    Condition,
     DefaultValue,
     Element,
     Extent,
     Field,
+    FieldCondition,
     Fixed,
     FromField,
     Marker,
@@ -33,7 +33,7 @@ from tank_compiler.schema.schema import (
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What differs between two layouts of one version."""
+    """A difference between two layouts of one version."""
 
     is_break: bool
     subject: str
@@ -46,16 +46,16 @@ class Comparer:
     """Walks two layouts of one version side by side."""
 
     def __init__(self, old: Message, new: Message, renamed: dict[tuple[str, str], str]) -> None:
-        """`renamed`: the new names of fields, by struct and field; here they are added, and used."""
+        """`renamed`: the new names of fields, by struct and field; this object uses it and adds to it."""
         self._old = old
         self._new = new
         self._renamed = renamed
         self._is_flexible_alike = old.root.has_tags == new.root.has_tags
         self._paired: dict[int, Field] = {}
-        """The new field in the place of an old one, by the old one's identity."""
+        """The new field that replaces an old one, by the old one's identity."""
 
     def differences(self) -> Iterator[Difference]:
-        """What differs; the same may come twice, where a struct is used twice."""
+        """Yields the differences; one may come twice if its struct is used twice."""
         old, new = self._old, self._new
         places = (old.root.place, new.root.place)
         if not self._is_flexible_alike:
@@ -96,7 +96,8 @@ class Comparer:
             yield from self._fields(old, before, after)
 
     def _pair_plain(self, old: Struct, new: Struct) -> list[tuple[Field, Field]]:
-        """Fields that are not tagged: those of one name; then, between two of them, those that are alike."""
+        """Pairs untagged fields: those of the same name, then, between two such pairs, those that are
+        alike."""
         before, after = _plain(old), _plain(new)
         named = {field.name for field in before} & {field.name for field in after}
         kept = {field.name for field in new.fields}
@@ -112,7 +113,7 @@ class Comparer:
         return pairs
 
     def _pair_absent(self, old: Struct, new: Struct) -> list[tuple[Field, Field]]:
-        """Fields that this version does not have, by the names that they have in others."""
+        """Pairs fields that this version does not have, by the names that they have in other versions."""
         after = {field.name: field for field in new.fields if field.is_absent}
         names = [(field, self._renamed.get((old.name, field.name), field.name)) for field in old.fields]
         return [(field, after[name]) for field, name in names if field.is_absent and name in after]
@@ -148,11 +149,11 @@ class Comparer:
             yield from self._structs(before, after)
 
     def _on_the_wire(self, old: Field, new: Field) -> Iterator[str]:
-        """Why the bytes of the field differ."""
+        """The reasons why the field's bytes differ."""
         if self._form(old.type) != self._form(new.type):
             yield f"was {spelled(old.type)}, is {spelled(new.type)}"
         if old.nullable is None and new.nullable is not None:
-            yield "can be null now, which who knows this version can't read"
+            yield "can be null now, which old readers of this version can't read"
         if old.nullable is not None and new.nullable is None:
             yield "could be null, and can't be any more"
         if self._condition(old.when) != self._condition(new.when, is_new=True):
@@ -162,8 +163,9 @@ class Comparer:
         if measured != [id(field) for field in new.measures]:
             yield "measures other fields"
 
-    def _condition(self, condition: Condition | None, *, is_new: bool = False) -> object:
-        """A condition with new fields in place of old ones, whatever the order of its parts."""
+    def _condition(self, condition: FieldCondition | None, *, is_new: bool = False) -> object:
+        """A condition in a form that compares equal whatever the order of its parts. Old fields are replaced
+        by the new ones."""
         if condition is None:
             return None
         return {
@@ -194,7 +196,8 @@ class Comparer:
             yield from self._inner_defaults(old.type, new.type)
 
     def _inner_defaults(self, old: Type, new: Type) -> Iterator[Difference]:
-        """The defaults of a struct that is not on the wire: all of its fields have theirs."""
+        """The differences between the defaults of a struct's fields, which count when the struct is not on
+        the wire."""
         assert isinstance(old, Struct)
         assert isinstance(new, Struct)
         after = {field.name: field for field in new.fields}
@@ -207,7 +210,7 @@ class Comparer:
     # Types
 
     def _form(self, kind: Type) -> object:
-        """Equal for types whose bytes are alike; structs are compared by themselves."""
+        """A form that is equal for types with the same bytes; structs are compared elsewhere."""
         if isinstance(kind, Array):
             return "array", self._form(kind.element), self._extent(kind.count)
         if isinstance(kind, Text | Bytes):
@@ -218,7 +221,7 @@ class Comparer:
         if isinstance(extent, FromField):
             return "from", id(self._paired.get(id(extent.field), extent.field))
         if not self._is_flexible_alike and isinstance(extent, Compact | Scalar):
-            return "prefix"  # what differs between flexible and plain versions was said once for all
+            return "prefix"  # a change of flexibleVersions is reported once for the whole message
         return extent
 
 
@@ -231,7 +234,7 @@ def _tagged(struct: Struct) -> list[Field]:
 
 
 def _between(fields: list[Field], named: set[str]) -> dict[str, list[Field]]:
-    """The fields whose names are not among `named`, by the name of the last one before that is."""
+    """The fields whose names are not among `named`, grouped by the last named field before them."""
     found: dict[str, list[Field]] = {}
     last = ""
     for field in fields:
@@ -243,7 +246,8 @@ def _between(fields: list[Field], named: set[str]) -> dict[str, list[Field]]:
 
 
 def _pair_tagged(old: Struct, new: Struct) -> list[tuple[Field, Field]]:
-    """Fields of one tag; not when the old one is somewhere else, and the tag was given to another."""
+    """Pairs fields with the same tag, unless the old field has another place now, and the tag another
+    field."""
     after = {field.tag: field for field in _tagged(new)}
     kept = {field.name for field in new.fields}
     pairs = [(field, after[field.tag]) for field in _tagged(old) if field.tag in after]
@@ -251,7 +255,8 @@ def _pair_tagged(old: Struct, new: Struct) -> list[tuple[Field, Field]]:
 
 
 def _unpaired(old: Struct, new: Struct, pairs: list[tuple[Field, Field]]) -> Iterator[Difference]:
-    """Old fields whose bytes nobody reads any more, new ones whose bytes old code never wrote."""
+    """The differences for old fields that new code doesn't read, and new fields that old code doesn't
+    write."""
     paired = {id(field) for pair in pairs for field in pair}
     now = {field.name: field for field in new.fields if not field.is_absent}
     then = {field.name for field in old.fields if not field.is_absent}
@@ -280,7 +285,7 @@ def _standing(field: Field) -> str:
 
 
 def _moved(old: Struct, new: Struct, pairs: list[tuple[Field, Field]]) -> Iterator[Difference]:
-    """Fields that stand in another order: the fewest that had to move."""
+    """The differences for fields in another order: the fewest that must have moved."""
     at = {id(field): index for index, field in enumerate(_plain(new))}
     after = {id(was): is_ for was, is_ in pairs}
     there = [(field, after[id(field)]) for field in _plain(old) if id(field) in after]
@@ -302,7 +307,7 @@ def _longest_rising(numbers: list[int]) -> set[int]:
 
 
 def _has_order(struct: Struct) -> bool:
-    """Whether some field's bytes depend on the order of bytes."""
+    """Whether the byte order matters for any field."""
     for field in struct.fields:
         kinds: list[object] = [field.type]
         if isinstance(field.type, Array):
@@ -323,7 +328,7 @@ def _has_order(struct: Struct) -> bool:
 
 
 def spelled(kind: Type | Element) -> str:
-    """A type for a person: `int32`, `string (int16 length)`, `[]struct (compact count)`."""
+    """A type in words: `int32`, `string (int16 length)`, `[]struct (compact count)`."""
     match kind:
         case Scalar():
             return kind.name

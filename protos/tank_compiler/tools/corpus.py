@@ -1,4 +1,4 @@
-"""Derives the fuzzer's seeds from the definitions: a few payloads for each message."""
+"""Makes the fuzzer's seeds from the definitions: a few payloads for each message."""
 
 from collections.abc import Iterator
 
@@ -25,8 +25,8 @@ from tank_compiler.schema.schema import (
 )
 from tank_compiler.tools.interpreter import (
     UNKNOWN_TAGS,
-    Scope,
     Value,
+    ValueScope,
     is_present,
     lay_out,
     mistakable,
@@ -34,11 +34,11 @@ from tank_compiler.tools.interpreter import (
 )
 
 _BUNDLE = bytes.fromhex("0c00bc30fcfaa101000005616c706861020462657461020567616d6d61")
-"""Three messages of a TANK bundle: so that fuzzing a broker begins with data that it takes."""
+"""A valid TANK bundle of three messages, so that fuzzing a broker begins with data that it accepts."""
 
 
 def seeds(message: Message) -> list[tuple[str, bytes]]:
-    """(name, payload) pairs; names tell what is special. Every payload is valid."""
+    """(name, payload) pairs. A name says what is special about the payload; every payload is valid."""
     found: dict[str, bytes] = {}
     for version in _versions(message):
         suffix = f"-v{version}" if message.versions.low != message.versions.high else ""
@@ -55,7 +55,7 @@ def lines(message: Message) -> str:
 
 
 def _versions(message: Message) -> list[int]:
-    """The ends of every range of versions: the layouts differ nowhere else."""
+    """The first and last versions of every layout."""
     ranges = [message.versions, *([message.flexible] if message.flexible else [])]
     for struct in message.structs:
         for field in struct.fields:
@@ -85,7 +85,7 @@ def _builders(message: Message, version: int) -> Iterator[tuple[str, "_Builder"]
 
 
 def _satisfy(together: list[Comparison], overrides: dict[int, int]) -> None:
-    """Values that make the comparisons true, and those that the compared fields themselves depend on."""
+    """Sets values that make the comparisons true, and also the conditions of the compared fields."""
     for comparison in together:
         number = comparison.number
         step = {Operator.UNEQUAL: 1, Operator.GREATER: 1, Operator.LESS: -1}.get(comparison.operator, 0)
@@ -117,11 +117,11 @@ class _Builder:
         self._extreme = extreme
         self._overrides = overrides or {}
 
-    def struct(self, kind: Struct, outer: Scope | None) -> dict[str, Value]:
+    def struct(self, kind: Struct, outer: ValueScope | None) -> dict[str, Value]:
         values: dict[str, Value] = {field.name: 0 for field in kind.fields}
         for field in kind.fields:
-            values[field.name] = self._field(field, Scope(kind, values, outer))
-        scope = Scope(kind, values, outer)
+            values[field.name] = self._field(field, ValueScope(kind, values, outer))
+        scope = ValueScope(kind, values, outer)
         for field in kind.fields:
             extent = field.type.count if isinstance(field.type, Array) else None
             extent = field.type.length if isinstance(field.type, Bytes) else extent
@@ -133,7 +133,7 @@ class _Builder:
             values[UNKNOWN_TAGS] = []
         return values
 
-    def _field(self, field: Field, scope: Scope) -> Value:
+    def _field(self, field: Field, scope: ValueScope) -> Value:
         kind = field.type
         if field is self._message.version_field:
             return self._version
@@ -160,7 +160,7 @@ class _Builder:
             value = value[: kind.length.high]
         return with_length(self._message, kind, value) if kind.keep_prefix else value
 
-    def _element(self, kind: Element, scope: Scope) -> Value:
+    def _element(self, kind: Element, scope: ValueScope) -> Value:
         if isinstance(kind, Struct):
             return self.struct(kind, scope)
         if isinstance(kind, Text):

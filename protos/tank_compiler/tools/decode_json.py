@@ -1,4 +1,4 @@
-"""Decoded values as JSON that a person can read: bytes as text where they are text, long things cut."""
+"""Decoded values as readable JSON: bytes become text if they are text, and long values are cut."""
 
 import base64
 import math
@@ -10,23 +10,23 @@ JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, J
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How much of a long value is shown; None: all of it."""
+    """The limits above which a long value is cut; None: no limit."""
 
     characters: int | None = 120
-    """Of a text, or bytes of what is no text."""
+    """Characters of a text, or bytes of a value that is no text."""
     elements: int | None = 20
-    """Of a list."""
+    """Elements of a list."""
 
 
 WHOLE = Cut(None, None)
 
 
 def readable(value: object, cut: Cut) -> JsonValue:
-    """The JSON form of what decoders give: dicts, lists, numbers, texts, bytes, None.
+    """The JSON form of a decoded value: a dict, list, number, text, bytes or None.
 
     Bytes that are printable UTF-8 become a string; others, and texts that are not UTF-8, become
-    `{"base64": ...}`. What is cut has its whole size beside it: `{"text": "...", "bytes": 5000}`, and a cut
-    list ends with `{"more": 480}`.
+    `{"base64": ...}`. A cut value has its whole size beside it: `{"text": "...", "bytes": 5000}`; a cut list
+    ends with `{"more": 480}`.
     """
     if isinstance(value, dict):
         return {str(key): readable(inner, cut) for key, inner in value.items()}

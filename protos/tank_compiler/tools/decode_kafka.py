@@ -1,4 +1,5 @@
-"""Kafka for `tank-protos decode`: frames of `int32 length`, headers, answers by their correlation ids."""
+"""Kafka's protocol for `tank-protos decode`: frames with an int32 length, headers, answers by correlation
+id."""
 
 from struct import Struct
 from typing import Final
@@ -11,19 +12,20 @@ from tank_protos.wire.errors import OutOfRange
 
 _LENGTH: Final = Struct(">i")
 _REQUEST: Final = Struct(">ihhi")
-"""The length, and what every version of the request header begins with: api key, version, correlation id."""
+"""The frame's length, and the first fields of every request header: api key, version, correlation id."""
 _RESPONSE: Final = Struct(">ii")
 _MAX_FRAME_BYTES: Final = 1 << 30
-"""More than any broker takes (`socket.request.max.bytes`) or sends; above it, what is there is no length."""
+"""More than any broker accepts (`socket.request.max.bytes`) or sends; a greater number is no frame's
+length."""
 
 
 class KafkaProtocol:
-    """How Kafka's frames are read: a WireProtocol over a folder of its definitions."""
+    """Reads Kafka's frames, by Kafka's definitions."""
 
     def __init__(self, definitions: Protocol, answers: tuple[int, int] | None = None) -> None:
-        """`answers`: the api key and version of answers whose requests are not there.
+        """`answers`: the api key and version of all answers whose requests were not captured.
 
-        Raises ValueError when the definitions have a message without the header that stands before it.
+        Raises ValueError when the definitions lack the header of a message.
         """
         self._messages = {(message.kind, message.id): message for message in definitions.messages}
         self._headers: dict[Kind, Message] = {}
@@ -43,7 +45,7 @@ class KafkaProtocol:
             return None
         length, *begin = form.unpack_from(data)
         if not form.size - _LENGTH.size <= length <= _MAX_FRAME_BYTES:
-            raise OutOfRange(f"a length of {length} is none of what the {side.value} sends")
+            raise OutOfRange(f"no frame of the {side.value} has a length of {length}")
         if side is Side.CLIENT:
             key, version, correlation = begin
             message = self._messages.get((Kind.REQUEST, key))
@@ -67,7 +69,7 @@ class KafkaProtocol:
             assert answered is not None, "only frames of known messages are read"
             key, version = answered
             reading = self._read(Kind.RESPONSE, key, version, payload)
-            # A broker that doesn't know the version that was asked for answers in version 0, whatever it was.
+            # A broker that doesn't know the requested version of ApiVersions answers in version 0.
             if reading.error is not None and key == API_VERSIONS and version:
                 reading = self._read(Kind.RESPONSE, key, 0, payload)
             asked = exchange.asked(correlation)
@@ -86,7 +88,7 @@ class KafkaProtocol:
         )
 
     def _answered(self, correlation: int, exchange: Exchange) -> tuple[int, int] | None:
-        """The api key and version of what is answered under this correlation id."""
+        """The api key and version of the request with this correlation id."""
         asked = exchange.asked(correlation)
         if asked is None:
             return self._answers

@@ -1,7 +1,6 @@
-"""Cuts a captured stream into frames and tells what each one is: the part that all protocols share.
+"""Cuts a captured stream into frames and decodes each: the part that all protocols share. No I/O.
 
-A protocol is a `WireProtocol`: how a header looks, and how a payload is read. Everything here works on bytes
-that are there already; the command does the I/O.
+A protocol implements `WireProtocol`, which reads its headers and payloads.
 """
 
 from collections import deque
@@ -15,17 +14,17 @@ from tank_compiler.tools.dissect import DissectedValue
 from tank_protos.wire.errors import WireError
 
 Document: TypeAlias = dict[str, object]
-"""What is told of one frame, or of bytes that are none; for `decode_json.readable`."""
+"""The output for one frame, or for bytes that are no frame; for `decode_json.readable`."""
 
 
 class Side(Enum):
-    """Who sent the bytes."""
+    """The sender of captured bytes."""
 
     CLIENT = "client"
     BROKER = "broker"
 
 
-class UnknownMessage(WireError):
+class UnknownMessageId(WireError):
     """A frame whose id, or api key, no definition has."""
 
     reason = "unknown_message"
@@ -33,16 +32,16 @@ class UnknownMessage(WireError):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a frame's header says."""
+    """A frame's header."""
 
     size: int
-    """Bytes of the header itself."""
+    """The bytes of the header itself."""
     length: int
-    """Bytes of the payload behind it."""
+    """The bytes of the payload behind it."""
     shown: dict[str, int]
-    """What else it says, for the document."""
+    """The header's other fields, for the document."""
     unknown: str = ""
-    """Why there is no message to read the payload as; empty: there is one."""
+    """Why the payload's message is unknown; empty: it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Exchange:
-    """The requests of a connection that were not answered yet, by what their answers repeat."""
+    """The requests of a connection without an answer, by the key that their answers repeat."""
 
     _asked: dict[Hashable, deque[Asked]] = field(default_factory=dict)
 
@@ -65,7 +64,7 @@ class Exchange:
         self._asked.setdefault(key, deque()).append(asked)
 
     def asked(self, key: Hashable) -> Asked | None:
-        """The oldest request that is to be answered under this key."""
+        """The oldest unanswered request with this key."""
         waiting = self._asked.get(key)
         return waiting[0] if waiting else None
 
@@ -79,39 +78,39 @@ class Exchange:
 
 @dataclass(slots=True)
 class Reading:
-    """What a payload was read as."""
+    """A decoded payload."""
 
     shown: Document
     """The entries of the document: message, version, fields and so on."""
     fields: dict[str, DissectedValue]
-    """As they were decoded: for the answer to this request."""
+    """The decoded fields, which the answer to this request needs."""
     key: Hashable = None
-    """What request and answer have in common; None when nothing is expected."""
+    """The key that request and answer share; None: no answer is expected."""
     version: int = 0
     error: WireError | None = None
     error_at: int = 0
-    """Where it is, in bytes from the payload's begin."""
+    """The error's offset in the payload."""
     error_field: str = ""
     is_laid_out: bool = True
-    """The payload has the form of the message, though something inside of a field may be wrong."""
+    """Whether the payload has the layout of the message, though a value inside a field may be wrong."""
 
 
 class WireProtocol(Protocol):
-    """How a protocol's frames look. Kept small, so that another protocol is another table."""
+    """Reads the frames of one protocol."""
 
     def head(self, data: memoryview, side: Side, exchange: Exchange) -> Head | None:
-        """The header at the begin of `data`, None when it is not all there. Raises WireError."""
+        """The header at the begin of `data`; None: it is incomplete. Raises WireError."""
 
     def read(self, payload: memoryview, head: Head, side: Side, exchange: Exchange) -> Reading:
-        """What the payload of a known frame holds; what is wrong with it is in the answer."""
+        """Decodes the payload of a known frame. Errors are in the result."""
 
     def alone(self, message: Message, payload: memoryview, version: int) -> Reading:
-        """What a message holds that came without a frame."""
+        """Decodes a message that came without a frame. Errors are in the result."""
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """What a frame looks like when one side sent it."""
+    """A frame, decoded on the assumption that `side` sent it."""
 
     side: Side
     head: Head | None = None
@@ -127,16 +126,16 @@ class _Attempt:
 def documents(
     protocol: WireProtocol, data: memoryview, side: Side | None, exchange: Exchange
 ) -> Iterator[Document]:
-    """One document a frame, in order; `side` None: told frame by frame from what can be read.
+    """Yields one document for each frame, in order. `side`: the sender; None: guessed for each frame.
 
-    A document with the entry `error` tells of a frame that could not be read, of bytes that were skipped to
-    the next frame, or of a stream that ends in the middle of one.
+    A document with the entry `error` stands for a frame that could not be read, for bytes that were skipped
+    before the next frame, or for a stream that ends within a frame.
     """
     return _Stream(protocol, data, side, exchange).documents()
 
 
 def told_alone(reading: Reading, size: int) -> Document:
-    """What is told of a message that came without a frame, of `size` bytes."""
+    """The document for a message of `size` bytes that came without a frame."""
     told: Document = {"bytes": size, **reading.shown}
     if reading.error is not None:
         told["error"] = _error(reading.error, reading.error_at, reading.error_field)
@@ -172,7 +171,7 @@ class _Stream:
             yield self._skipped(at, found, attempt)
             at = len(self.data) if found is None else found
 
-    # What a frame is
+    # The frame at an offset
 
     def _attempt(self, at: int, side: Side) -> _Attempt:
         attempt = _Attempt(side)
@@ -186,14 +185,15 @@ class _Stream:
         if head is None or not attempt.is_whole:
             return attempt
         if head.unknown:
-            attempt.error = UnknownMessage(head.unknown)
+            attempt.error = UnknownMessageId(head.unknown)
             return attempt
         payload = self.data[at + head.size : at + head.size + head.length]
         attempt.reading = self.protocol.read(payload, head, side, self.exchange)
         return attempt
 
     def _best(self, at: int) -> _Attempt:
-        """The likeliest sender: whose frame can be read, an answer to what was asked before all others."""
+        """The attempt with the likeliest sender: best the answer to a request, then any frame that can be
+        read."""
 
         def rank(attempt: _Attempt) -> tuple[bool, bool, bool, int]:
             reading, head = attempt.reading, attempt.head
@@ -218,9 +218,10 @@ class _Stream:
         return head is None or not head.unknown
 
     def _next_frame(self, start: int) -> int | None:
-        """The first place from `start` on where a frame can be read and another one, or the end, follows.
+        """The first offset from `start` on with a readable frame behind which another one, or the end,
+        follows.
 
-        One alone is too little: five bytes that look like an empty message are in every second payload.
+        One frame alone is too little: every second payload has five bytes that look like an empty message.
         """
         for at in range(start, len(self.data)):
             if not self._has_two_heads(at):
@@ -234,16 +235,16 @@ class _Stream:
         return None
 
     def _has_two_heads(self, at: int) -> bool:
-        """Whether a known header stands here, and another, or the end, behind its payload.
+        """Whether a known header is here, and another one, or the end, behind its payload.
 
-        Cheap, so that noise costs a look at each of its bytes: payloads are read only where this holds.
+        Cheap, because it runs at each byte of noise: payloads are decoded only where it is true.
         """
         size = len(self.data)
         ends = [at + head.size + head.length for head in self._heads(at)]
         return any(end == size or (end < size and self._heads(end)) for end in ends)
 
     def _heads(self, at: int) -> list[Head]:
-        """The headers of known messages that may stand here, one for each side that can have sent it."""
+        """The headers of known messages that may be here, one for each possible sender."""
         found = []
         for side in self.sides:
             try:
@@ -254,7 +255,7 @@ class _Stream:
                 found.append(head)
         return found
 
-    # What is told of it
+    # Documents
 
     def _frame(self, at: int, end: int, attempt: _Attempt) -> Document:
         assert attempt.head is not None, "only a frame with a header is told as one"
@@ -293,7 +294,7 @@ class _Stream:
         because = str(error) if error is not None else "the header is none of a known message"
         to = len(self.data) if found is None else found
         went = "no frame follows: stopped" if found is None else f"the next frame is at byte {found}"
-        reason = error.reason if error is not None else UnknownMessage.reason
+        reason = error.reason if error is not None else UnknownMessageId.reason
         what = f"no frame ({because}); skipped {to - at} bytes, {went}"
         return {
             "offset": at,

@@ -1,8 +1,8 @@
-"""TANK for `tank-protos decode`: frames of `u8 id, u32 length`, bundles taken apart, answers explained."""
+"""TANK's protocol for `tank-protos decode`: frames with `u8 id, u32 length`, and bundles with their
+messages."""
 
 from collections.abc import Iterator
 from enum import IntEnum
-from struct import Struct
 from typing import Final
 
 from tank_compiler.schema.schema import Kind, Message, Protocol
@@ -18,11 +18,10 @@ from tank_protos.error_codes import (
     TroubleKind,
 )
 from tank_protos.wire.errors import OutOfRange, WireError
-from tank_protos.wire.framing import HEADER_BYTES, MAX_FRAME_BYTES
+from tank_protos.wire.framing import FRAME_HEAD, HEADER_BYTES, MAX_FRAME_BYTES
 
-_HEADER: Final = Struct("<BI")
 _OWN_MESSAGES: Final = 0x40
-"""The first id of the messages that are ours; all of them have the same error codes."""
+"""The first id of our own messages, which share one set of error codes."""
 _CODES: Final[dict[int, dict[str, type[IntEnum]]]] = {
     1: {"Error": ProduceError},
     2: {"Flag": ConsumeFlag},
@@ -32,13 +31,13 @@ _CODES: Final[dict[int, dict[str, type[IntEnum]]]] = {
     76: {"Kind": TroubleKind},
 }
 _WHOLE_TOPIC: Final = (ProduceError.READ_ONLY, ProduceError.UNKNOWN_TOPIC)
-"""In the answer to a produce these stand once for all partitions of a topic."""
+"""Result bytes that stand once for all partitions of a topic."""
 _ANSWERED_AS: Final = {5: 1}
-"""Requests whose answers have another id."""
+"""The ids of requests whose answers have another id, and that id."""
 
 
 class TankProtocol:
-    """How TANK's frames are read: a WireProtocol over the definitions of `protos/tank`."""
+    """Reads TANK's frames, by the definitions of `protos/tank`."""
 
     def __init__(self, definitions: Protocol) -> None:
         self._messages = {(message.kind, message.id or 0): message for message in definitions.messages}
@@ -47,7 +46,7 @@ class TankProtocol:
         """See WireProtocol."""
         if len(data) < HEADER_BYTES:
             return None
-        number, length = _HEADER.unpack_from(data)
+        number, length = FRAME_HEAD.unpack_from(data)
         unknown = "" if self._message(number, side) else f"no message of the {side.value} has the id {number}"
         if length > MAX_FRAME_BYTES:
             raise OutOfRange(f"id {number} with {length} bytes is announced; the limit is {MAX_FRAME_BYTES}")
@@ -91,7 +90,7 @@ def _read(message: Message, payload: memoryview, version: int, exchange: Exchang
 
 
 def _named(fields: dict[str, DissectedValue], codes: dict[str, type[IntEnum]]) -> Document:
-    """The fields with addresses in their usual form, and names beside error bytes."""
+    """The fields, with addresses in their usual form, and error codes with their names."""
     named: Document = {}
     for name, value in fields.items():
         named[name] = _named_value(value, codes)
@@ -114,7 +113,8 @@ def _named_value(value: DissectedValue, codes: dict[str, type[IntEnum]]) -> obje
 def _take_apart(
     message: Message, fields: dict[str, DissectedValue], shown: Document, asked: Asked | None
 ) -> None:
-    """Puts messages where the fields hold bundles, and the request's names where the answer has none."""
+    """Replaces bundles by their messages, and adds topics and partitions from the request to an answer that
+    has none."""
     if message.root.name == "ProduceResponse" and asked is not None:
         for result, place in zip(_dicts(shown.get("Results")), _places(fields, asked), strict=False):
             result |= place
@@ -131,7 +131,8 @@ def _take_apart(
 
 
 def _places(fields: dict[str, DissectedValue], asked: Asked) -> Iterator[Document]:
-    """What each result of a produce is about: the answer has only bytes in the order of the request."""
+    """The topic and partition of each result of a produce request: the answer has only result bytes, in the
+    request's order."""
     results = iter(_dicts(fields.get("Results")))
     for topic in _dicts(asked.fields.get("Topics")):
         for partition in _dicts(topic.get("Partitions")):
@@ -143,7 +144,7 @@ def _places(fields: dict[str, DissectedValue], asked: Asked) -> Iterator[Documen
 
 
 def _chunks(fields: dict[str, DissectedValue]) -> list[Document]:
-    """The chunks behind a consume answer's header: each partition's, in the header's order."""
+    """The chunk of each partition, in the order of a consume answer's header."""
     content, at = _bytes(fields["Chunks"]), 0
     found: list[Document] = []
     for topic in _dicts(fields.get("Topics")):
@@ -163,7 +164,7 @@ def _chunks(fields: dict[str, DissectedValue]) -> list[Document]:
 
 
 def _bundles(chunk: bytes, base: int | None) -> list[Document]:
-    """The bundles of a chunk; `base` is the number of its first message, None when nobody says.
+    """The bundles of a chunk. `base`: the number of its first message; None: it is unknown.
 
     Raises InvalidBundle.
     """

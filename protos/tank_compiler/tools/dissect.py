@@ -1,7 +1,7 @@
-"""Takes a payload apart by walking its message's schema: for people who debug a wire.
+"""Decodes a payload by walking its message's schema, for `tank-protos decode`.
 
-Slower than the generated decoders, and it says more: what could be read before an error, which field the
-error is in, and at which byte. What the generated decoders accept it accepts, with the same values.
+It accepts the same payloads as the generated decoders, with the same values. It is slower, but also returns
+the fields before an error, and the error's field and offset.
 """
 
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ from tank_compiler.schema.schema import (
     Text,
     Varint,
 )
-from tank_compiler.tools.interpreter import Scope, is_present
+from tank_compiler.tools.interpreter import ValueScope, is_present
 from tank_protos.wire import varint
 from tank_protos.wire.errors import OutOfRange, TrailingBytes, Truncated, UnsupportedVersion, WireError
 
@@ -40,26 +40,27 @@ DissectedValue: TypeAlias = (
 """Fields by their names in the definition, only those that are on the wire; lists for arrays."""
 
 UNKNOWN_TAGS: Final = "unknown_tags"
-"""Where a struct's tagged fields stand that its definition doesn't have, by tag."""
+"""The key for a struct's tagged fields that its definition doesn't have."""
 
 
 @dataclass(slots=True)
 class Dissection:
-    """What a payload holds, as far as it can be read."""
+    """The fields of a payload, as far as they can be read."""
 
     fields: dict[str, DissectedValue] = field(default_factory=dict)
     end: int = 0
-    """Where reading stopped, in bytes from the payload's begin."""
+    """The offset at which reading stopped."""
     error: WireError | None = None
-    """Why it stopped before the end."""
+    """The error that stopped it; None: the payload is good."""
     error_field: str = ""
-    """`Struct.Field` in which it did; empty when the payload is good up to bytes too many."""
+    """`Struct.Field` with the error; empty when only bytes behind the message are wrong."""
 
 
 def dissect(message: Message, payload: memoryview, version: int, *, whole: bool = True) -> Dissection:
-    """The fields of a payload in this version; `whole`: bytes that are left are an error. Raises nothing.
+    """Decodes a payload in this version. `whole`: bytes behind the message are an error. Raises nothing: the
+    error is in the result.
 
-    The version counts for nothing when the message states its own.
+    The version is ignored when the message states its own.
     """
     found = Dissection()
     if message.version_field is None:
@@ -80,8 +81,8 @@ def dissect(message: Message, payload: memoryview, version: int, *, whole: bool 
     return found
 
 
-class _Numbers(Scope):
-    """The integers read so far, by their fields: an enclosing struct's is the one that was read last."""
+class _Numbers(ValueScope):
+    """The integers read so far, by field; of a field that was read several times, the last."""
 
     def __init__(self) -> None:
         self.read: dict[int, int] = {}
@@ -101,7 +102,7 @@ class _Walk:
         self._order = "<" if message.little_endian else ">"
 
     def struct(self, kind: Struct, found: dict[str, DissectedValue]) -> None:
-        """Reads into `found`, so that what was read before an error stays."""
+        """Reads fields into `found`, which keeps those before an error."""
         measured: dict[int, int] = {}
         for one in kind.fields:
             self.place = f"{kind.name}.{one.name}"
@@ -179,7 +180,7 @@ class _Walk:
                 found[one.name] = None
                 return
             if is_there != 1:
-                raise OutOfRange(f"{is_there} says neither that the struct is there nor that it is null")
+                raise OutOfRange(f"{is_there} means neither that the struct is present nor that it is null")
         inner: dict[str, DissectedValue] = {}
         found[one.name] = inner
         self.struct(kind, inner)
@@ -251,7 +252,7 @@ class _Walk:
         return length
 
     def _take(self, size: int, start: int | None = None) -> memoryview:
-        """The next bytes; nothing is moved when they are not there."""
+        """Takes the next bytes. Raises Truncated, and stays in place, when there are fewer."""
         start = self.at if start is None else start
         if start + size > len(self.payload):
             raise Truncated(f"{size} bytes are needed, {len(self.payload) - start} are left")

@@ -1,4 +1,4 @@
-"""Bytes from text: hexadecimal digits, and the dumps that xxd, hexdump -C, tcpdump -x and socat -x print."""
+"""Reads bytes from text: hexadecimal digits, or dumps of xxd, hexdump -C, tcpdump -x and socat -x."""
 
 import re
 from typing import Final
@@ -6,7 +6,8 @@ from typing import Final
 _XXD: Final = re.compile(
     r"\s*(?:0x)?[0-9a-fA-F]{4,}:\s+((?:[0-9a-fA-F]{2})+(?: (?:[0-9a-fA-F]{2})+)*)(?=\s|$)"
 )
-"""Offset and a colon, groups of bytes with one space between; behind two spaces the same as text."""
+"""A line of xxd: offset and a colon, groups of bytes with one space between, and after two spaces their
+text."""
 _HEXDUMP: Final = re.compile(
     r"([0-9a-fA-F]{8})  ([0-9a-fA-F]{2}(?: {1,2}[0-9a-fA-F]{2}){0,15})(?: *$|\s*\|.*\|$)"
 )
@@ -20,16 +21,15 @@ _DIGITS: Final = re.compile(r"[0-9a-fA-F]*")
 
 
 class HexError(ValueError):
-    """A text that holds no bytes; its text says where and what to do."""
+    """A text that can't be read as bytes; the message names the line and says what to do."""
 
 
 class HexText:
-    """The bytes of a text, told apart by who sent them where the text says so.
+    """The bytes of a text, split by sender if the text names the senders. The constructor raises HexError.
 
-    `client` are the bytes behind `>`, `broker` those behind `<`: at the begin of a line of digits, or, as
-    socat writes it, in a line of its own that holds for those that follow. Of tcpdump's packets the TCP
-    payloads are taken, one after the other; the side with the lower port is the broker. All other bytes are
-    `plain`. The constructor raises HexError.
+    `client` has the bytes behind `>`, `broker` those behind `<`: at the begin of a line of digits, or, with
+    socat, in a line of its own that counts for the lines behind it. Of tcpdump's packets the TCP payloads are
+    read; the side with the lower port is the broker. All other bytes are `plain`.
     """
 
     def __init__(self, text: str) -> None:
@@ -56,7 +56,7 @@ class HexText:
             sender += _payload(packet, number)
 
     def _sender(self, summary: re.Match[str], number: int) -> bytearray:
-        """Whose bytes the packet has that a line of tcpdump announces."""
+        """The bytes of the sender whom a summary line of tcpdump names."""
         ports = summary.groups()
         if not all(port.isdigit() for port in ports):
             raise HexError(f"line {number} has names for ports; run tcpdump with -nn")
@@ -89,7 +89,7 @@ class HexText:
 
 
 def _payload(packet: bytearray, number: int) -> bytes:
-    """What TCP carries in an IP packet; the line is where the packet ends."""
+    """The TCP payload of an IP packet. `number`: the line behind the packet, for errors."""
     if packet and packet[0] >> 4 == 6:
         start, end = 40, 40 + int.from_bytes(packet[4:6], "big")
     else:
@@ -100,5 +100,5 @@ def _payload(packet: bytearray, number: int) -> bytes:
 
 
 def is_text(data: bytes) -> bool:
-    """Whether a file holds a dump rather than captured bytes: frames have bytes that no text has."""
+    """Whether a file is a text dump, not captured bytes: frames have bytes that no text has."""
     return all(32 <= byte < 127 or byte in b"\t\r\n" for byte in data[:4096])

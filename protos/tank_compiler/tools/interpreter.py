@@ -1,6 +1,5 @@
-"""Lays out a message by walking its schema: slow and plain, so that it can check the generated encoders.
-
-It also writes the seeds of the fuzzer's corpus.
+"""Encodes a message by walking its schema, slowly, to check the generated encoders and to make the fuzzer's
+seeds.
 """
 
 import struct
@@ -14,10 +13,10 @@ from tank_compiler.schema.schema import (
     Bytes,
     Compact,
     Comparison,
-    Condition,
     Element,
     Extent,
     Field,
+    FieldCondition,
     Fixed,
     FromField,
     Marker,
@@ -34,13 +33,13 @@ UNKNOWN_TAGS: Final = "unknown_tags"
 """The key of a struct's unknown tags among its values."""
 
 Value: TypeAlias = "int | float | str | bytes | list[Value] | Mapping[str, Value] | None"
-"""Fields by their names in the definition; lists for arrays; bytes that keep a prefix are given with it."""
+"""A message's value: fields by their names in the definition. Bytes that keep their prefix include it."""
 
 
-class Scope:
+class ValueScope:
     """The values that conditions and lengths can refer to: the struct's own and the enclosing ones."""
 
-    def __init__(self, struct: Struct, values: "Mapping[str, Value]", outer: "Scope | None") -> None:
+    def __init__(self, struct: Struct, values: "Mapping[str, Value]", outer: "ValueScope | None") -> None:
         self._fields = {id(field): values[field.name] for field in struct.fields}
         self._outer = outer
 
@@ -52,7 +51,7 @@ class Scope:
         assert self._outer is not None, "the loader resolved the name in an enclosing struct"
         return self._outer.integer(field)
 
-    def holds(self, condition: Condition) -> bool:
+    def holds(self, condition: FieldCondition) -> bool:
         return any(all(self._compare(one) for one in together) for together in condition.alternatives)
 
     def _compare(self, comparison: Comparison) -> bool:
@@ -74,8 +73,8 @@ class Scope:
                 return bool(value & number)
 
 
-def is_present(field: Field, version: int, scope: Scope) -> bool:
-    """Whether the field is on the wire: in its place, or, where it is tagged, with its tag."""
+def is_present(field: Field, version: int, scope: ValueScope) -> bool:
+    """Whether the field is on the wire, in its place or as a tagged field."""
     if field.is_absent:
         return False
     if field.versions is not None and version not in field.versions:
@@ -84,7 +83,8 @@ def is_present(field: Field, version: int, scope: Scope) -> bool:
 
 
 def mistakable(message: Message) -> dict[int, int]:
-    """The fields, by identity, that stand where a marker is looked for, and the value they must not have."""
+    """The fields, by identity, that readers could mistake for a marker, and the value that they must not
+    have."""
     found = {}
     for kind in message.structs:
         for field, following in pairwise(kind.fields):
@@ -95,9 +95,9 @@ def mistakable(message: Message) -> dict[int, int]:
 
 
 def lay_out(message: Message, values: "Mapping[str, Value]", version: int) -> bytes:
-    """The payload of a message with these values.
+    """Encodes a message with these values.
 
-    A struct that keeps unknown tags may have them among its values, as `unknown_tags`: [[tag, bytes], ...].
+    The values of a struct with tagged fields may have unknown ones as `unknown_tags`: [[tag, bytes], ...].
     """
     layout = layouts.of_version(message, version)
     return _Layout(layout, version).struct(layout.root, values, None)
@@ -124,7 +124,7 @@ def defaults_of(struct: Struct) -> dict[str, Value]:
 
 
 def with_length(message: Message, kind: Bytes, content: bytes) -> bytes:
-    """The content behind its length: what a field that keeps its prefix holds."""
+    """The content with its length before it, as the value of a field that keeps its prefix."""
     return _Layout(message, message.versions.low).extent(kind.length, len(content)) + content
 
 
@@ -134,8 +134,8 @@ class _Layout:
         self._little = message.little_endian
         self._version = version
 
-    def struct(self, kind: Struct, values: "Mapping[str, Value]", outer: Scope | None) -> bytes:
-        scope = Scope(kind, values, outer)
+    def struct(self, kind: Struct, values: "Mapping[str, Value]", outer: ValueScope | None) -> bytes:
+        scope = ValueScope(kind, values, outer)
         parts: dict[str, bytes] = {}
         for field in kind.fields:
             there = field.tag is None and is_present(field, self._version, scope)
@@ -148,7 +148,7 @@ class _Layout:
         tags = self._tags(kind, values, scope) if kind.has_tags else b""
         return b"".join(parts.values()) + tags
 
-    def _tags(self, kind: Struct, values: "Mapping[str, Value]", scope: Scope) -> bytes:
+    def _tags(self, kind: Struct, values: "Mapping[str, Value]", scope: ValueScope) -> bytes:
         """The tagged fields that differ from their defaults, and unknown ones."""
         found: dict[int, bytes] = {}
         for field in kind.fields:
@@ -165,7 +165,7 @@ class _Layout:
         parts = [_varint(tag) + _varint(len(found[tag])) + found[tag] for tag in sorted(found)]
         return _varint(len(found)) + b"".join(parts)
 
-    def _field(self, field: Field, value: Value, scope: Scope) -> bytes:
+    def _field(self, field: Field, value: Value, scope: ValueScope) -> bytes:
         kind = field.type
         if value is None:
             return self._null(field)
@@ -191,7 +191,7 @@ class _Layout:
         assert isinstance(extent, Scalar), "only lengths and counts of stated width have a null"
         return b"\xff" * extent.size
 
-    def _element(self, kind: Element, value: Value, scope: Scope) -> bytes:
+    def _element(self, kind: Element, value: Value, scope: ValueScope) -> bytes:
         if isinstance(kind, Struct):
             assert isinstance(value, Mapping)
             return self.struct(kind, value, scope)

@@ -1,7 +1,7 @@
-"""Messages as the Kafka project writes them in JSON, and back: the form of test vectors.
+"""Converts messages to the Kafka project's JSON form, which test vectors use, and back.
 
-Names begin with a small letter; bytes are base64, a uuid is base64 for URLs; what a version does not have,
-and tagged fields at their defaults, are left out.
+Names begin with a small letter; bytes are base64, a uuid is base64 for URLs. Fields that the version does not
+have, and tagged fields with their default values, are left out.
 """
 
 import base64
@@ -27,7 +27,7 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | Non
 
 
 class FormError(ValueError):
-    """JSON that is not the form of a message; its text names the place."""
+    """JSON that is no message in this form; the text names the place."""
 
 
 def name_of(field: Field) -> str:
@@ -36,7 +36,7 @@ def name_of(field: Field) -> str:
 
 
 def to_json(struct: Struct, value: object) -> dict[str, Json]:
-    """The form of a generated object; `struct` is that of the version's layout."""
+    """The JSON form of a generated object. `struct`: the struct in the version's layout."""
     found: dict[str, Json] = {}
     for field in struct.fields:
         if field.is_absent:
@@ -74,7 +74,7 @@ def _form(kind: Type, value: Any) -> Json:
 
 
 def from_json(module: ModuleType, struct: Struct, form: Json, place: str = "") -> Any:
-    """The object of `module`, a generated one, that has this form. Raises FormError."""
+    """The object of the generated `module` with this JSON form. Raises FormError."""
     place = place or struct.name
     if not isinstance(form, dict):
         raise FormError(f"{place}: expected an object")
@@ -92,9 +92,10 @@ def from_json(module: ModuleType, struct: Struct, form: Json, place: str = "") -
 
 
 def copy_unknown(struct: Struct, source: Any, target: Any) -> int:
-    """Gives `target` the unknown tags of `source`, an object of the same shape: JSON has no form for them.
+    """Copies the unknown tags of `source` to `target`, an object of the same shape, because JSON has no form
+    for them.
 
-    Returns how many there were. Where the shapes differ nothing is copied.
+    Returns their number. Parts of another shape are skipped.
     """
     count = 0
     if struct.keeps_tags:

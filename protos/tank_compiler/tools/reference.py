@@ -20,6 +20,7 @@ from tank_compiler.schema.schema import (
     Struct,
     Text,
     Varint,
+    Versions,
 )
 from tank_compiler.schema.values import extent_of
 
@@ -42,18 +43,25 @@ def _page_name(messages: list[Message]) -> str:
 
 
 def _index(protocol: Protocol, by_id: dict[int | str, list[Message]]) -> Iterator[str]:
+    has_api_keys = any(message.has_api_key for message in protocol.messages)
     yield f"# The messages of {protocol.name}"
     yield ""
     yield f"Made by `tank-protos` from `protos/{protocol.name}`. Change those, then run `make proto`."
-    yield "What frames, the columns of the tables and the error bytes are: [the protocol](../README.md)."
+    if has_api_keys:
+        form = "[on the wire](../definitions.md#on-the-wire-in-kafkas-messages)"
+        columns = "[how tables are read](../README.md#reading-the-tables)"
+        yield f"How lengths, lists and tags are written: {form}. What the columns mean: {columns}."
+    else:
+        yield "[The protocol](../README.md) explains frames, the columns of the tables, and the error bytes."
     yield ""
-    yield "| Id | Message | Kind | What it is for |"
-    yield "|---|---|---|---|"
+    heads = ["Key", "Message", "Kind", "Versions"] if has_api_keys else ["Id", "Message", "Kind"]
+    yield _row([*heads, "What it is for"])
+    yield "|---" * (len(heads) + 1) + "|"
     for messages in by_id.values():
         for message in messages:
-            link = f"[{message.root.name}]({_page_name(messages)})"
-            number = "" if message.id is None else f"{message.id} (0x{message.id:02x})"
-            yield f"| {number} | {link} | {message.kind.value} | {message.root.about} |"
+            cells = [_number(message), f"[{message.root.name}]({_page_name(messages)})", message.kind.value]
+            cells += [str(message.versions)] if has_api_keys else []
+            yield _row([*cells, message.root.about])
     if protocol.removed:
         yield ""
         yield "Ids that must not be used again, of messages without a version left:"
@@ -63,10 +71,21 @@ def _index(protocol: Protocol, by_id: dict[int | str, list[Message]]) -> Iterato
         yield f"- {number}{removed.name} ({removed.kind.value})"
 
 
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _number(message: Message) -> str:
+    """The number in a frame: an id also as it is seen in a dump; empty: the message has none."""
+    if message.id is None:
+        return ""
+    return str(message.id) if message.has_api_key else f"{message.id} (0x{message.id:02x})"
+
+
 def _page(messages: list[Message]) -> Iterator[str]:
     names = ", ".join(message.root.name for message in messages)
-    number = messages[0].id
-    yield f"# {names}" if number is None else f"# {number} (0x{number:02x}): {names}"
+    number = _number(messages[0])
+    yield f"# {number}: {names}" if number else f"# {names}"
     for message in messages:
         yield ""
         yield f"## {message.root.name}"
@@ -77,9 +96,8 @@ def _page(messages: list[Message]) -> Iterator[str]:
             yield message.notes
         yield ""
         order = "Little-endian" if message.little_endian else "Big-endian"
-        word = "version" if message.versions.low == message.versions.high else "versions"
         stated = f", stated in `{message.version_field.name}`" if message.version_field else ""
-        yield f"{order}; {word} {message.versions}{stated}.{''.join(_notes(message))}"
+        yield f"{order}; {message.versions.in_words}{stated}.{''.join(_notes(message))}"
         yield ""
         if not message.root.fields:
             yield "The payload is empty."
@@ -90,15 +108,22 @@ def _page(messages: list[Message]) -> Iterator[str]:
 
 
 def _notes(message: Message) -> Iterator[str]:
-    """What else is true of a message's versions, each as a sentence."""
+    """Further facts about a message's versions, each as a sentence."""
     if message.flexible is not None:
-        yield f" Versions {message.flexible} are flexible: compact lengths, and tags behind each struct."
+        verb = "is" if _is_one(message.flexible) else "are"
+        named = message.flexible.in_words.capitalize()
+        yield f" {named} {verb} flexible: compact lengths, and tags behind each struct."
     if message.deprecated is not None:
-        yield f" Versions {message.deprecated} are deprecated."
+        verb = "is" if _is_one(message.deprecated) else "are"
+        yield f" {message.deprecated.in_words.capitalize()} {verb} deprecated."
     if message.is_latest_unstable:
         yield " The last version may still change."
     if message.listeners:
         yield f" Taken by: {', '.join(message.listeners)}."
+
+
+def _is_one(versions: Versions) -> bool:
+    return versions.low == versions.high
 
 
 def _rows(struct: Struct, depth: int) -> Iterator[str]:
@@ -126,11 +151,11 @@ def _default(field: Field) -> str:
 def _presence(field: Field) -> str:
     parts = []
     if field.versions is not None and field.versions != field.tagged:
-        parts.append(f"versions {field.versions}")
+        parts.append(field.versions.in_words)
     if field.when is not None:
         parts.append(f"when {_cell(field.when.text)}")
     if field.tagged is not None:
-        parts.append(f"versions {field.tagged} with the tag {field.tag}")
+        parts.append(f"{field.tagged.in_words} with the tag {field.tag}")
     return ", ".join(parts) or "always"
 
 
@@ -139,7 +164,7 @@ def _type(field: Field) -> str:
     if field.nullable is not None and isinstance(field.type, Struct):
         text += "; before it an int8, 1, or -1 for null; with a tag a varint, 1, or 0 for null"
     elif field.nullable is not None and isinstance(extent_of(field.type), Prefix):
-        text += f"; null in versions {field.nullable}"
+        text += f"; null in {field.nullable.in_words}"
     elif field.nullable is not None:
         text += "; all bits of the length set: null"
     if field.is_key:
@@ -174,7 +199,7 @@ def _element(kind: Element) -> str:
 
 
 def _extent(extent: Extent) -> str:
-    """How the length or count before a value is known."""
+    """The length or count before a value, as the table shows it."""
     if isinstance(extent, FromField):
         return f"`{extent.field.name}` × "
     if isinstance(extent, Rest):

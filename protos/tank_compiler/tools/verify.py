@@ -1,8 +1,8 @@
-"""Tries generated code on vectors: bytes and the JSON that they mean, made by another implementation.
+"""Checks generated code against test vectors of another implementation: bytes, and their meaning as JSON.
 
 A vector is `{"name": ..., "version": ..., "json": {...}, "hex": "..."}`. It passes when the bytes decode to
-the JSON, and the JSON encodes to the bytes. Tagged fields that the definitions do not know have no form in
-JSON: they are kept when the bytes are decoded, and written back.
+the JSON, and the JSON encodes to the bytes. Unknown tagged fields, for which JSON has no form, are kept by
+the decoder and encoded again.
 """
 
 import json
@@ -19,11 +19,11 @@ from tank_protos.wire.errors import WireError
 from tank_protos.wire.message import Message as Codec
 
 SHOWN_BYTES: Final = 24
-"""Of the bytes around the first that differs."""
+"""How many bytes around the first difference are shown."""
 
 
 class VectorError(ValueError):
-    """A line that is no vector."""
+    """A line that is no test vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +54,19 @@ def parse(line: str) -> Vector:
     return Vector(name, version, found.get("json"), payload)
 
 
-class Verifier:
-    """Tries vectors on the code generated for a protocol; `modules` imports one of its modules by name."""
+class VectorVerifier:
+    """Checks vectors against the code generated for a protocol. `modules`: imports a generated module by
+    name."""
 
     def __init__(self, protocol: Protocol, modules: Callable[[str], ModuleType]) -> None:
         self._messages = {message.root.name: message for message in protocol.messages}
         self._modules = modules
         self._layouts: dict[tuple[str, int], Message] = {}
         self.unknown_tags = 0
-        """How many tagged fields came that no definition knows."""
+        """How many tagged fields were found that no definition has."""
 
     def differences(self, vector: Vector) -> list[str]:
-        """What is wrong, in words; empty: the vector passes."""
+        """The failures, in words; empty: the vector passes."""
         message = self._messages.get(vector.name)
         if message is None:
             return [f"no definition is called {vector.name}"]
@@ -114,7 +115,7 @@ def _bytes_difference(ours: bytes, theirs: bytes) -> str:
 
 
 def _first_difference(ours: Json, theirs: Json, place: str) -> str:
-    """Where two forms differ first; empty: nowhere."""
+    """The first difference between two forms, in words; empty: there is none."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for name in {**ours, **theirs}:
             inner = f"{place}.{name}" if place else name

@@ -1,17 +1,16 @@
-"""TANK's bundles, the batches in which messages travel and are stored: the one door to the codec.
+"""TANK's bundles, in which messages are sent and stored. Import the codec from this package.
 
-    bundle = encode([b"alpha", b"beta"], timestamps=1_700_000_000_000)
-    [message.value for message in decode(bundle, base=1)]      # [b"alpha", b"beta"]
+    bundle = encode([b"alpha", b"beta"], timestamps=1_700_000_000_000) [message.value for message in
+decode(bundle, base=1)]      # [b"alpha", b"beta"]
 
 A *bundle* is the bytes from its flags on; a *batch* is the bundle with its length before it, as it lies in
 produce requests and segments; a *chunk* is batches back to back, as a consume answer brings it. The format is
 described in `docs/protocol/bundle.md`. Arrow columns: `tank_protos.bundle.arrow`, which needs pyarrow and
-numpy. Everything that is wrong with bytes from outside raises `InvalidBundle`; everything that cannot be
-encoded raises `OutOfRange`.
+numpy. Malformed bytes raise `InvalidBundle`; values that cannot be encoded raise `OutOfRange`.
 
 - `header`: flags, counts and times; `encoding`, `decoding`: messages to bundles and back
 - `kernel`: message sets, the inner loop of both
-- `cut`: which messages make one bundle
+- `cut`: how many messages fill one bundle
 - `arrow`: bundles to and from Arrow columns
 """
 

@@ -1,4 +1,5 @@
-"""Chunks to Arrow record batches, for Spark: no Python object per message where the format allows it.
+"""Decodes chunks into Arrow record batches, for Spark, without a Python object per message where the format
+allows it.
 
 pyarrow and numpy (extra `[spark]`) are imported when a batch is made, not when this module is.
 """
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
     Int32s: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 
-# About the size in bytes of the record batches that come out: large enough that their handling costs nothing,
-# small enough that a reader holds little.
+# The approximate size in bytes of the record batches: large enough that handling them costs little, small
+# enough that a reader holds little.
 BATCH_BYTES = 1024 * 1024
 # Timestamps above are clamped to it: the last millisecond that Spark's and Arrow's signed microseconds hold.
 MAX_TIMESTAMP_MS = (1 << 63) // 1000 - 1
-# Number and timestamp and the ends of value and key take so many bytes a message in a batch.
+# The bytes of a message's number, timestamp, and ends of value and key in a batch.
 _ROW_BYTES = 24
 # The ends of values are signed 32-bit numbers in Arrow.
 _MAX_BATCH_BYTES = (1 << 31) - 1
@@ -42,37 +43,37 @@ _first_head = Struct("<BQ").unpack_from
 
 
 class Chunk(NamedTuple):
-    """A chunk of a consume answer and which of its messages are wanted."""
+    """A chunk of a consume answer, and the range of messages wanted from it."""
 
     # Number of the first message of the first bundle (may be below `lower`); ignored when that is sparse.
     base: int
     # `{varint length, bundle}*`; the last one may be partial.
     data: Buffer
-    # Wanted are numbers from `lower` (what was asked for) to `upper` (the high-water mark, or an end), both
-    # included.
+    # The wanted numbers, both included: from `lower` (the number asked for) to `upper` (the high-water mark,
+    # or an end).
     lower: int = 0
     upper: int = MAX_SEQUENCE_NUMBER
 
 
 class Part(NamedTuple):
-    """A bundle's message set on its way into a record batch."""
+    """A bundle's message set to be added to a record batch."""
 
     # Unpacked; the messages lie from `start` to its end.
     data: Buffer
     start: int
-    # What the header says of them.
+    # From the bundle's header.
     messages: int
     sparse: bool
     # Numbers of the first and last message.
     first: int
     last: int
-    # Wanted are the numbers from `lower` to `upper`, 0 to MAX_SEQUENCE_NUMBER.
+    # The wanted numbers, 0 to MAX_SEQUENCE_NUMBER, both included.
     lower: int
     upper: int
 
 
-class Columns(NamedTuple):
-    """Messages in buffers as Arrow lays them out; wanted are `rows` of them from row `begin` on."""
+class ArrowColumns(NamedTuple):
+    """Messages in buffers with Arrow's layout; the wanted ones are `rows` rows from row `begin` on."""
 
     begin: int
     rows: int
@@ -93,16 +94,16 @@ def decode_arrow(
     """The messages of the chunks, in order, as record batches of about `batch_bytes` each; none is empty.
 
     Columns: `key` binary, null without key; `value` binary; `offset` int64, the sequence number; `timestamp`
-    int64, milliseconds, at most MAX_TIMESTAMP_MS. `max_bytes` bounds what a compressed message set may unpack
-    to. Raises InvalidBundle when it comes to a bad bundle; what came before it has been yielded.
+    int64, milliseconds, at most MAX_TIMESTAMP_MS. `max_bytes` bounds the unpacked size of a compressed
+    message set. Raises InvalidBundle at a bad bundle, after the messages before it were yielded.
     """
     return map(_record_batch, decode_buffers(chunks, batch_bytes=batch_bytes, max_bytes=max_bytes))
 
 
 def decode_buffers(
     chunks: Iterable[Chunk], *, batch_bytes: int = BATCH_BYTES, max_bytes: int = MAX_MESSAGE_SET_BYTES
-) -> Iterator[Columns]:
-    """`decode_arrow` for who makes batches of another schema: what it makes its batches of."""
+) -> Iterator[ArrowColumns]:
+    """The columns from which `decode_arrow` makes its batches, for callers with another schema."""
     gathered: list[Part] = []
     size = 0
     for chunk in chunks:
@@ -124,7 +125,7 @@ def decode_buffers(
 
 
 def _parts(chunk: Chunk, max_bytes: int) -> Iterator[Part]:
-    """The wanted bundles, unpacked when their turn comes."""
+    """The bundles with wanted messages; each is unpacked only when it is taken."""
     lower, upper = max(chunk.lower, 0), min(chunk.upper, MAX_SEQUENCE_NUMBER)
     for bundle, header, first in wanted_bundles(chunk.data, chunk.base, lower, upper):
         data, start = unpacked(bundle, header, max_bytes)
@@ -133,8 +134,8 @@ def _parts(chunk: Chunk, max_bytes: int) -> Iterator[Part]:
         yield Part(data, start, header.messages, header.sparse, first, first + header.span, lower, upper)
 
 
-def _batches(parts: list[Part], batch_bytes: int) -> Iterator[Columns]:
-    """The parts' messages; those before a bad part come before its error."""
+def _batches(parts: list[Part], batch_bytes: int) -> Iterator[ArrowColumns]:
+    """The parts' messages; the messages before a bad part come before its error."""
     if not parts:
         return
     try:
@@ -149,8 +150,8 @@ def _batches(parts: list[Part], batch_bytes: int) -> Iterator[Columns]:
         yield from _sliced(columns, batch_bytes)
 
 
-def _sliced(columns: Columns, batch_bytes: int) -> Iterator[Columns]:
-    """A bundle may unpack to far more than a batch: it is cut into slices, which copy nothing."""
+def _sliced(columns: ArrowColumns, batch_bytes: int) -> Iterator[ArrowColumns]:
+    """Cuts the columns of a large bundle into slices of about a batch each, without copying."""
     import numpy as np
 
     count, limit = columns.rows, batch_bytes * 3 // 2
@@ -164,7 +165,7 @@ def _sliced(columns: Columns, batch_bytes: int) -> Iterator[Columns]:
         yield columns._replace(begin=begin, rows=count - begin)
 
 
-def _record_batch(columns: Columns) -> pa.RecordBatch:
+def _record_batch(columns: ArrowColumns) -> pa.RecordBatch:
     import pyarrow as pa
 
     begin, rows, keys = columns.begin, columns.rows, columns.keys
@@ -179,7 +180,7 @@ def _record_batch(columns: Columns) -> pa.RecordBatch:
     )
 
 
-def value_array(columns: Columns, kind: pa.DataType) -> pa.Array:
+def value_array(columns: ArrowColumns, kind: pa.DataType) -> pa.Array:
     """The values, as binary or as a type that is laid out like it."""
     import pyarrow as pa
 
@@ -195,14 +196,14 @@ def number_array(numbers: Buffer, rows: int, begin: int, kind: pa.DataType) -> p
 
 
 def keys_over(count: int, validity: Any, offsets: Any, data: Any) -> pa.Array:
-    """A column of keys over these buffers: a bit a row, int32 ends, bytes; for the compiled kernel."""
+    """A column of keys over these buffers (one bit per row, int32 ends, bytes), for the compiled kernel."""
     import pyarrow as pa
 
     return pa.Array.from_buffers(pa.binary(), count, [*map(pa.py_buffer, (validity, offsets, data))])
 
 
 @twin("arrow")
-def gathered_columns(parts: Sequence[Part]) -> Columns:
+def gathered_columns(parts: Sequence[Part]) -> ArrowColumns:
     """The wanted messages of all parts, from row 0 on; perhaps none. Raises InvalidBundle when one of the
     parts is bad.
     """
@@ -220,15 +221,15 @@ class _Gathering:
 
         self._np = numpy
         self._count = 0
-        # Contents in pieces: of one message set, or a matrix with a message in each row.
+        # The values in pieces: those of one message set, or a matrix with one message per row.
         self._contents: list[Bytes] = []
         self._lengths: list[Int32s] = []
-        # None as long as no message had a key.
+        # None while no message had a key.
         self._keys: list[bytes | None] | None = None
-        # Timestamps in runs: _stamps[i] holds from message _starts[i] on.
+        # Timestamps in runs: _stamps[i] is valid from message _starts[i] on.
         self._stamps: list[int] = []
         self._starts: list[int] = []
-        # Numbers in pieces: ranges without a hole, as long as they come, and lists.
+        # The numbers in pieces: ranges without a hole, and lists.
         self._numbers: list[Sequence[int]] = []
 
     def add(self, part: Part) -> None:
@@ -254,7 +255,8 @@ class _Gathering:
         np = self._np
         values, keys, stamps, starts = messages
         before, count = self._count, len(values)
-        # Joined while they are in the processor's cache: 10,000 small objects kept until the end cost more.
+        # Joined while they are in the processor's cache: keeping 10,000 small objects until the end costs
+        # more.
         self._contents.append(np.frombuffer(b"".join(values), np.uint8))
         self._lengths.append(np.fromiter(map(len, values), np.int32, count))
         self._stamps += stamps
@@ -267,8 +269,8 @@ class _Gathering:
         self._count += count
 
     def _add_uniform(self, part: Part) -> bool:
-        """Takes a set of contents of one length, without keys and with one timestamp, at one stroke: all but
-        its first message begin with the same head. Whether it is such a set; if not, nothing was done.
+        """Takes a set of values of one length, without keys and with one timestamp, at once: all messages
+        except the first begin with the same head. Returns False, and does nothing, for any other set.
         """
         np, data = self._np, part.data
         try:
@@ -329,19 +331,19 @@ class _Gathering:
             at += piece.size
         return values
 
-    def finish(self) -> Columns:
-        """What was gathered."""
+    def finish(self) -> ArrowColumns:
+        """Returns the gathered columns."""
         import pyarrow as pa
 
         np, count = self._np, self._count
         offsets = np.zeros(count + 1, dtype=np.int32)
         if not count:
-            return Columns(0, 0, offsets.data, b"", None, b"", b"")
+            return ArrowColumns(0, 0, offsets.data, b"", None, b"", b"")
         np.cumsum(np.concatenate(self._lengths), out=offsets[1:])
         keys = None if self._keys is None else pa.array(self._keys, pa.binary())
         values = self._value_column(int(offsets[-1]))
         numbers, timestamps = self._number_column(), self._timestamp_column()
-        return Columns(0, count, offsets.data, values.data, keys, numbers.data, timestamps.data)
+        return ArrowColumns(0, count, offsets.data, values.data, keys, numbers.data, timestamps.data)
 
 
 def _cut(messages: MessageSet, begin: int, stop: int) -> MessageSet:

@@ -1,4 +1,4 @@
-"""How many of many messages fill a bundle; for producers, which cut what they are given into bundles."""
+"""Computes how many messages fill a bundle, for producers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _BLOCK = 128
 def fill(
     values: Sequence[bytes], keys: Sequence[bytes | None] | None, start: int, most: int, room: int
 ) -> tuple[int, int]:
-    """How far the messages from `start` on fill `room` bytes: (index behind the last, bytes of all of them).
+    """Returns how many messages from `start` on fit into `room` bytes: (index behind the last, bytes of all
+    of them).
 
     At least one message is taken, at most `most`; the last may exceed the room. Bytes are those of values and
     keys. `start` is the index of a message, `most` above 0.
@@ -25,7 +26,7 @@ def fill(
         if size + block >= room:
             break
         start, size = stop, size + block
-    # The block that does not fit is looked at message by message.
+    # The first block that does not fit is counted message by message.
     for at in range(start, end):
         size += _size(values, keys, at, at + 1)
         start = at + 1

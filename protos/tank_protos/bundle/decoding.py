@@ -1,4 +1,4 @@
-"""Bundles and chunks to messages: as tuples (`decode`) or in columns (`decode_columns`), for clients.
+"""Decodes bundles and chunks into messages: tuples (`decode`) or columns (`decode_columns`), for clients.
 
 The format is described in `docs/protocol/bundle.md`. Use it through `tank_protos.bundle`.
 """
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Message(NamedTuple):
-    """One message. `key` is None when it has none (an empty key is none), `value` may be empty."""
+    """One message. `key` is None when it has none (an empty key is no key), `value` may be empty."""
 
     sequence_number: int
-    # Milliseconds, u64, by custom since 1970; brokers don't look at it.
+    # Milliseconds, u64, since 1970 by convention; brokers ignore it.
     timestamp_ms: int
     key: bytes | None
     value: bytes
@@ -47,16 +47,16 @@ class Columns(NamedTuple):
     values: list[bytes]
 
     def messages(self) -> list[Message]:
-        """The same as tuples, for who wants an object per message."""
+        """The messages as tuples."""
         return tuples(Message, self.numbers, self.timestamps, self.keys, self.values)
 
 
 def unpacked(
     bundle: Buffer, header: BundleHeader, max_bytes: int = MAX_MESSAGE_SET_BYTES
 ) -> tuple[Buffer, int]:
-    """The bundle's message set, uncompressed: (bytes, where it begins in them); it goes to their end.
+    """The bundle's uncompressed message set: (bytes, its offset in them); it goes to their end.
 
-    `max_bytes` bounds what a compressed one may unpack to; it is judged by the size it names, before any
+    `max_bytes` bounds the unpacked size of a compressed set, which is read from its beginning before any
     memory is taken. Raises InvalidBundle.
     """
     if not header.codec:
@@ -96,8 +96,8 @@ def wanted_bundles(
 ) -> Iterator[tuple[memoryview, BundleHeader, int]]:
     """The bundles of a chunk that touch the numbers from `lower` to `upper`: (bundle, header, first number).
 
-    The others are judged by their headers alone, so that asking for the end of a chunk is cheap. Numbers rise
-    from bundle to bundle, as in a log. Raises InvalidBundle, also when a sparse one goes back.
+    Of the other bundles only the headers are read, so that reading the end of a chunk is cheap. Numbers rise
+    from bundle to bundle, as in a log. Raises InvalidBundle, also when a sparse bundle's numbers go back.
     """
     previous = -1
     for bundle in bundles(chunk):
@@ -127,8 +127,8 @@ def read_wanted(
 def decode(bundle: Buffer, base: int, *, max_bytes: int = MAX_MESSAGE_SET_BYTES) -> list[Message]:
     """The messages of one bundle (without length prefix).
 
-    `base` is the number of the first one; a sparse bundle has its own and ignores it. `max_bytes` bounds what
-    a compressed message set may unpack to. Raises InvalidBundle.
+    `base` is the number of the first message; a sparse bundle has its own numbers and ignores it. `max_bytes`
+    bounds the unpacked size of a compressed message set. Raises InvalidBundle.
     """
     messages, numbers = read_messages(bundle, read_header(bundle), base, max_bytes)
     return Columns(numbers, timestamp_list(messages), messages.keys, messages.values).messages()
@@ -142,10 +142,11 @@ def iter_columns(
     *,
     max_bytes: int = MAX_MESSAGE_SET_BYTES,
 ) -> Iterator[Columns]:
-    """The messages of a chunk from number `lower` to `upper`, one Columns a bundle, never an empty one.
+    """The messages of a chunk from number `lower` to `upper`: one Columns, never empty, for each bundle.
 
-    `base` is the number of the chunk's first message: dense bundles count on from it, or from the end of the
-    sparse one before. A partial last bundle is left out. Raises InvalidBundle where a bad bundle is reached.
+    `base` is the number of the chunk's first message: dense bundles continue from it, or from the end of the
+    sparse bundle before. A partial last bundle is left out. Raises InvalidBundle where a bad bundle is
+    reached.
     """
     for messages, numbers in read_wanted(chunk, base, lower, upper, max_bytes):
         columns = Columns(numbers, timestamp_list(messages), messages.keys, messages.values)
@@ -169,7 +170,7 @@ def decode_columns(
 
 
 def join_columns(parts: list[Columns]) -> Columns:
-    """Columns with rising numbers as one."""
+    """Joins Columns with rising numbers into one."""
     if len(parts) == 1:
         return parts[0]
     timestamps: list[int] = []
@@ -202,15 +203,15 @@ class DamagedPart(NamedTuple):
 def split_damaged(
     chunk: Buffer, base: int, lower: int, upper: int, max_bytes: int = MAX_MESSAGE_SET_BYTES
 ) -> list[SoundPart | DamagedPart]:
-    """A chunk in which a bundle is bad, cut up: what can be read and what cannot, by rising numbers.
+    """Cuts a chunk with a bad bundle into readable and unreadable parts, by rising numbers.
 
-    For readers that have met InvalidBundle: it decodes everything once more. A bundle without a readable head
-    takes up all numbers to `upper`, for nothing tells where the next one begins.
+    For readers that got InvalidBundle; decodes everything once more. A bundle without a readable head takes
+    all numbers up to `upper`, because the beginning of the next bundle is unknown.
     """
     view = memoryview(chunk)
     parts: list[SoundPart | DamagedPart] = []
     number, previous, start, end = base, -1, 0, 0
-    sound: tuple[int, int] | None = None  # base and place of the part that grows
+    sound: tuple[int, int] | None = None  # base and offset of the part that grows
 
     def close(through: int) -> None:
         if sound is not None and through >= lower:
@@ -248,7 +249,7 @@ def split_damaged(
 
 
 def timestamp_list(messages: MessageSet) -> list[int]:
-    """One timestamp a message, out of the runs."""
+    """One timestamp for each message, from the runs."""
     stamps, starts, count = messages.stamps, messages.starts, len(messages.values)
     if len(stamps) == 1:
         return stamps * count
@@ -264,7 +265,7 @@ def timestamp_list(messages: MessageSet) -> list[int]:
 
 
 def bounds(numbers: Sequence[int], lower: int, upper: int) -> tuple[int, int]:
-    """Which of the rising `numbers` lie from `lower` to `upper`: (index of the first, index behind them)."""
+    """The part of the rising `numbers` from `lower` to `upper`: (index of the first, index behind them)."""
     if isinstance(numbers, range):
         count = len(numbers)
         begin = min(max(lower - numbers.start, 0), count)

@@ -1,4 +1,5 @@
-"""Messages to bundles, dense or sparse, and a dense bundle to a sparse one; for clients, mirrors, compaction.
+"""Encodes messages into dense or sparse bundles, and a dense bundle into a sparse one; for clients, mirrors,
+compaction.
 
 The format is described in `docs/protocol/bundle.md`. Use it through `tank_protos.bundle`.
 """
@@ -34,11 +35,11 @@ from tank_protos.wire.errors import OutOfRange
 if TYPE_CHECKING:
     from tank_protos.wire.buffer import Buffer
 
-# The official client compresses a bundle of more messages than this, or of more bytes in keys and contents.
+# The official client compresses a bundle with more messages, or with more bytes in keys and values.
 COMPRESS_ABOVE_MESSAGES = 512
 COMPRESS_ABOVE_BYTES = 1024
-# Where nobody asked for a codec, a message set of so many bytes is compressed when a sample of it, one byte
-# in sixteen, in slices spread evenly, becomes smaller by a sixty-fourth. A slice has 256 bytes at least.
+# Without a requested codec, a message set above this size is compressed only when a sample of it (one byte in
+# sixteen, in slices spread evenly) shrinks by a sixty-fourth. A slice has at least 256 bytes.
 SAMPLE_ABOVE_BYTES = 16 * 1024
 SAMPLE_SHARE = 16
 SAMPLE_SLICES = 4
@@ -56,7 +57,7 @@ _KEY_LENGTH = tuple(bytes((length,)) for length in range(MAX_KEY_BYTES + 1))
 class _ByLength(dict[int, bytes]):
     """`prefix, varint length` by length, filled as lengths are met.
 
-    Bounded, for contents come in as many lengths as they like.
+    Bounded, because values may have any length.
     """
 
     LIMIT = 16384
@@ -72,14 +73,14 @@ class _ByLength(dict[int, bytes]):
         return head
 
 
-# The whole head of a message without key that shares the timestamp, and a length alone.
+# The whole head of a message without key and with the previous timestamp; and only the length.
 _head = _ByLength(_KEYLESS).__getitem__
 _length = _ByLength(b"").__getitem__
 
 
 def finish(head: bytes, body: bytes, codec: int, *, sampled: bool) -> bytes:
-    """Head and message set as a bundle; for the encoders. Compressed when that was asked for and helps;
-    `sampled`: and when a sample says that it is worth the time.
+    """Joins head and message set into a bundle, for the encoders. The set is compressed when `codec` says so
+    and it shrinks; with `sampled`, only when a sample shrinks, too.
     """
     if codec and len(body) <= MAX_MESSAGE_SET_BYTES and not (sampled and _looks_incompressible(body)):
         packed = cramjam.snappy.compress_raw(body)
@@ -89,8 +90,8 @@ def finish(head: bytes, body: bytes, codec: int, *, sampled: bool) -> bytes:
 
 
 def _looks_incompressible(body: bytes) -> bool:
-    """Whether slices from all over a larger message set shrink so little that the whole is not tried: random
-    bytes, pictures and what is compressed already cost snappy up to 2 µs a KB, and the rest of encoding 0.1.
+    """Whether slices of a large message set shrink so little that compressing all of it is not tried: for
+    random or compressed data snappy takes up to 2 µs per KB, the rest of the encoding 0.1.
     """
     if len(body) < SAMPLE_ABOVE_BYTES:
         return False
@@ -134,7 +135,7 @@ def encode_sparse(
     codec: Codec | None = None,
     topic: str = "",
 ) -> bytes:
-    """A sparse bundle: each message has the number given for it; else as `encode`.
+    """A sparse bundle: each message has the number given for it; otherwise as `encode`.
 
     Numbers rise, from 1 to MAX_SEQUENCE_NUMBER, and any two neighbours, and the first and last, are less than
     2^32 apart. Raises OutOfRange.
@@ -148,10 +149,10 @@ def encode_sparse(
 
 
 def make_sparse(bundle: Buffer, first: int) -> bytes:
-    """A dense bundle as a sparse one whose messages are numbered from `first` on; compressed as it was.
+    """Turns a dense bundle into a sparse one with numbers from `first` on; the codec stays.
 
-    For a produce with a base number beyond the end of the log: the gap must be told by the bundle itself. A
-    sparse bundle comes back as it is. Raises InvalidBundle, OutOfRange.
+    For a produce with a base number beyond the end of the log, whose gap only the bundle itself can record. A
+    sparse bundle is returned unchanged. Raises InvalidBundle, OutOfRange.
     """
     header = read_header(bundle)
     if header.sparse:
@@ -167,9 +168,9 @@ def make_sparse(bundle: Buffer, first: int) -> bytes:
 
 
 def _measured(values: Sequence[Buffer | None]) -> tuple[Sequence[Buffer], list[int]]:
-    """The contents, None made empty, and their lengths."""
+    """The values, with None as an empty value, and their lengths."""
     try:
-        # None has no length: the check is free for who has none.
+        # None has no length, so the check costs nothing when there is none.
         return cast("Sequence[Buffer]", values), list(map(len, cast("Sequence[Buffer]", values)))
     except TypeError:
         contents = [b"" if value is None else value for value in values]
@@ -191,7 +192,7 @@ def _sparse_head(first: int, last: int, messages: int) -> bytes:
 
 
 def _codec(codec: Codec | None, lengths: list[int], keys: Sequence[Buffer | None] | None) -> Codec:
-    """The codec that was asked for, or what the official client would choose."""
+    """The requested codec, or the one that the official client would choose."""
     if codec is not None:
         return codec
     size = sum(lengths)
@@ -236,9 +237,9 @@ def _message_set(
 
 
 def _plain_set(values: Sequence[Buffer], lengths: list[int], stamp: int) -> bytes:
-    """Without keys, with one timestamp for all: the hot path."""
+    """The set of messages without keys and with one timestamp for all: the hot path."""
     first, count = lengths[0], len(lengths)
-    # The first message's head is another one: its own timestamp, then the length.
+    # The first message's head differs: it has a timestamp, then the length.
     if lengths.count(first) == count:
         return _FIRST.pack(0, stamp) + varint.encode(first) + _head(first).join(values)
     parts: list[Buffer] = [b""] * (2 * count)
@@ -254,7 +255,7 @@ def _dense_set(
     stamps: Sequence[int],
     keys: Sequence[Buffer | None] | None,
 ) -> bytes:
-    """With keys or several timestamps. Raises IndexError for a key that is too long."""
+    """The set of messages with keys or several timestamps. Raises IndexError for a key that is too long."""
     parts: list[Buffer] = []
     previous = -1
     each_key = repeat(None) if keys is None else keys
@@ -278,7 +279,7 @@ def _sparse_set(
     keys: Sequence[Buffer | None] | None,
     numbers: Sequence[int],
 ) -> bytes:
-    """With numbers. Raises IndexError for a key that is too long."""
+    """The set of messages with numbers. Raises IndexError for a key that is too long."""
     parts: list[Buffer] = []
     previous = -1
     each_key = repeat(None) if keys is None else keys
@@ -296,7 +297,7 @@ def _sparse_set(
 
 
 def key_too_long(length: int, topic: str) -> str:
-    """The sentence about a key that does not fit."""
+    """The error's text for a key that is too long."""
     where = f" for topic {topic!r}" if topic else ""
     return (
         f"a key of {length} bytes{where}: TANK's keys hold at most {MAX_KEY_BYTES} bytes; "

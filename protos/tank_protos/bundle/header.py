@@ -1,4 +1,4 @@
-"""The head of a TANK bundle: reading it, and judging a bundle by it without looking at its messages.
+"""Reads the head of a TANK bundle, and checks a bundle without decoding its messages.
 
 The format is described in `docs/protocol/bundle.md`. Use it through `tank_protos.bundle`.
 """
@@ -34,12 +34,13 @@ MAX_KEY_BYTES: Final = 255
 # Numbers travel as u64, but offsets of Kafka, Spark and Arrow are signed: nothing above is accepted or
 # written.
 MAX_SEQUENCE_NUMBER: Final = (1 << 63) - 2
-# What one compressed message set may unpack to: the most that a consumer can ask for at once (fetch_size is
-# clamped to 64 MiB), so that no reader needs more memory for a compressed bundle than for a plain chunk.
+# The greatest unpacked size of a message set: the most that a consumer can request at once (fetch_size is
+# clamped to 64 MiB), so that a compressed bundle needs no more memory than a plain chunk.
 MAX_MESSAGE_SET_BYTES: Final = 64 * 1024 * 1024
-# The densest element of a snappy block: 3 bytes that copy 64. A block that promises more lies.
+# The densest element of a snappy block: 3 bytes that copy 64. A block that announces more is malformed.
 _SNAPPY_BEST: Final = 22
-# Of a snappy element's first byte: 0 where its bytes follow, else it copies what came before.
+# The bits of a snappy element's first byte that are 0 when its bytes follow; otherwise it copies earlier
+# ones.
 _SNAPPY_KIND: Final = 0x03
 # Flags, timestamp and length of a first message without key and content; flags and length of a later one.
 _FIRST_MESSAGE_BYTES: Final = 10
@@ -55,12 +56,14 @@ class Codec(IntEnum):
     SNAPPY = 1
 
 
-# Looking a member up in its class costs more than a global.
+# A global is faster than the lookup of an enum member.
 _NONE, _SNAPPY = Codec.NONE, Codec.SNAPPY
 
 
 class BundleHeader(NamedTuple):
-    """What the head of a bundle says. A tuple, not a dataclass: the broker makes one for every produce."""
+    """The fields of a bundle's head. A tuple, because it is faster than a dataclass, and the broker makes one
+    for every produce.
+    """
 
     codec: Codec
     # At least 1.
@@ -69,7 +72,7 @@ class BundleHeader(NamedTuple):
     # Numbers of the first and last message; 0 and 0 when the bundle is dense (the log numbers it).
     first: int
     last: int
-    # Where the message set begins, in the buffer that was given.
+    # The offset of the message set in the buffer.
     body_offset: int
 
     @property
@@ -82,9 +85,9 @@ class BundleHeader(NamedTuple):
 def read_header(bundle: Buffer, offset: int = 0) -> BundleHeader:
     """The header of the bundle that lies from `offset` to the end of the buffer.
 
-    Checks what the header can tell: known flags, at least one message, numbers that rise and are in range, a
-    message set that is long enough for its count, and, when it is compressed, a promised size that is
-    possible and below MAX_MESSAGE_SET_BYTES. Raises InvalidBundle.
+    Checks the header: known flags, at least one message, numbers that rise and are in range, a message set
+    that is long enough for its count, and, when it is compressed, an announced size that is possible and
+    below MAX_MESSAGE_SET_BYTES. Raises InvalidBundle.
     """
     try:
         return _read_header(bundle, offset, len(bundle))
@@ -132,15 +135,15 @@ def _read_header(bundle: Buffer, offset: int, end: int) -> BundleHeader:
         codec, size = _NONE, end - offset
     if size < _FIRST_MESSAGE_BYTES + _MESSAGE_BYTES * (messages - 1):
         raise InvalidBundle(f"a message set of {size} bytes is too short for {messages} messages")
-    # Half the price of BundleHeader(...), for what is made a million times.
+    # Takes half the time of BundleHeader(...), which matters for a million of them.
     return tuple.__new__(BundleHeader, (codec, messages, flags & SPARSE != 0, first, last, offset))
 
 
 def unpacked_bytes(bundle: Buffer, body_offset: int, max_bytes: int = MAX_MESSAGE_SET_BYTES) -> int:
-    """What a snappy message set says that it unpacks to, in bytes.
+    """The unpacked size that a snappy message set announces, in bytes.
 
     Raises InvalidBundle when that is above `max_bytes` or more than its compressed bytes can give, so that a
-    lie costs nothing.
+    false size costs no memory.
     """
     try:
         size, _ = varint.read(bundle, body_offset)
@@ -174,19 +177,20 @@ _SIMPLE = _simple_headers()
 
 @twin("bundle_header")
 def validate(batch: memoryview, walk: bool = False) -> BundleHeader:
-    """Judge a produced batch, `varint length, bundle`, without decoding its messages; for the broker.
+    """Checks a produced batch, `varint length, bundle`, without decoding its messages; for the broker.
 
     Checks that the length is that of the bundle, everything that `read_header` checks, and, uncompressed,
     that the first message has a timestamp of its own; with `walk`, also from length to length that there are
     as many messages as the header says, with the numbers that it says, and nothing behind them: then readers
-    take an uncompressed bundle. A compressed one must begin as a snappy block does; only who unpacks it knows
-    more. `body_offset` of the answer counts from the start of the batch. Raises InvalidBundle.
+    take an uncompressed bundle. A compressed message set must begin as a snappy block does; more can be known
+    only by unpacking. `body_offset` of the returned header counts from the start of the batch. Raises
+    InvalidBundle.
     """
     try:
         length = batch[0]
         offset = 1
         if length > 0x7F:
-            # Bundles of up to 16 KiB have two bytes of length; the call is for the others.
+            # Bundles of up to 16 KiB have two bytes of length; the function call is for other lengths.
             if (second := batch[1]) < 0x80:
                 length, offset = length & 0x7F | second << 7, 2
             else:
@@ -212,14 +216,14 @@ def validate(batch: memoryview, walk: bool = False) -> BundleHeader:
 
 
 def _check_block(batch: Buffer, offset: int) -> None:
-    """That a snappy block's size is followed by an element that brings bytes: there are none to copy."""
+    """Checks that a snappy block's first element contains bytes, because there are none to copy yet."""
     _, at = varint.read(batch, offset)
     if batch[at] & _SNAPPY_KIND:
         raise InvalidBundle("the message set is no snappy block: it begins with a copy of nothing")
 
 
 def _walk(batch: Buffer, header: BundleHeader) -> None:
-    """From message to message by their lengths, to the end. Raises InvalidBundle."""
+    """Walks from message to message, by their lengths, to the end. Raises InvalidBundle."""
     at, end, last_index = header.body_offset, len(batch), header.messages - 1
     number = header.first - 1
     try:
@@ -259,7 +263,7 @@ def _walk(batch: Buffer, header: BundleHeader) -> None:
 def first_timestamp_ms(batch: Buffer, header: BundleHeader) -> int | None:
     """The first message's timestamp, u64 milliseconds; None when the bundle is compressed.
 
-    `header` is what `validate` or `read_header` said of the same buffer.
+    `header` is the result of `validate` or `read_header` for the same buffer.
     """
     if header.codec:
         return None
@@ -268,7 +272,9 @@ def first_timestamp_ms(batch: Buffer, header: BundleHeader) -> int | None:
 
 
 def max_timestamp_ms(batch: Buffer, header: BundleHeader) -> int | None:
-    """The greatest timestamp of the bundle where it costs nothing to know: uncompressed, one message."""
+    """The greatest timestamp of an uncompressed bundle of one message; None for any other, which would have
+    to be read.
+    """
     return first_timestamp_ms(batch, header) if header.messages == 1 else None
 
 
@@ -280,8 +286,8 @@ def as_batch(bundle: Buffer) -> bytes:
 def bundles(chunk: Buffer) -> Iterator[memoryview]:
     """The bundles of a chunk, `{varint length, bundle}*`, as slices of it.
 
-    A partial last one ends it silently: brokers of the old document cut chunks at the fetch size. Raises
-    InvalidBundle for a length that is none (over five bytes, or 0).
+    A partial last bundle is left out, because brokers of the old document cut chunks at the fetch size.
+    Raises InvalidBundle for a malformed length (over five bytes, or 0).
     """
     view = memoryview(chunk)
     offset, end = 0, len(view)

@@ -1,7 +1,7 @@
-"""The hot loops of bundle decoding: an unpacked message set in, columns out.
+"""The hot loops of bundle decoding: they read an unpacked message set into columns.
 
-Functions of plain buffers and numbers only, each with a compiled twin. They never allocate by what a header
-claims, only by the bytes they walk over. Use `tank_protos.bundle`.
+Functions of plain buffers and numbers only, each with a compiled twin. They allocate memory by the bytes that
+they read, never by a header's numbers. Use `tank_protos.bundle`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class MessageSet(NamedTuple):
     """A decoded message set in columns."""
 
     values: list[bytes]
-    # None: no message has a key. Else one entry a message, None where there is none.
+    # None: no message has a key. Otherwise one entry per message, None for a message without key.
     keys: list[bytes | None] | None
-    # Timestamps in runs: stamps[i] holds from message starts[i] on; starts[0] is 0.
+    # Timestamps in runs: stamps[i] is valid from message starts[i] on; starts[0] is 0.
     stamps: list[int]
     starts: list[int]
 
@@ -40,13 +40,13 @@ class MessageSet(NamedTuple):
 def parse_dense(data: Buffer, start: int) -> MessageSet:
     """The messages of a dense bundle from `start` to the end of `data`. Raises InvalidBundle.
 
-    Reads the bytes as a stream: two calls into C a message cost less than indexing and slicing. A read that
-    would leave the set is cut short; only the last one can be, and it is found by its length.
+    Reads the bytes as a stream: two calls into C per message cost less than indexing and slicing. A read
+    beyond the end of the set is shortened; only the last read can be, and its length shows it.
     """
     data = bytes(data)
     values: list[bytes] = []
     append = values.append
-    # The keys that there are, and whose they are; likewise the first ten bytes of messages with a timestamp.
+    # The keys, and the indexes of their messages; likewise the first ten bytes of messages with a timestamp.
     found: list[bytes | None] = []
     keyed: list[int] = []
     heads: list[bytes] = []
@@ -110,9 +110,9 @@ def _take_stamped(
 ) -> int:
     """Takes the message whose first two bytes are `head`, and those like it behind it.
 
-    It has a timestamp of its own, and so had the one before: the next will, too. Its head of ten bytes is
-    read at once, and put back when it is another one's. Returns the length that the last message should
-    have. Raises IndexError where the set ends.
+    Called when two messages in a row have timestamps of their own, so that the next is likely to have one,
+    too. The next head of ten bytes is read at once, and put back when it has no timestamp. Returns the length
+    that the last message should have. Raises IndexError where the set ends.
     """
     read = stream.read
     flags = head[0]
@@ -142,9 +142,9 @@ def parse_sparse(
 ) -> tuple[MessageSet, list[int]]:
     """The messages of a sparse bundle from `start` to the end of `data`, and their numbers.
 
-    Its header says `messages`, `first` and `last`. Raises InvalidBundle; the caller checks the count.
-    An inner message's number is the one before plus 1 plus its delta (no delta with flag 4); the last one's
-    is `last`, and it has no delta.
+    Its header says `messages`, `first` and `last`. Raises InvalidBundle; the caller checks the count. An
+    inner message's number is that of the message before, plus 1, plus its delta (no delta with flag 4); the
+    last one's is `last`, and it has no delta.
     """
     data = bytes(data)
     end = len(data)
@@ -204,13 +204,13 @@ def tuples(
     keys: list[bytes | None] | None,
     values: list[bytes],
 ) -> list[Row]:
-    """Columns as rows of a named tuple with these four places; `keys` None: no message has one."""
+    """Columns as rows of a named tuple with these four places; `keys` None: no message has a key."""
     rows = zip(numbers, timestamps, repeat(None) if keys is None else keys, values, strict=False)
     return list(map(tuple.__new__, repeat(kind), rows))
 
 
 def _spread_keys(found: list[bytes | None], keyed: list[int], count: int) -> list[bytes | None] | None:
-    """One key a message, out of the keys that there are and the indexes of their messages."""
+    """One key (or None) for each message, from the keys and the indexes of their messages."""
     if not found:
         return None
     if len(found) == count:
@@ -222,7 +222,7 @@ def _spread_keys(found: list[bytes | None], keyed: list[int], count: int) -> lis
 
 
 def _long_length(length: int, read: Callable[[int], bytes]) -> int:
-    """A varint whose first byte is `length`, read on."""
+    """Reads the rest of a varint whose first byte is `length`."""
     length &= 0x7F
     for shift in (7, 14, 21, 28):
         byte = read(1)[0]
@@ -233,10 +233,10 @@ def _long_length(length: int, read: Callable[[int], bytes]) -> int:
 
 
 def _take_uniform(data: bytes, stream: BytesIO, values: list[bytes], length: int) -> int:
-    """Takes the rest of the set at one stroke when all of it is messages with one and the same short head.
+    """Takes the rest of the set at once when all its messages have the same short head.
 
-    Two strided comparisons prove it; when they fail nothing has been done, and little was lost. Returns the
-    length of the last message taken, or `length`.
+    Two strided comparisons check that; when they fail, nothing is taken. Returns the length of the last
+    message taken, or `length`.
     """
     at = stream.tell()
     if len(data) - at < 8 or data[at] != 2 or data[at + 1] > 0x7F:
@@ -275,7 +275,7 @@ def _check_end(at: int, end: int, starts: list[int]) -> None:
 
 
 def _lengths() -> dict[bytes, int]:
-    """By the first two bytes of a message: its length when that is all of its head, else -1."""
+    """The length of a message by its first two bytes, when these are its whole head; else -1."""
     return {
         bytes((flags, second)): second if flags in (2, 6) and second < 0x80 else -1
         for flags in range(8)
@@ -284,6 +284,6 @@ def _lengths() -> dict[bytes, int]:
 
 
 _LENGTHS = _lengths()
-# So many messages of one length are taken by one call; the calls are made when first needed, by length.
+# How many messages of one length one call takes; the functions are made when first needed, by length.
 _BLOCK = 16
 _BLOCKS: list[Callable[[bytes, int], tuple[bytes, ...]] | None] = [None] * 128

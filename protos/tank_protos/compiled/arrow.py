@@ -1,4 +1,4 @@
-"""The compiled twin of `bundle_arrow.gathered_columns`: message sets straight into buffers as Arrow has them.
+"""The compiled twin of `bundle.arrow.gathered_columns`: message sets straight into buffers as Arrow has them.
 
 Every message is checked before it is written, and no more messages are taken of a set than its header says:
 the buffers are made for those, and for all bytes of the sets. What is not good goes to the plain function,
@@ -22,7 +22,7 @@ from cython.cimports.tank_protos.compiled.bundle_walk import (
     read_message,
 )
 
-from tank_protos.bundle.arrow import MAX_TIMESTAMP_MS, Columns, keys_over
+from tank_protos.bundle.arrow import MAX_TIMESTAMP_MS, ArrowColumns, keys_over
 from tank_protos.bundle.header import MAX_KEY_BYTES
 
 if not cython.compiled:
@@ -186,4 +186,4 @@ def gathered_columns(parts: Sequence[tuple]) -> Any:
     column: object = None
     if rows.keys != cython.NULL:
         column = keys_over(rows.count, validity, key_ends, keys)
-    return Columns(0, rows.count, ends, values, column, numbers, timestamps)
+    return ArrowColumns(0, rows.count, ends, values, column, numbers, timestamps)

@@ -1,12 +1,12 @@
 """The compiled twins of `tank_protos.bundle.kernel`: message sets to columns, columns to tuples.
 
 A set is walked twice: first every length is checked and the messages are counted, then the lists are made, of
-the right size at once, by the same reading function. What the first walk does not take goes to the plain
-function, which refuses it.
+the right size at once, by the same reading function. A set that the first walk can't read goes to the plain
+function, which raises the error.
 
-Memory safety: the bytes may be somebody's who writes into them between the walks (making lists may run
-others' finalizers). The second walk checks all over again and writes into no list behind its end; what it
-finds changed goes to the plain function, which takes a copy.
+Memory safety: other code may write into the bytes between the walks, because making lists may run finalizers.
+So the second walk checks everything again, and never writes behind a list's end. A set that has changed goes
+to the plain function, which takes a copy.
 """
 
 from collections.abc import Callable, Sequence
@@ -122,7 +122,7 @@ def content(data: cython.p_const_uchar, size: cython.size_t) -> bytes:
 @cython.cfunc
 @cython.inline
 def set_item(target: list, place: cython.Py_ssize_t, item: object) -> cython.void:
-    """Fills a place of a list that nobody else has seen."""
+    """Fills a place of a new list, to which no other code has a reference."""
     Py_INCREF(item)
     PyList_SET_ITEM(target, place, item)
 

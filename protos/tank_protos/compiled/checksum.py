@@ -1,6 +1,7 @@
 """CRC-32C of a buffer, by the header that the other twins use.
 
-It needs nobody: `tank_protos.kernel` loads it first, to see whether there is a compiled kernel.
+It imports no other module: `tank_protos.kernel` loads it first, to find out whether there is a compiled
+kernel.
 """
 
 import cython

@@ -9,6 +9,6 @@ cdef extern from "Python.h":
 
 
 cdef inline void put(object row, Py_ssize_t place, object item):
-    """Fills a place of a tuple that nobody else has seen."""
+    """Fills a place of a new tuple, to which no other code has a reference."""
     Py_INCREF(item)
     PyTuple_SET_ITEM(row, place, item)

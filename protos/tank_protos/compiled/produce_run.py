@@ -129,7 +129,7 @@ class ProduceRun:
         if buffer is not self._buffer:
             raise ValueError("not the buffer of this view")
         if at < 0 or at > end or end > len(buffer):
-            raise ValueError(f"bytes {at} to {end} of a buffer of {len(buffer)}")
+            raise ValueError(f"bytes {at} to {end} are outside the buffer of {len(buffer)} bytes")
         return 0
 
     def find(
@@ -230,7 +230,7 @@ class ProduceRun:
         """The index records of the batches from `start` on: of as many as have room in a segment, at most
         `most`."""
         if start < 0 or start > self.batches:
-            raise ValueError(f"batch {start} of {self.batches}")
+            raise ValueError(f"there is no batch {start}: {self.batches} were found")
         stop: cython.Py_ssize_t = start
         total: uint64_t = 0
         while stop < self.batches and stop - start < most and total + self._places[stop].length <= room_bytes:
@@ -270,7 +270,7 @@ class ProduceRun:
     def slices(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> list:
         """The bytes of the batches from `start` up to `stop`, as they go to the log, in few pieces."""
         if start < 0 or start > stop or stop > self.batches:
-            raise ValueError(f"batches {start} to {stop} of {self.batches}")
+            raise ValueError(f"there are no batches {start} to {stop}: {self.batches} were found")
         if start == stop:
             return []
         count: cython.Py_ssize_t = 0

@@ -284,28 +284,38 @@ class RaiseLevel(_message.Message):
     def __init__(self, level: _Optional[int] = ..., seen_index: _Optional[int] = ...) -> None: ...
 
 class CreateTopic(_message.Message):
-    __slots__ = ("name", "partitions", "replication_factor", "settings")
+    __slots__ = ("name", "partitions", "replication_factor", "settings", "assignments")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     partitions: int
     replication_factor: int
     settings: _containers.RepeatedCompositeFieldContainer[Setting]
-    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ...) -> None: ...
+    assignments: _containers.RepeatedCompositeFieldContainer[Assignment]
+    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., settings: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ...) -> None: ...
+
+class Assignment(_message.Message):
+    __slots__ = ("replicas",)
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    replicas: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, replicas: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class AlterTopic(_message.Message):
-    __slots__ = ("topic_id", "partitions", "set", "unset")
+    __slots__ = ("topic_id", "partitions", "set", "unset", "assignments")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SET_FIELD_NUMBER: _ClassVar[int]
     UNSET_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     partitions: int
     set: _containers.RepeatedCompositeFieldContainer[Setting]
     unset: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, topic_id: _Optional[int] = ..., partitions: _Optional[int] = ..., set: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., unset: _Optional[_Iterable[str]] = ...) -> None: ...
+    assignments: _containers.RepeatedCompositeFieldContainer[Assignment]
+    def __init__(self, topic_id: _Optional[int] = ..., partitions: _Optional[int] = ..., set: _Optional[_Iterable[_Union[Setting, _Mapping]]] = ..., unset: _Optional[_Iterable[str]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ...) -> None: ...
 
 class DeleteTopic(_message.Message):
     __slots__ = ("topic_id",)
@@ -1152,7 +1162,7 @@ class ScaleDownRefused(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
 
 class OverviewAnswer(_message.Message):
-    __slots__ = ("not_leader", "index", "topics", "partitions", "under_replicated", "below_min_insync", "leaderless", "moving", "displaced", "lossy_elections", "brokers", "widest", "balanced", "feature_level", "brokers_behind", "controllers_behind", "secret", "brokers_unproven", "controllers_unproven", "scale_down_refused", "clocks_disagree", "controller_clock_ahead_ms", "clock_skew_max_ms")
+    __slots__ = ("not_leader", "index", "topics", "partitions", "under_replicated", "below_min_insync", "leaderless", "moving", "displaced", "lossy_elections", "brokers", "widest", "balanced", "feature_level", "brokers_behind", "controllers_behind", "secret", "brokers_unproven", "controllers_unproven", "scale_down_refused", "clocks_disagree", "controller_clock_ahead_ms", "clock_skew_max_ms", "topics_in_the_way")
     class SecretStanding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNSAID: _ClassVar[OverviewAnswer.SecretStanding]
@@ -1186,6 +1196,7 @@ class OverviewAnswer(_message.Message):
     CLOCKS_DISAGREE_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_CLOCK_AHEAD_MS_FIELD_NUMBER: _ClassVar[int]
     CLOCK_SKEW_MAX_MS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_IN_THE_WAY_FIELD_NUMBER: _ClassVar[int]
     not_leader: NotLeader
     index: int
     topics: int
@@ -1209,7 +1220,8 @@ class OverviewAnswer(_message.Message):
     clocks_disagree: bool
     controller_clock_ahead_ms: int
     clock_skew_max_ms: int
-    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., index: _Optional[int] = ..., topics: _Optional[int] = ..., partitions: _Optional[int] = ..., under_replicated: _Optional[int] = ..., below_min_insync: _Optional[int] = ..., leaderless: _Optional[int] = ..., moving: _Optional[int] = ..., displaced: _Optional[int] = ..., lossy_elections: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerLoad, _Mapping]]] = ..., widest: _Optional[int] = ..., balanced: bool = ..., feature_level: _Optional[int] = ..., brokers_behind: _Optional[_Iterable[int]] = ..., controllers_behind: _Optional[_Iterable[int]] = ..., secret: _Optional[_Union[OverviewAnswer.SecretStanding, str]] = ..., brokers_unproven: _Optional[_Iterable[int]] = ..., controllers_unproven: _Optional[_Iterable[int]] = ..., scale_down_refused: _Optional[_Iterable[_Union[ScaleDownRefused, _Mapping]]] = ..., clocks_disagree: bool = ..., controller_clock_ahead_ms: _Optional[int] = ..., clock_skew_max_ms: _Optional[int] = ...) -> None: ...
+    topics_in_the_way: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., index: _Optional[int] = ..., topics: _Optional[int] = ..., partitions: _Optional[int] = ..., under_replicated: _Optional[int] = ..., below_min_insync: _Optional[int] = ..., leaderless: _Optional[int] = ..., moving: _Optional[int] = ..., displaced: _Optional[int] = ..., lossy_elections: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerLoad, _Mapping]]] = ..., widest: _Optional[int] = ..., balanced: bool = ..., feature_level: _Optional[int] = ..., brokers_behind: _Optional[_Iterable[int]] = ..., controllers_behind: _Optional[_Iterable[int]] = ..., secret: _Optional[_Union[OverviewAnswer.SecretStanding, str]] = ..., brokers_unproven: _Optional[_Iterable[int]] = ..., controllers_unproven: _Optional[_Iterable[int]] = ..., scale_down_refused: _Optional[_Iterable[_Union[ScaleDownRefused, _Mapping]]] = ..., clocks_disagree: bool = ..., controller_clock_ahead_ms: _Optional[int] = ..., clock_skew_max_ms: _Optional[int] = ..., topics_in_the_way: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PartitionsRequest(_message.Message):
     __slots__ = ("topics", "only", "limit", "after_topic", "after_partition")

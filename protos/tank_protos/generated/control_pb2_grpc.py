@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ControllersStub(object):
-    """--- Controllers among themselves ---
+    """--- Calls between controllers ---
 
     """
 
@@ -54,27 +54,28 @@ class ControllersStub(object):
 
 
 class ControllersServicer(object):
-    """--- Controllers among themselves ---
+    """--- Calls between controllers ---
 
     """
 
     def Messages(self, request_iterator, context):
-        """Raft's messages, one way; the answers come by the other's own stream. Ended by whoever is not meant.
+        """Raft's messages in one direction; the answers come on the other controller's own stream. A controller ends a
+        stream whose messages are for another node.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Identify(self, request, context):
-        """Who are you? An empty controller asks all the others before a cluster is founded; a member that no leader
-        speaks to asks whether it was removed.
+        """Asks for a controller's identity: by an empty controller before a cluster is founded, and by a member that hears
+        no leader, to find out whether it was removed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Join(self, request, context):
-        """An empty controller asks to be added. The leader alone does it.
+        """Asks to add an empty controller. Only the leader does it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -107,7 +108,7 @@ def add_ControllersServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Controllers(object):
-    """--- Controllers among themselves ---
+    """--- Calls between controllers ---
 
     """
 
@@ -194,7 +195,7 @@ class Controllers(object):
 
 
 class BrokersStub(object):
-    """--- A broker's line to the controller that leads: one stream ---
+    """--- A broker's stream to the leading controller ---
 
     """
 
@@ -217,20 +218,20 @@ class BrokersStub(object):
 
 
 class BrokersServicer(object):
-    """--- A broker's line to the controller that leads: one stream ---
+    """--- A broker's stream to the leading controller ---
 
     """
 
     def Session(self, request_iterator, context):
-        """The first message up is a Register. A controller that does not lead, or does not any more, answers NotLeader
-        and ends the stream.
+        """The broker's first message is a Register. A controller that does not lead (any more) answers NotLeader and ends
+        the stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Leave(self, request, context):
-        """May this broker's process be stopped? Asked again and again by whoever is about to (`tank-node leave`).
+        """Asks whether this broker's process may stop. Asked again and again before a stop (`tank-node leave`).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -258,7 +259,7 @@ def add_BrokersServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Brokers(object):
-    """--- A broker's line to the controller that leads: one stream ---
+    """--- A broker's stream to the leading controller ---
 
     """
 
@@ -318,7 +319,7 @@ class Brokers(object):
 
 
 class TrustStub(object):
-    """--- The cluster's secret: tank_protos.cluster_secret says how it is proved ---
+    """--- The cluster's secret: tank_protos.cluster_secret describes the proofs. ---
 
     """
 
@@ -336,13 +337,13 @@ class TrustStub(object):
 
 
 class TrustServicer(object):
-    """--- The cluster's secret: tank_protos.cluster_secret says how it is proved ---
+    """--- The cluster's secret: tank_protos.cluster_secret describes the proofs. ---
 
     """
 
     def Challenge(self, request, context):
-        """The controller proves that it knows the secret, and gives the random bytes that the caller's proof, for one
-        call, is made over. Anybody may ask.
+        """The controller proves that it knows the secret, and gives random bytes for the caller's proof of one call. Any
+        caller may ask.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -365,7 +366,7 @@ def add_TrustServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Trust(object):
-    """--- The cluster's secret: tank_protos.cluster_secret says how it is proved ---
+    """--- The cluster's secret: tank_protos.cluster_secret describes the proofs. ---
 
     """
 
@@ -398,7 +399,7 @@ class Trust(object):
 
 
 class AdminStub(object):
-    """--- For people: `tank cluster` ---
+    """--- For operators: `tank cluster` ---
 
     """
 
@@ -451,61 +452,61 @@ class AdminStub(object):
 
 
 class AdminServicer(object):
-    """--- For people: `tank cluster` ---
+    """--- For operators: `tank cluster` ---
 
     """
 
     def Describe(self, request, context):
-        """Who leads, who votes, how far each has come. Any controller answers, for itself.
+        """The leader, the voters and their progress. Any controller describes itself.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def State(self, request, context):
-        """The whole state as it is committed now, in parts. The leader alone.
+        """The whole state as it is committed now, in parts. Only the leader answers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Change(self, request, context):
-        """One command. The leader alone.
+        """Proposes one command. Only the leader does it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def TransferLeadership(self, request, context):
-        """Hands leadership of the controllers over. The leader alone.
+        """Hands leadership of the controllers over. Only the leader does it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RemoveController(self, request, context):
-        """Takes a controller out that is not coming back. The leader alone.
+        """Removes a controller that is not coming back. Only the leader does it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Overview(self, request, context):
-        """Brokers with what they hold, and how many partitions are in which trouble. The leader alone.
+        """The brokers and their loads, and the numbers of partitions in each trouble. Only the leader answers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Partitions(self, request, context):
-        """Topics and their partitions, or those in one trouble, in parts. The leader alone.
+        """Topics and their partitions, or the partitions in one trouble, in parts. Only the leader answers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Balance(self, request, context):
-        """Evens loads out at once, not when the leader would next have looked whether it can. The leader alone.
+        """Balances loads at once, and not at the leader's next look. Only the leader does it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -563,7 +564,7 @@ def add_AdminServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Admin(object):
-    """--- For people: `tank cluster` ---
+    """--- For operators: `tank cluster` ---
 
     """
 

@@ -1,4 +1,4 @@
-"""Batches as a node stores and pushes them.
+"""The formats in which a broker stores batches and pushes them to followers.
 
 - `index_record`: the record of one batch in an index
 - `record_run`: many records at once

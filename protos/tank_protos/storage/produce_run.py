@@ -1,11 +1,10 @@
-"""Runs of produce requests: what a broker does for each of many like ones, in as few steps as can be.
+"""Runs of produce requests: handles many similar requests of one partition in few steps.
 
-A producer sends the same bytes again and again: from its client id to the partition's number a request equals
-the one before. `ProduceRun` collects such requests for one partition while they lie in a receive buffer, and
-makes their answers and their index records. Whatever is not plain (another shape, a sparse or a malformed
-bundle) ends the run, and the caller takes that request by its full decoder.
+A producer's requests to one partition have the same bytes from its client id to the partition's number.
+`ProduceRun` collects such requests from a receive buffer, and makes their answers and index records. A
+request with other bytes, or with a sparse or malformed bundle, ends the run; the caller decodes that one.
 
-For `tank_node`. Two implementations, this one and `tank_protos.compiled.produce_run`; the kernel chooses.
+There are two implementations, this one and `tank_protos.compiled.produce_run`; `tank_protos.kernel` chooses.
 """
 
 from __future__ import annotations
@@ -25,49 +24,49 @@ from tank_protos.kernel import twin
 from tank_protos.storage.index_record import CRC_AT, POSITION_AT, RECORD, RECORD_BYTES
 from tank_protos.wire import varint
 from tank_protos.wire.errors import InvalidBundle, WireError
-from tank_protos.wire.framing import HEADER_BYTES
+from tank_protos.wire.framing import FRAME_HEAD, HEADER_BYTES
 
 PRODUCE: Final = 1
-# Frame header, client version and request id: what differs from request to request of one client.
+# The frame header, the client version and the request id, before the bytes that all requests share.
 BEFORE_PREFIX: Final = 11
 # `u8 1, u32 5, u32 request id, u8 error`: the answer to a produce request with one bundle.
 ANSWER_BYTES: Final = 10
 
-_read_start = Struct("<BI").unpack_from
+_read_head = FRAME_HEAD.unpack_from
 _read_u64 = Struct("<Q").unpack_from
 _pack_record = RECORD.pack
 _STAMP_AT: Final = 32
-# A record, with what is the same in all of a run as two pieces: first, ..., max_timestamp_ms, ...
+# A record as its first number, its greatest time, and two pieces that are the same in a whole run.
 _pack_alike = Struct(f"<Q{_STAMP_AT - 8}sQ{RECORD_BYTES - _STAMP_AT - 8}s").pack
 _pack_number = Struct(f"<Q{RECORD_BYTES - 8}s").pack
 _ANSWER = Struct("<BIIB").pack(PRODUCE, ANSWER_BYTES - HEADER_BYTES, 0, 0)
-# From so many like frames on they are cheaper compared column by column.
+# From this many similar frames on, comparing them column by column is cheaper.
 _MANY: Final = 8
 _ID_AT: Final = 5
 _ERROR_AT: Final = 9
-# Messages of a dense, uncompressed bundle that has their number in its flags, by flags; 0: look closer.
+# By flags: the count of messages of a dense, uncompressed bundle that has the count in its flags; else 0.
 _SIMPLE: Final = [
     flags >> COUNT_SHIFT if flags < SPARSE and flags % (1 << COUNT_SHIFT) == 0 else 0 for flags in range(256)
 ]
 _ONE_MESSAGE: Final = 1 << COUNT_SHIFT
 _UNKNOWN_FLAGS: Final = ~(KEY | NEXT_NUMBER)
-# Smaller batches are copied together before they are written: cheaper than an entry of `writev` each.
+# Smaller batches are joined before they are written, which is cheaper than an entry of `writev` for each.
 _COPY_BELOW: Final = 16 * 1024
-# Still smaller ones are copied as they are found: bytes are cheaper to check and to join than slices.
+# Batches below this size are copied when found: bytes are cheaper to check and to join than slices.
 _COPY_AT_ONCE_BELOW: Final = 2 * 1024
 
 Copies: TypeAlias = tuple[bytes, Sequence[bytes]]
 
 
 def failed(answers: bytes, error: int) -> bytes:
-    """The answers that `find` made, with this error in each."""
+    """Returns the answers of `find` with this error in each."""
     changed = bytearray(answers)
     changed[_ERROR_AT::ANSWER_BYTES] = bytes((error,)) * (len(answers) // ANSWER_BYTES)
     return bytes(changed)
 
 
 def _answers(request_ids: bytes) -> bytes:
-    """To requests with these ids, four bytes each."""
+    """Makes the answers to requests with these ids, four bytes each."""
     count = len(request_ids) // 4
     if count == 1:
         return b"".join((_ANSWER[:_ID_AT], request_ids, _ANSWER[_ERROR_AT:]))
@@ -80,9 +79,10 @@ def _answers(request_ids: bytes) -> bytes:
 def _judge(
     buffer: bytearray, view: memoryview, found: int, stop: int, walk: bool
 ) -> tuple[int, int, int, int] | None:
-    """Of the batch buffer[found:stop], 12 bytes or more, if it is a plain one: its messages, the first one's
-    time (0: compressed), where that stands, and up to where a batch of this length must have the same bytes
-    but for its time to be as good; 0 and 0: there is no such place."""
+    """Checks the batch buffer[found:stop], which has 12 bytes or more. Returns None if it isn't plain; else
+    its count of messages, the first message's time (0: compressed), the offset of that time, and the offset
+    up to which a batch of the same length must have the same bytes, apart from the time, to be valid, too (0
+    and 0: each batch has to be checked)."""
     # The bundle must end with the frame: then a full decode finds the same bundle and nothing else.
     start = found + 1
     if (size := buffer[found]) > 0x7F:
@@ -117,8 +117,9 @@ def _judge(
 
 
 def _walked(buffer: bytearray, view: memoryview, found: int, start: int, stop: int) -> int:
-    """Of a simple bundle at `start` of the batch buffer[found:stop], up to where one like it must be the
-    same; 0: each is looked at; -1: its lengths lie."""
+    """Checks the messages of a simple bundle at `start` of the batch buffer[found:stop]. Returns the offset
+    up to which a similar one must have the same bytes; 0: each has to be checked; -1: its lengths are
+    wrong."""
     if buffer[start] == _ONE_MESSAGE and not buffer[start + 1] & KEY:
         try:
             size, at = varint.read(view[:stop], start + 10)
@@ -134,15 +135,15 @@ def _walked(buffer: bytearray, view: memoryview, found: int, start: int, stop: i
 
 @lru_cache(maxsize=64)
 def _reader(frame_bytes: int, head_bytes: int, behind_bytes: int) -> Struct:
-    """Of frames of one length: message id, length, request id, the bytes up to the time, the time, and the
-    bytes behind it."""
+    """The format of frames of one length: message id, length, request id, the bytes up to the time, the time,
+    and the bytes behind it."""
     rest = frame_bytes - BEFORE_PREFIX - head_bytes - 8 - behind_bytes
     return Struct(f"<BI2x4s{head_bytes}sQ{behind_bytes}s{rest}x")
 
 
 def _alike(frames: memoryview, length: int, head: bytes, behind: bytes) -> tuple[bytes, list[int]]:
-    """Of the first of these frames, all of one length, that have `head` behind their request id, then a time,
-    then `behind`: the request ids, and the times."""
+    """Reads frames of one length while they have `head` behind their request id, then a time, then `behind`.
+    Returns their request ids and times."""
     ids: list[bytes] = []
     times: list[int] = []
     for message_id, found_length, request_id, found, timestamp_ms, found_behind in _reader(
@@ -157,8 +158,8 @@ def _alike(frames: memoryview, length: int, head: bytes, behind: bytes) -> tuple
 
 @lru_cache(maxsize=64)
 def _cutters(frame_bytes: int, head_bytes: int, batch_bytes: int) -> tuple[Struct, Struct]:
-    """Of frames of one length: what stands before the request id and the head behind it; the request id and
-    the batch."""
+    """Two formats of frames of one length: the bytes before the request id, and the head behind it; the
+    request id, and the batch."""
     before = BEFORE_PREFIX - 4
     return (
         Struct(f"{before}s4x{head_bytes}s{frame_bytes - BEFORE_PREFIX - head_bytes}x"),
@@ -169,8 +170,8 @@ def _cutters(frame_bytes: int, head_bytes: int, batch_bytes: int) -> tuple[Struc
 def _copies(
     frames: memoryview, start: bytes, head: bytes, batch_bytes: int, frame_bytes: int
 ) -> Copies | None:
-    """The request ids and copies of the batches of frames that all have `start` before their request id and
-    `head` behind it. None: one differs."""
+    """Returns the request ids and copies of the batches of frames, if all have `start` before their request
+    id and `head` behind it; else None."""
     heads, batches = _cutters(frame_bytes, len(head), batch_bytes)
     found = list(heads.iter_unpack(frames))
     if found.count((start, head)) != len(found):
@@ -182,15 +183,16 @@ def _copies(
 def _same(
     view: memoryview, at: int, stop: int, rows: int, found: int, stamp_at: int, known_to: int, copied: bool
 ) -> tuple[bytes, Sequence[bytes | memoryview], list[int]]:
-    """Of the frames, `rows` at most, that follow the one in view[at:stop] and equal it up to `known_to`, but
-    for the time at `stamp_at`: the request ids, the batches and their times. Its batch begins at `found`."""
+    """Finds the frames, at most `rows`, behind the one in view[at:stop] that equal it up to `known_to`,
+    except for the time at `stamp_at`. Returns their request ids, batches and times. `found`: the begin of
+    that frame's batch."""
     step, size = stop - at, stop - found
     frames = view[stop : stop + rows * step]
     head = view[at + BEFORE_PREFIX : known_to].tobytes()
     time_at = stamp_at - at - BEFORE_PREFIX
     time, behind = head[time_at : time_at + 8], head[time_at + 8 :]
-    # What is sent at once has one time. The last of them is looked at first: of requests that take turns over
-    # partitions few follow, and all would be unpacked again for each run.
+    # Requests that are sent together often have one time. The last frame is compared first: when a client's
+    # requests take turns over partitions, few match, and all would be unpacked again for each run.
     last = stop + (rows - 1) * step + BEFORE_PREFIX
     if copied and rows >= _MANY and view[last : last + len(head)] == head:
         copies = _copies(frames, view[at : at + BEFORE_PREFIX - 4].tobytes(), head, size, step)
@@ -204,7 +206,7 @@ def _same(
 
 
 def _like(pattern: bytes, numbers: range, times: list[int]) -> list[bytes]:
-    """Records like this one, but for their first number and the greatest time up to each."""
+    """Makes records like `pattern`, except for the first number and the greatest time up to each."""
     if max(times) == times[0]:
         return list(map(_pack_number, numbers, repeat(pattern[8:])))
     before, behind = repeat(pattern[8:_STAMP_AT]), repeat(pattern[_STAMP_AT + 8 :])
@@ -213,9 +215,9 @@ def _like(pattern: bytes, numbers: range, times: list[int]) -> list[bytes]:
 
 @twin("produce_run")
 class ProduceRun:
-    """Batches for one partition, found in one receive buffer, in the order in which they came.
+    """Batches for one partition, found in one receive buffer, in their order.
 
-    Bounded by the buffer: nothing is copied out of it, so it must not change until `clear`.
+    Large batches are views of the buffer, so it must not change until `clear`.
     """
 
     __slots__ = (
@@ -232,15 +234,14 @@ class ProduceRun:
     )
 
     def __init__(self) -> None:
-        # Since `clear`: how many batches were found, their bytes and their messages.
+        # The count of batches found since `clear`, their bytes, and their messages.
         self.batches = 0
         self.batch_bytes = 0
         self.messages = 0
-        # Where the last `find` ended; and up to where it needs the buffer as it is: what is behind may be
-        # overwritten.
+        # The offset at which the last `find` ended, and the offset up to which the buffer must not change.
         self.at = 0
         self.kept = 0
-        # Whether messages are looked at, as `bundle.validate` does with `walk`.
+        # Whether messages are checked, as `bundle.validate` does with `walk`.
         self.walks = False
         self._view: memoryview | None = None
         self._batches: list[bytes | memoryview] = []
@@ -251,11 +252,11 @@ class ProduceRun:
         self, buffer: bytearray, view: memoryview, at: int, end: int,
         prefix: bytes, most: int, max_batch_bytes: int,
     ) -> bytes:  # fmt: skip
-        """Takes whole produce frames from `at` on, at most `most`, and returns their answers (no error).
+        """Takes whole produce frames from `at` on, at most `most`, and returns their answers, without errors.
 
-        `view` is over all of `buffer`, and the same until `clear`. Frames are taken while `prefix` stands
-        behind their request id and nothing is left in them but one dense bundle of at most `max_batch_bytes`
-        (with its length) that `bundle.validate` takes. It sets `at`; bytes before it may be moved together.
+        It takes frames while `prefix` follows their request id, and behind it only one dense bundle that
+        `bundle.validate` accepts, of at most `max_batch_bytes` with its length. Sets `self.at`. `view` is
+        over all of `buffer`, and the same object until `clear`.
         """
         self._look_into(buffer, view, at, end)
         batches: list[bytes | memoryview] = []
@@ -266,7 +267,7 @@ class ProduceRun:
         prefix_bytes = len(prefix)
         shortest = BEFORE_PREFIX + prefix_bytes + 12
         while end - at >= shortest and len(batches) < most:
-            message_id, length = _read_start(buffer, at)
+            message_id, length = _read_head(buffer, at)
             stop = at + HEADER_BYTES + length
             if message_id != PRODUCE or stop > end or not buffer.startswith(prefix, at + BEFORE_PREFIX):
                 break
@@ -287,7 +288,7 @@ class ProduceRun:
                 and buffer[stop : stop + HEADER_BYTES] == buffer[at : at + HEADER_BYTES]
                 and buffer.startswith(prefix, stop + BEFORE_PREFIX)
             ):
-                # Most producers send one shape of bundle: what equals this up to the time is as good.
+                # Most producers send similar bundles: one that equals this, except for the time, is valid.
                 ids, more, times = _same(view, at, stop, rows, found, stamp_at, known_to, copied)
                 at = stop
                 stop += len(times) * (HEADER_BYTES + length)
@@ -319,7 +320,7 @@ class ProduceRun:
                 raise ValueError("the batches before lie in another buffer")
             self._view = view
         if not 0 <= at <= end <= len(buffer):
-            raise ValueError(f"bytes {at} to {end} of a buffer of {len(buffer)}")
+            raise ValueError(f"bytes {at} to {end} are outside the buffer of {len(buffer)} bytes")
 
     def records(
         self,
@@ -333,14 +334,14 @@ class ProduceRun:
         leader_epoch: int,
         format: int,
     ) -> bytes:
-        """The index records of the batches from `start` on: of as many as have room in a segment, at most
-        `most`.
+        """Makes the index records of the batches from `start` on: at most `most`, and no more than
+        `room_bytes` hold.
 
-        The first message of the first of them gets `number`; its batch lies at `position` of the log.
-        `max_timestamp_ms`: the greatest of the partition so far. See `tank_protos.storage.index_record`.
+        The first batch gets the number `number` and the position `position`. `max_timestamp_ms`: the greatest
+        time of the partition so far. `tank_protos.storage.index_record` describes the records.
         """
         if not 0 <= start <= self.batches:
-            raise ValueError(f"batch {start} of {self.batches}")
+            raise ValueError(f"there is no batch {start}: {self.batches} were found")
         batches = self._batches[start : start + most] if start or most < self.batches else self._batches
         lengths = list(map(len, batches))
         if not lengths or sum(lengths) > room_bytes:
@@ -380,16 +381,16 @@ class ProduceRun:
         return bytes(out)
 
     def slices(self, start: int, stop: int) -> list[memoryview]:
-        """The bytes of the batches from `start` up to `stop`, as they go to the log, in few pieces."""
+        """Returns the bytes of the batches from `start` up to `stop`, in few pieces, for the log."""
         if not 0 <= start <= stop <= self.batches:
-            raise ValueError(f"batches {start} to {stop} of {self.batches}")
+            raise ValueError(f"there are no batches {start} to {stop}: {self.batches} were found")
         batches = self._batches[start:stop]
         if len(batches) > 1 and self.batch_bytes < _COPY_BELOW * self.batches:
             return [memoryview(b"".join(batches))]
         return [memoryview(batch) for batch in batches]
 
     def clear(self) -> None:
-        """Forgets all batches: the buffer may change."""
+        """Forgets all batches, so that the buffer may change."""
         self.batches = self.batch_bytes = self.messages = 0
         self._view = None
         self._batches = []

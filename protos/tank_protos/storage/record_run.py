@@ -1,5 +1,5 @@
-"""Checks index records that came over the wire against the batches that came with them, and gives them their
-places in another file. For followers: one look at every byte. Pure.
+"""Checks pushed index records against their batches, and sets their positions in the follower's file. Reads
+every byte once. Pure.
 """
 
 from fastcrc.crc32 import iscsi as crc32c
@@ -11,12 +11,12 @@ from tank_protos.wire.errors import WireError
 
 _ZEROS = bytes(4)
 _MOST_NUMBER = 2**63 - 1
-"""Of a log; what is above cannot be counted on from."""
+"""The greatest number that a log can have."""
 _MOST_POSITION = 2**32 - 1
 
 
 class BadRecord(WireError):
-    """A record that doesn't match its batch, or doesn't follow on the one before it."""
+    """A record that doesn't match its batch, or can't follow the record before it."""
 
     reason = "bad_record"
 
@@ -31,12 +31,11 @@ def placed(
     highest_epoch: int,
     batch_format: int,
 ) -> bytes:
-    """The records with the positions that their batches get when they are stored from `position` on.
+    """Returns the records with the positions of their batches, which will be stored from `position` on.
 
-    Each batch must match its record's checksum, each record's numbers must be above those before it (the
-    first one's above `last`), its epoch not below the one before (from `lowest_epoch` to `highest_epoch`),
-    its format `batch_format`; the batches must fill `batches`. All positions must be below 4 GiB. Raises
-    BadRecord.
+    Raises BadRecord unless each batch matches its record's checksum, all numbers rise and are above `last`,
+    leader epochs never fall and lie within `lowest_epoch` and `highest_epoch`, all formats are
+    `batch_format`, the batches fill `batches`, and positions stay below 4 GiB.
     """
     content, stored = memoryview(batches), bytearray(records)
     if len(stored) % RECORD_BYTES or position + len(content) > _MOST_POSITION:

@@ -1,8 +1,8 @@
-"""What bytes on a connection are made of: the parts that all codecs share.
+"""The parts that all codecs of bytes on a connection share.
 
-- `errors`: why bytes can't be read, or values not be written
-- `buffer`: what a codec reads from
-- `framing`: frames: a message id, a length, a payload
+- `errors`: the errors for bytes that can't be read, and for values that can't be written
+- `buffer`: the types of bytes
+- `framing`: frames: their head (a message id and a length), whole ones, and how a stream is cut into them
 - `message`: the base of all generated messages, and their reader
 - `varint`, `tagged`, `keyed`: numbers of variable length, tagged fields, lists that are found by key
 - `names`: names of topics and groups as bytes

@@ -1,6 +1,6 @@
-"""What codecs read from and write: bytes, in whatever holds them."""
+"""The type of the bytes that codecs read and write."""
 
 from typing import TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-"""Bytes that somebody else may own. Decoded messages hold slices of the payload that they came from."""
+"""Bytes, which may be a view of another object's memory: decoded messages hold slices of their payload."""

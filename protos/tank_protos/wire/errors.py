@@ -1,10 +1,11 @@
-"""What codecs raise when bytes from a peer, a client or a disk are not what they should be."""
+"""The errors of codecs: for malformed bytes from a peer, a client or a disk, and for values without a
+form."""
 
 from typing import ClassVar
 
 
 class WireError(ValueError):
-    """Bytes that do not follow the format they claim to be in.
+    """Bytes that don't follow their format.
 
     `reason` is a short word for counters (a label of `tank_refused_total`): never data of the sender.
     """
@@ -25,13 +26,13 @@ class TrailingBytes(WireError):
 
 
 class UnsupportedVersion(WireError):
-    """A message in a version that is not understood here."""
+    """A message in a version that this code doesn't know."""
 
     reason = "unsupported_version"
 
 
 class OutOfRange(WireError):
-    """A value that its place on the wire, or its meaning, cannot hold."""
+    """A value outside the range that its field can hold, or that has a meaning."""
 
     reason = "out_of_range"
 

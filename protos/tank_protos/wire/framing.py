@@ -1,25 +1,28 @@
 """TANK's frames: `u8 id, u32 length (little-endian), payload`, in both directions.
 
-`frame` is for whoever sends, `FrameReader` for clients and tests (the broker cuts frames out of its receive
-buffers itself). No I/O here. Source: the wire reference, section 1.
+`frame` and `frame_of` make frames; `FrameReader` cuts them out of a stream, for clients and tests (the broker
+cuts them out of its receive buffers itself). No I/O. docs/protocol/README.md describes frames.
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tank_protos.wire.errors import OutOfRange, WireError
 
 if TYPE_CHECKING:
     from tank_protos.wire.buffer import Buffer
+    from tank_protos.wire.message import Message
 
-HEADER_BYTES = 5
+FRAME_HEAD: Final = Struct("<BI")
+"""The head of every frame: the message id, and the length of the payload."""
+HEADER_BYTES: Final = 5
+"""The size of FRAME_HEAD."""
 # TANK's own limit: its broker drops a connection that announces more.
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 
-_HEADER = Struct("<BI")
-# Smaller pieces of a frame are put together as they come, so that a stream that drips makes few objects.
+# Smaller pieces of a frame are joined as they come, so that a stream in tiny pieces makes few objects.
 _PIECE_BYTES = 4096
 
 
@@ -35,41 +38,49 @@ def frame(message_id: int, payload: list[Buffer]) -> list[Buffer]:
         )
     if not 0 <= message_id <= 0xFF:
         raise OutOfRange(f"message id {message_id} is no u8")
-    return [_HEADER.pack(message_id, length), *payload]
+    return [FRAME_HEAD.pack(message_id, length), *payload]
+
+
+def frame_of(message: Message) -> bytes:
+    """A message's frame in one piece, which copies the payloads inside: for messages that carry no bundles.
+
+    Raises the errors of the message's `encode`.
+    """
+    payload = message.encode()
+    return b"".join((FRAME_HEAD.pack(message.ID, sum(map(len, payload))), *payload))
 
 
 class FrameReader:
-    """Cuts a stream of received bytes into frames; sans-I/O, for clients and tests.
+    """Cuts a stream of received bytes into frames; for clients and tests. No I/O.
 
-    Memory is bounded by what was fed and by `max_frame_bytes`: a header that announces more raises at once,
-    and the room for a frame grows only with the bytes that have arrived.
+    A header that announces more than `max_frame_bytes` raises at once, and the memory for a frame grows only
+    with the bytes that have arrived.
     """
 
     __slots__ = ("_broken", "_max_frame_bytes", "_needed", "_pending", "_pieces")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
-        # What came of a frame that has begun, in pieces that are joined once when it is complete: bytes that
-        # grew by each piece would be copied again and again. Small ones are gathered: see _keep.
+        # The pieces of an incomplete frame, joined once when it is complete: appending each piece to one
+        # bytes object would copy it again and again. Small pieces are joined earlier: see _keep.
         self._pieces: list[bytes | bytearray] = []
-        # Invariant: the bytes in `_pieces`.
+        # Invariant: the size of `_pieces`.
         self._pending = 0
-        # How many bytes must have come before it is worth to look again: the frame that has begun, or a
-        # header.
+        # How many bytes must be there before the next cut: the incomplete frame, or a header.
         self._needed = HEADER_BYTES
         self._broken: WireError | None = None
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of a frame that has begun and is not complete."""
+        """The bytes of an incomplete frame that have come."""
         return self._pending
 
     def feed(self, data: Buffer) -> list[tuple[int, memoryview]]:
-        """The frames that `data` completes, as (message id, payload).
+        """Returns the frames that `data` completes, as (message id, payload).
 
         Payloads are read-only views of immutable memory: they stay valid, and keep it alive. Raises
-        OutOfRange when a frame is announced that is over the limit; the stream can't be followed any more
-        then, and every later call raises the same.
+        OutOfRange when a header announces a frame over the limit; every later call raises the same error,
+        because the stream can't be followed any more.
         """
         if self._broken is not None:
             raise self._broken
@@ -99,12 +110,12 @@ class FrameReader:
         offset, available = 0, len(whole)
         self._needed = HEADER_BYTES
         while available - offset >= HEADER_BYTES:
-            message_id, length = _HEADER.unpack_from(whole, offset)
+            message_id, length = FRAME_HEAD.unpack_from(whole, offset)
             if length > self._max_frame_bytes:
                 self._broken = OutOfRange(
                     f"a frame of {length} bytes is announced; the limit is {self._max_frame_bytes}"
                 )
-                # Frames before the bad one are good: hand them out, complain at the next call.
+                # Frames before the bad one are good: this call returns them, and the next one raises.
                 if frames:
                     return frames
                 raise self._broken

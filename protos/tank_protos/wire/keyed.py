@@ -1,4 +1,4 @@
-"""Lists that find an element by its key, in their order, for lists of a message whose elements have one."""
+"""Lists of a message that find their elements by key."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ K = TypeVar("K")
 class KeyedList(list[E], Generic[E, K]):
     """A list of structs that finds them by their key in O(1).
 
-    Elements with one key may be there twice, as on the wire; `find` gives the first. The index is made when
-    one is looked for, and anew after a change other than appending. An element's key must not change once the
-    list was searched.
+    Several elements may have the same key, as on the wire; `find` returns the first. The index is made at the
+    first search, and again at a search after a change other than appending. An element's key must not change
+    after a search.
     """
 
     KEY: ClassVar[attrgetter[object]]
-    """Gives the key of an element: a value, or a tuple where several fields make it."""
+    """Returns the key of an element: a value, or a tuple if several fields make the key."""
 
     _index: dict[object, list[E]] | None = None
-    """All elements by key, in their order; None: to be made."""
+    """All elements by key, in their order; None: the next search makes it."""
 
     def find(self, key: K) -> E | None:
         """The first element with this key."""
@@ -91,4 +91,4 @@ class KeyedList(list[E], Generic[E, K]):
         return super().__imul__(times)
 
     def __getstate__(self) -> None:
-        """Copies make an index of their own."""
+        """Returns no state, so that a copy makes its own index."""

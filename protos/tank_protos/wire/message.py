@@ -1,4 +1,4 @@
-"""What generated codecs share: the form of a message, and checks."""
+"""The interface of generated messages, and the checks and errors that their codecs share."""
 
 import math
 from collections.abc import Sized
@@ -20,14 +20,15 @@ class Message(Protocol):
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
-        """The message that fills `payload`. Raises WireError."""
+        """Decodes the message that fills `payload`. Raises WireError."""
 
     @classmethod
     def read(cls, payload: memoryview, offset: int, version: int = 0) -> tuple[Self, int]:
-        """The message at `offset` and where it ends. Raises WireError."""
+        """Decodes the message at `offset`; returns it and the offset behind it. Raises WireError."""
 
     def encode(self, version: int = 0) -> list[Buffer]:
-        """The payload, in pieces; payloads inside are not copied. Raises OutOfRange, UnsupportedVersion."""
+        """Returns the payload, in pieces; bundles and other bytes inside are not copied. Raises OutOfRange,
+        UnsupportedVersion."""
 
 
 def check_prefix(value: Buffer, width: int, order: Literal["little", "big"], name: str) -> None:
@@ -41,14 +42,16 @@ def check_prefix(value: Buffer, width: int, order: Literal["little", "big"], nam
 
 
 def unencodable(message: object, error: Exception) -> OutOfRange:
-    """What to raise when a value of a generated message does not fit into its place: names the field."""
+    """Makes the error for a value of a generated message that its field can't hold; the text names the
+    field."""
     return OutOfRange(_misfit(message) or f"{type(message).__name__} cannot be encoded: {error}")
 
 
 def _misfit(struct: object) -> str | None:
-    """The first field of a generated struct, or of those inside it, that is outside of its LIMITS.
+    """Describes the first field of a generated struct, or of structs inside it, that is outside its LIMITS;
+    None: there is none.
 
-    Those of a list's elements stand under the list's name and `[]`.
+    LIMITS has the limits of a list's elements under the list's name and `[]`.
     """
     limits: dict[str, tuple[int, int]] = getattr(struct, "LIMITS", {})
     for field in fields(struct) if is_dataclass(struct) else ():
@@ -66,46 +69,48 @@ def _misfit(struct: object) -> str | None:
 
 
 def _outside(value: object, place: str, limits: tuple[int, int] | None) -> str | None:
-    """What is wrong with a number, or with the length of something; None: nothing that can be told."""
+    """Describes how a number, or a value's length, is outside the limits; None: it isn't."""
     if isinstance(value, str):
         try:
             value = value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
-            return f"{place} holds a lone surrogate, which UTF-8 has no form for; remove it"
+            return f"{place} has a lone surrogate, which UTF-8 has no form for; remove it"
     if limits is None:
         return None
     low, high = limits
     is_finite = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
     if is_finite and isinstance(value, int | float) and not low <= value <= high:
-        return f"{place} is {value}; its place holds {low} to {high}"
+        return f"{place} is {value}; the field can hold {low} to {high}"
     if isinstance(value, Sized) and not low <= len(value) <= high:
-        return f"{place} has a length of {len(value)}; its place holds {low} to {high}"
+        return f"{place} has a length of {len(value)}; the field can hold {low} to {high}"
     return None
 
 
 def wrong_size(name: str, size: int, expected: int) -> OutOfRange:
-    """A length, count or measure that is not what its place, or the field that states it, says."""
-    return OutOfRange(f"{name} has a length of {size}; its place is for {expected}")
+    """Makes the error for a length, count or measure that differs from its fixed or stated size."""
+    return OutOfRange(f"{name} has a length of {size}; the field holds {expected}")
 
 
 def wrong_null(name: str, version: int) -> OutOfRange:
-    """Null in a version that knows no null."""
-    return OutOfRange(f"{name} is null, but version {version} knows no null; give it a value")
+    """Makes the error for null in a version that has no null."""
+    return OutOfRange(f"{name} is null, which version {version} doesn't allow; give it a value")
 
 
 def no_place(name: str, version: int) -> UnsupportedVersion:
-    """A field that was set, in a version that does not carry it."""
+    """Makes the error for a field that was set, in a version that doesn't have it."""
     return UnsupportedVersion(f"{name} is set, but version {version} has no place for it; leave its default")
 
 
 def wrong_mark(name: str, mark: int) -> OutOfRange:
-    """A struct that may be null, behind a byte that says neither that it is nor that it is there."""
-    return OutOfRange(f"{name} begins with {mark}, which says neither that it is there nor that it is null")
+    """Makes the error for a struct that may be null, whose first byte means neither null nor present."""
+    return OutOfRange(
+        f"{name} begins with {mark}, which means neither that it is present nor that it is null"
+    )
 
 
 def check_unmarked(name: str, mark: bytes, places: list[int], pieces: list[Buffer]) -> None:
-    """Checks an encoded message for a marker where none was meant: what was written at one of `places`, in
-    rising order, must not look like it. Raises OutOfRange."""
+    """Raises OutOfRange when the encoded message has `mark` at one of `places` (in rising order), where
+    readers would take it for a marker that was not set."""
     end = places[-1] + len(mark) if places else 0
     wire = bytearray()
     for piece in pieces:
@@ -113,13 +118,13 @@ def check_unmarked(name: str, mark: bytes, places: list[int], pieces: list[Buffe
             break
         wire += memoryview(piece)[: end - len(wire)]
     if any(wire.startswith(mark, place) for place in places):
-        raise OutOfRange(f"what follows {name} begins with {mark.hex()}, which says that {name} is true")
+        raise OutOfRange(f"the bytes behind {name} begin with {mark.hex()}, which means that {name} is true")
 
 
 def wrong_length(message: str, name: str, length: int, most: int | None = None) -> WireError:
-    """A length or count that is below zero, above what its kind can have, or more than the payload holds."""
+    """Makes the error for a length or count below zero, above `most`, or above the rest of the payload."""
     if length < 0:
-        return OutOfRange(f"{name} is null, or has a length below zero, which this version knows not")
+        return OutOfRange(f"{name} is null, or has a length below zero, which this version doesn't allow")
     if most is not None and length > most:
-        return OutOfRange(f"{name} has a length of {length}; its place is for {most}")
+        return OutOfRange(f"{name} has a length of {length}; the field holds at most {most}")
     return Truncated(f"{message} ends in {name}")

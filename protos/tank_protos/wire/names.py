@@ -1,32 +1,47 @@
-"""Which names topics and consumer groups may have, the same everywhere."""
+"""The rules for names of topics and consumer groups, and limits on topics and producers."""
 
 import re
 
-MAX_TOPIC_NAME_BYTES = 64
+MAX_TOPIC_NAME_BYTES = 249
+"""Kafka's own bound."""
 MAX_GROUP_NAME_BYTES = 255
 MAX_PRODUCER_NAME_BYTES = 255
 MAX_PARTITIONS_OF_A_TOPIC = 65_530
 """TANK's own bound."""
 MAX_BLOCK_IDS = 1 << 20
-"""Producer ids that are given at once: more than a Spark job has tasks. There are 2^43 such blocks.
-Controllers number blocks by it: a smaller one would give ids a second time."""
+"""The most producer ids in one block: more than a Spark job has tasks. Controllers compute a block's first id
+with it, so it must never become smaller, or ids would be given out twice."""
 
-_TOPIC_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
+"""The topics in which a cluster keeps its own records, by Kafka's names. Clients may read them, but neither
+create nor write them."""
+
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_FIRST_TOPIC_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOT_TEXT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Not `str.isprintable`: what is printable differs between versions of Python, and a controller that replays
-its log under another one must judge names as before."""
+"""Control characters. `str.isprintable` differs between versions of Python, and a controller that replays its
+log under another version must accept the same names."""
 _LETTER_OR_DIGIT = re.compile(r"[A-Za-z0-9]")
 
 
 def topic_name_problem(name: str) -> str | None:
-    """What is wrong with a topic's name and what to do, in one sentence; None when it is good."""
-    if _TOPIC_NAME.fullmatch(name) and _LETTER_OR_DIGIT.search(name):
+    """The rule that a topic's name breaks, as an error message; None: the name is valid. The rule is
+    Kafka's."""
+    if _TOPIC_NAME.fullmatch(name) and name not in (".", ".."):
+        return None
+    return "a topic's name has 1 to 249 of the characters A-Z a-z 0-9 . _ -, and is neither . nor .."
+
+
+def first_topic_name_problem(name: str) -> str | None:
+    """As `topic_name_problem`, by the rule that holds before feature level `feature_levels.KAFKA`. Every name
+    that it allows is valid afterwards, too."""
+    if _FIRST_TOPIC_NAME.fullmatch(name) and _LETTER_OR_DIGIT.search(name):
         return None
     return "a topic's name has 1 to 64 of the characters A-Z a-z 0-9 - _, one a letter or a digit at least"
 
 
 def group_name_problem(name: str) -> str | None:
-    """What is wrong with a consumer group's name; None when it is good."""
+    """The rule that a consumer group's name breaks, as an error message; None: the name is valid."""
     if not _NOT_TEXT.search(name) and 1 <= len(name.encode()) <= MAX_GROUP_NAME_BYTES:
         return None
     return f"a group's name has 1 to {MAX_GROUP_NAME_BYTES} bytes of text without control characters"

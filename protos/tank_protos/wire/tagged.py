@@ -1,7 +1,7 @@
-"""Tagged fields: what ends each struct in the flexible versions of the Kafka project's messages.
+"""Tagged fields, which end each struct in the flexible versions of the Kafka project's messages (KIP-482).
 
-A count, then for each field its tag, its size and its value; tags rise. A reader passes over those it does
-not know. Counts, tags and sizes are varints. Source: KIP-482.
+They are a count, then each field's tag, size and value, in rising order of tags. A reader skips unknown tags.
+Counts, tags and sizes are varints.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class UnknownTag(NamedTuple):
-    """A tagged field of a newer version of the message: kept so that it can be handed on."""
+    """A tagged field of a newer version of the message, kept so that it can be encoded again."""
 
     tag: int
     data: bytes | bytearray
 
 
 def read_tag(payload: memoryview, at: int, previous: int) -> tuple[int, int, int]:
-    """The tag at `at`, where its value begins and where it ends.
+    """Returns the tag at `at`, and the offsets of its value's begin and end.
 
-    Raises OutOfRange when the tag is not above the `previous` one, Truncated when the value is not all there.
+    Raises OutOfRange when the tag is not above the `previous` one, Truncated when the value is incomplete.
     """
     tag, at = varint.read(payload, at)
     if tag <= previous:
@@ -39,7 +39,8 @@ def read_tag(payload: memoryview, at: int, previous: int) -> tuple[int, int, int
 
 
 def read_unknown(payload: memoryview, at: int, count: int, keep: bool) -> tuple[tuple[UnknownTag, ...], int]:
-    """Passes over `count` tagged fields, or keeps them; and where they end. Raises as `read_tag`."""
+    """Skips `count` tagged fields, or keeps them; returns them and the offset behind them. Raises like
+    `read_tag`."""
     found = []
     tag = -1
     while count:
@@ -52,15 +53,15 @@ def read_unknown(payload: memoryview, at: int, count: int, keep: bool) -> tuple[
 
 
 def write_tags(known: Sequence[tuple[int, Buffer]], unknown: Sequence[tuple[int, Buffer]]) -> bytes:
-    """All tagged fields of a struct, those with unknown tags among the others.
+    """Encodes all tagged fields of a struct, known and unknown ones in rising order of tags.
 
-    Raises OutOfRange when a tag is there twice or is none.
+    Raises OutOfRange when a tag occurs twice or is below 0.
     """
     out = bytearray(varint.encode(len(known) + len(unknown)))
     previous = -1
     for tag, data in sorted([*known, *unknown], key=lambda pair: pair[0]):
         if tag <= previous:
-            raise OutOfRange(f"the tag {tag} is there twice, or is below 0; keep one")
+            raise OutOfRange(f"the tag {tag} occurs twice, or is below 0; keep one field with it")
         previous = tag
         out += varint.encode(tag)
         out += varint.encode(len(data))
@@ -69,5 +70,5 @@ def write_tags(known: Sequence[tuple[int, Buffer]], unknown: Sequence[tuple[int,
 
 
 def wrong_tag(name: str, tag: int, excess: int) -> OutOfRange:
-    """A tagged field whose value does not end where its size says."""
-    return OutOfRange(f"the tagged field {tag} of {name} ends {excess:+} bytes from where its size says")
+    """Makes the error for a tagged field whose value is longer or shorter than its stated size."""
+    return OutOfRange(f"the tagged field {tag} of {name} ends {excess:+} bytes from its stated end")

@@ -1,7 +1,7 @@
 """TANK's variable-length integers: unsigned 32-bit LEB128, the same as protobuf's.
 
-Seven bits a byte, the least significant group first, the high bit set while more bytes follow; at most five
-bytes. 127 is `7f`, 300 is `ac 02`, 2^32 - 1 is `ff ff ff ff 0f`. Source: the wire reference, section 1.
+Each byte has seven bits, the least significant group first, and its high bit set when more bytes follow;
+there are at most five bytes. 127 is `7f`, 300 is `ac 02`, 2^32 - 1 is `ff ff ff ff 0f`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def encode(value: int) -> bytes:
 
 
 def read(buffer: Buffer, offset: int) -> tuple[int, int]:
-    """The value at `offset` and the offset behind it.
+    """Returns the value at `offset`, and the offset behind it.
 
-    Forms longer than needed (`80 00`) are accepted, as every reader of the format does. Raises Truncated when
-    the buffer ends first, OutOfRange above 2^32 - 1 or after five bytes.
+    Forms longer than needed (`80 00`) are accepted, as by every reader of the format. Raises Truncated when
+    the buffer ends first, OutOfRange for a value above 2^32 - 1 or more than five bytes.
     """
     try:
         byte = buffer[offset]

@@ -23,7 +23,7 @@ _write_HH = Struct("<HH").pack
 
 @dataclass(slots=True)
 class AlteredSetting:
-    """What to change."""
+    """The settings to change."""
 
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "key": (0, 255),
@@ -33,7 +33,7 @@ class AlteredSetting:
     key: str = ""
     """The setting's name."""
     value: str | None = None
-    """Its value; null: back to the default."""
+    """The setting's value; null: back to the default."""
 
 
 @dataclass(slots=True)
@@ -52,17 +52,17 @@ class AlterTopicRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
     name: str = ""
     """The topic's name."""
     partitions: int = 0
-    """The new number of partitions, never fewer than before; 0: as it is."""
+    """The new number of partitions, never fewer than before; 0: unchanged."""
     settings: list[AlteredSetting] = field(default_factory=list)
-    """What to change."""
+    """The settings to change."""
     validate_only: int = 0
-    """1: check it and change nothing."""
+    """1: only check the request, change nothing."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

@@ -34,12 +34,12 @@ class KnownEnd:
     partition: int = 0
     """The partition's number."""
     high_water_mark: int = 0
-    """What the client knows; 2^64-1: answer at once."""
+    """The greatest committed number that the client knows; 2^64-1: answer at once."""
 
 
 @dataclass(slots=True)
 class AwaitEndsRequest:
-    """Asks how far partitions reach, and waits until one of them reaches further than the client knows."""
+    """Asks for the ends of partitions, and waits until one of them is above the end that the client knows."""
 
     ID: ClassVar[int] = 75
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
@@ -51,7 +51,7 @@ class AwaitEndsRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
     max_wait_ms: int = 0

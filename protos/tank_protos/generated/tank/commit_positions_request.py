@@ -39,12 +39,12 @@ class PositionToCommit:
     sequence_number: int = 0
     """The next number to read."""
     metadata: str = ""
-    """A note that is kept beside it."""
+    """A note that is stored with the position."""
 
 
 @dataclass(slots=True)
 class CommitPositionsRequest:
-    """Keeps how far a consumer group has read."""
+    """Commits positions of a consumer group."""
 
     ID: ClassVar[int] = 72
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
@@ -56,7 +56,7 @@ class CommitPositionsRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
     group: str = ""

@@ -30,7 +30,7 @@ class CommitResult:
     }
 
     error: int = 0
-    """An error code; 0: kept."""
+    """An error code; 0: committed."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class CommitPositionsResponse:
     error: int = 0
     """An error code; 0: done."""
     message: str = ""
-    """What went wrong and what to do, for people; empty when all went well."""
+    """The reason of the error and what to do, for people; empty without an error."""
     results: list[CommitResult] = field(default_factory=list)
     """In the order of the request."""
 

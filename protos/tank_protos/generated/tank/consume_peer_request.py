@@ -73,7 +73,7 @@ class ConsumePeerRequest:
     max_wait_ms: int = 0
     """How long to wait for data, in milliseconds."""
     min_bytes: int = 0
-    """How many bytes must be there before the answer."""
+    """How many bytes must be available before the answer is sent."""
     topics: list[ConsumePeerTopic] = field(default_factory=list)
     """The topics to read."""
 

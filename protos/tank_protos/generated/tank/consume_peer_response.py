@@ -45,15 +45,14 @@ class FetchedPeerPartition:
     partition: int = 0
     """The partition's number."""
     flag: int = 0
-    """What follows: 0 data, 0xfe data that begins with a sparse bundle, 1 out of bounds, 0xff unknown
-    partition, 0xfd no leader, 0xfc another node leads, 0xfb not opened."""
+    """The kind of the entry: 0 data, 0xfe data that begins with a sparse bundle, 1 out of bounds, 0xff
+    unknown partition, 0xfd no leader, 0xfc another broker leads, 0xfb not opened."""
     base_sequence_number: int = 0
     """The number of the chunk's first message. There when Flag == 0 or Flag == 1."""
     high_water_mark: int = 0
     """The greatest committed number. There when Flag == 0 or Flag == 1 or Flag == 0xfe."""
     chunk_length: int = 0
-    """How many bytes of the chunks are this partition's. There when Flag == 0 or Flag == 1 or Flag ==
-    0xfe."""
+    """The length of this partition's chunk in bytes. There when Flag == 0 or Flag == 1 or Flag == 0xfe."""
     first_available: int = 0
     """The smallest number that can be read. There when Flag == 1."""
     leader_ipv4: bytes = b"\x00\x00\x00\x00"
@@ -93,7 +92,7 @@ class ConsumePeerResponse:
     topics: list[FetchedPeerTopic] = field(default_factory=list)
     """The topics, as in the request."""
     chunks: Buffer = b""
-    """What is left: the chunks, or the unread rest of the header where the count was 0."""
+    """The rest: the chunks, or the unread rest of the header if the count was 0."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

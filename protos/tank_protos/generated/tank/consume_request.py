@@ -35,9 +35,9 @@ class ConsumePartition:
     partition: int = 0
     """The partition's number."""
     sequence_number: int = 0
-    """The first number wanted; 0: the first available; 2^64-1: what comes next."""
+    """The first number wanted; 0: the first available; 2^64-1: the next message that is stored."""
     fetch_size: int = 0
-    """About how many bytes to send; one bundle always."""
+    """About how many bytes to send, but at least one bundle."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class ConsumeTopic:
 
 @dataclass(slots=True)
 class ConsumeRequest:
-    """Asks for bundles from given numbers on, and waits when there are none."""
+    """Asks for bundles from given numbers on, and waits while there are none."""
 
     ID: ClassVar[int] = 2
     VERSIONS: ClassVar[tuple[int, int]] = (0, 65535)
@@ -72,7 +72,7 @@ class ConsumeRequest:
     }
 
     client_version: int = 3
-    """0: the old document's client; 2, 3: newer ones; 0x101: forwarded by a broker."""
+    """0: a client of the old protocol document; 2, 3: newer clients; 0x101: forwarded by a broker."""
     request_id: int = 0
     """Repeated in the answer."""
     client_id: str = ""
@@ -82,8 +82,8 @@ class ConsumeRequest:
     min_bytes: int = 0
     """How many bytes must have been appended before a waiting request is answered."""
     flags: int = 0
-    """1: the broker that is asked is preferred to the leader, where its replica is in sync. Versions
-    3-65535."""
+    """1: read from this broker even if another one leads the partition, as long as its replica is in sync.
+    Versions 3-65535."""
     topics: list[ConsumeTopic] = field(default_factory=list)
     """The topics to read."""
 

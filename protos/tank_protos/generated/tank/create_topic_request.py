@@ -36,11 +36,12 @@ class CreateTopicRequest:
     request_id: int = 0
     """Repeated in the answer."""
     topic: str = ""
-    """1 to 64 of A-Z a-z 0-9 - _, one letter or digit at least."""
+    """1 to 249 of the characters A-Z a-z 0-9 . _ -, and neither . nor .. ; before feature level 2: 1 to 64
+    without dots, at least one a letter or digit."""
     partitions: int = 0
-    """How many partitions; 65530 at most."""
+    """The number of partitions, at most 65530."""
     config: Buffer = b""
-    """Settings as text, a key=value a line."""
+    """Settings as text, one key=value on each line."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

@@ -23,7 +23,7 @@ _write_HBH = Struct("<HBH").pack
 
 @dataclass(slots=True)
 class TopicSetting:
-    """What differs from the defaults."""
+    """The settings that differ from the defaults."""
 
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "key": (0, 255),
@@ -33,7 +33,7 @@ class TopicSetting:
     key: str = ""
     """The setting's name."""
     value: str = ""
-    """Its value."""
+    """The setting's value."""
 
 
 @dataclass(slots=True)
@@ -54,21 +54,22 @@ class CreateTopicsRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
     timeout_ms: int = 0
     """How long to wait until the topic can be used; 0: 30000."""
     name: str = ""
-    """1 to 64 of A-Z a-z 0-9 - _, one letter or digit at least."""
+    """1 to 249 of the characters A-Z a-z 0-9 . _ -, and neither . nor .. ; before feature level 2: 1 to 64
+    without dots, at least one a letter or digit."""
     partitions: int = 0
-    """How many partitions."""
+    """The number of partitions."""
     replication_factor: int = 0
     """How many brokers hold each partition; 0: the cluster's default."""
     settings: list[TopicSetting] = field(default_factory=list)
-    """What differs from the defaults."""
+    """The settings that differ from the defaults."""
     validate_only: int = 0
-    """1: check it and change nothing."""
+    """1: only check the request, change nothing."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

@@ -36,7 +36,7 @@ class CreateTopicsResponse:
     error: int = 0
     """An error code; 0: done."""
     message: str = ""
-    """What went wrong and what to do, for people; empty when all went well."""
+    """The reason of the error and what to do, for people; empty without an error."""
     topic_id: int = 0
     """The topic's id; 0 when it was not created."""
 

@@ -29,7 +29,7 @@ class DeleteTopicRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
     name: str = ""

@@ -33,7 +33,7 @@ class DeleteTopicResponse:
     error: int = 0
     """An error code; 0: done."""
     message: str = ""
-    """What went wrong and what to do, for people; empty when all went well."""
+    """The reason of the error and what to do, for people; empty without an error."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

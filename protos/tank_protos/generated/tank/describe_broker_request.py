@@ -18,7 +18,7 @@ _write_BI = Struct("<BI").pack
 
 @dataclass(slots=True)
 class DescribeBrokerRequest:
-    """Asks the broker about itself: its disk, its open files, and what is wrong with its partitions."""
+    """Asks for a broker's state: its disk, its open files, and its partitions in trouble."""
 
     ID: ClassVar[int] = 76
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
@@ -28,7 +28,7 @@ class DescribeBrokerRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
 

@@ -29,7 +29,7 @@ _write_QQQIII = Struct("<QQQIII").pack
 
 @dataclass(slots=True)
 class PartitionTrouble:
-    """Its partitions that can't be used as they should, by topic and number."""
+    """The broker's partitions in trouble, by topic and number."""
 
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "topic": (0, 255),
@@ -44,9 +44,9 @@ class PartitionTrouble:
     """The partition's number."""
     kind: int = 0
     """1 failed: takes no writes; 2 damaged: stored batches are missing or wrong; 3 not opened; 4 hangs: an
-    fsync of it doesn't end."""
+    fsync doesn't end; 5 unknown epoch (see TroubleKind)."""
     reason: str = ""
-    """What was found, for people."""
+    """A description of the trouble, for people."""
 
 
 @dataclass(slots=True)
@@ -61,12 +61,12 @@ class StrayFolder:
     name: str = ""
     """The folder's name."""
     size_bytes: int = 0
-    """What it held when the broker started."""
+    """The folder's size when the broker started."""
 
 
 @dataclass(slots=True)
 class DescribeBrokerResponse:
-    """Answers DescribeBrokerRequest; about this broker alone."""
+    """Answers DescribeBrokerRequest, with the state of this broker alone."""
 
     ID: ClassVar[int] = 76
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
@@ -91,25 +91,25 @@ class DescribeBrokerResponse:
     broker_id: int = 0
     """This broker's id."""
     software_version: str = ""
-    """The version of tank-cluster that it runs; empty: not known."""
+    """The version of tank-cluster that the broker runs; empty: not known."""
     started_ms: int = 0
-    """When it started, in milliseconds since 1970."""
+    """When the broker's process started, in milliseconds since 1970."""
     uptime_ms: int = 0
-    """How long it has been running."""
+    """How long the process has been running, in milliseconds."""
     data_folder: str = ""
-    """The path of its data folder."""
+    """The path of the broker's data folder."""
     data_bytes: int = 0
-    """What its partitions hold, batches and index; without stray folders."""
+    """The size of its partitions' batches and indexes, without stray folders."""
     free_bytes: int = 0
-    """What it may still write to the disk of its data folder; 2^64-1: not known."""
+    """The bytes that the broker may still write to the disk of its data folder; 2^64-1: not known."""
     disk_bytes: int = 0
-    """The size of that disk; 2^64-1: not known."""
+    """The size of the data folder's disk; 2^64-1: not known."""
     open_files: int = 0
-    """Files of logs that are open."""
+    """The number of open files of logs."""
     connections: int = 0
-    """Clients that are connected."""
+    """The number of connected clients."""
     troubles: list[PartitionTrouble] = field(default_factory=list)
-    """Its partitions that can't be used as they should, by topic and number."""
+    """The broker's partitions in trouble, by topic and number."""
     stray_folders: list[StrayFolder] = field(default_factory=list)
     """Folders below topics/ that belong to no topic of the cluster and were set aside, by name."""
 

@@ -18,7 +18,7 @@ _write_BI = Struct("<BI").pack
 
 @dataclass(slots=True)
 class DescribeClusterRequest:
-    """Asks where the cluster's processes are: its controllers, and the last addresses of its brokers'
+    """Asks for the addresses of the cluster's controllers, and the last known addresses of its brokers'
     names."""
 
     ID: ClassVar[int] = 77
@@ -29,7 +29,7 @@ class DescribeClusterRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
 

@@ -21,7 +21,7 @@ _write_IB = Struct("<IB").pack
 
 @dataclass(slots=True)
 class ControllerAddress:
-    """Its controllers, as the broker was told of them; none: it is a broker of its own."""
+    """The controllers that the broker was started with; none: the broker stands alone."""
 
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "host": (0, 255),
@@ -36,7 +36,7 @@ class ControllerAddress:
 
 @dataclass(slots=True)
 class HostAddress:
-    """What the name service said last, the first to try first."""
+    """The name service's last answer, in the order in which to try the addresses."""
 
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "address": (0, 255),
@@ -48,7 +48,7 @@ class HostAddress:
 
 @dataclass(slots=True)
 class KnownHost:
-    """Brokers' names whose addresses the broker knows."""
+    """The names of brokers whose addresses this broker knows."""
 
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "name": (0, 255),
@@ -56,14 +56,14 @@ class KnownHost:
     }
 
     name: str = ""
-    """The name, as DescribeTopicsResponse has it."""
+    """The name, as in DescribeTopicsResponse."""
     addresses: list[HostAddress] = field(default_factory=list)
-    """What the name service said last, the first to try first."""
+    """The name service's last answer, in the order in which to try the addresses."""
 
 
 @dataclass(slots=True)
 class DescribeClusterResponse:
-    """Answers DescribeClusterRequest with what the broker knows; it looks nothing up for it."""
+    """Answers DescribeClusterRequest from the broker's memory, without asking the name service."""
 
     ID: ClassVar[int] = 77
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
@@ -79,9 +79,9 @@ class DescribeClusterResponse:
     cluster_id: str = ""
     """The cluster's id."""
     controllers: list[ControllerAddress] = field(default_factory=list)
-    """Its controllers, as the broker was told of them; none: it is a broker of its own."""
+    """The controllers that the broker was started with; none: the broker stands alone."""
     hosts: list[KnownHost] = field(default_factory=list)
-    """Brokers' names whose addresses the broker knows."""
+    """The names of brokers whose addresses this broker knows."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

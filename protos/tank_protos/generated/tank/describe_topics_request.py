@@ -31,7 +31,7 @@ class DescribeTopicsRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
     names: list[str] = field(default_factory=list)

@@ -49,12 +49,12 @@ class DescribedBroker:
     port: int = 0
     """The TANK port."""
     rack: str = ""
-    """Where it stands; empty: not known."""
+    """The broker's rack; empty: not known."""
 
 
 @dataclass(slots=True)
 class DescribedSetting:
-    """All its settings."""
+    """All settings of the topic."""
 
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "key": (0, 255),
@@ -65,14 +65,14 @@ class DescribedSetting:
     key: str = ""
     """The setting's name."""
     value: str = ""
-    """Its value."""
+    """The setting's value."""
     is_default: int = 0
-    """1: nobody set it."""
+    """1: the setting has its default value, because it was not set."""
 
 
 @dataclass(slots=True)
 class DescribedPartition:
-    """Its partitions, by number."""
+    """The topic's partitions, by number."""
 
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "partition": (0, 65535),
@@ -94,9 +94,9 @@ class DescribedPartition:
     leader_epoch: int = 0
     """The leader's epoch."""
     replicas: list[int] = field(default_factory=list)
-    """The brokers that hold it."""
+    """The ids of the brokers that have a replica."""
     in_sync: list[int] = field(default_factory=list)
-    """Those that are in sync."""
+    """The ids of the brokers whose replicas are in sync."""
     first_available: int = 0
     """The smallest number that can be read; 2^64-1: ask the leader."""
     high_water_mark: int = 0
@@ -123,13 +123,13 @@ class DescribedTopic:
     name: str = ""
     """The topic's name."""
     topic_id: int = 0
-    """Its id; a topic made again gets another one."""
+    """The topic's id; a topic that is created again gets another id."""
     replication_factor: int = 0
     """How many brokers hold each partition."""
     settings: list[DescribedSetting] = field(default_factory=list)
-    """All its settings."""
+    """All settings of the topic."""
     partitions: list[DescribedPartition] = field(default_factory=list)
-    """Its partitions, by number."""
+    """The topic's partitions, by number."""
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ _write_QQ = Struct("<QQ").pack
 
 @dataclass(slots=True)
 class DiscoveredPartition:
-    """In the order of the request; none: no such topic."""
+    """In the order of the request; none: the topic doesn't exist."""
 
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "first_available": (0, 18446744073709551615),
@@ -40,7 +40,7 @@ class DiscoveredPartition:
     high_water_mark: int = 0
     """The greatest committed number."""
     reason: int = 0
-    """0xfd: no leader; 0xfb: not opened; 0xfc: another node leads. There when FirstAvailable ==
+    """0xfd: no leader; 0xfb: not opened; 0xfc: another broker leads. There when FirstAvailable ==
     0xffffffffffffffff and HighWaterMark == 0xffffffffffffffff."""
     leader_ipv4: bytes = b"\x00\x00\x00\x00"
     """The leader's address, in network order. There when Reason == 0xfc."""
@@ -65,7 +65,7 @@ class DiscoverPartitionsResponse:
     topic: str = ""
     """The topic's name."""
     partitions: list[DiscoveredPartition] = field(default_factory=list)
-    """In the order of the request; none: no such topic."""
+    """In the order of the request; none: the topic doesn't exist."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

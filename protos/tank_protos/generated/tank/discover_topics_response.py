@@ -33,9 +33,9 @@ class DiscoveredTopic:
     name: str = ""
     """The topic's name."""
     enabled: int = 0
-    """1: it can be used."""
+    """1: the topic can be used."""
     partitions: int = 0
-    """How many partitions it has."""
+    """The topic's number of partitions."""
     replication_factor: int = 0
     """How many brokers hold each partition. There when ClusterAware != 0."""
 
@@ -57,7 +57,7 @@ class DiscoverTopicsResponse:
     topic_count: int = 0
     """How many topics follow."""
     cluster_aware: int = 0
-    """1: every topic's replication factor follows it."""
+    """1: each topic's entry ends with its replication factor."""
     topics: list[DiscoveredTopic] = field(default_factory=list)
     """The topics, in no order."""
 

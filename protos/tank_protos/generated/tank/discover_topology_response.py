@@ -44,7 +44,7 @@ class TopologyNode:
     port: int = 0
     """The port. There when Bits & 1."""
     partitions: int = 0
-    """How many partitions it holds."""
+    """The number of partitions of which the broker has a replica."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class DiscoverTopologyResponse:
     request_id: int = 0
     """The request's id."""
     node_count: int = 0
-    """How many nodes follow; 0xffff: the broker stands alone."""
+    """How many brokers follow; 0xffff: the broker stands alone."""
     cluster_name: str = ""
     """The cluster's name. There when NodeCount != 0xffff."""
     nodes: list[TopologyNode] = field(default_factory=list)

@@ -18,7 +18,7 @@ _write_BI = Struct("<BI").pack
 
 @dataclass(slots=True)
 class FeaturesRequest:
-    """Asks which of the messages from 0x40 on the broker knows, and for its limits."""
+    """Asks for the messages from 0x40 on that the broker knows, and for its limits."""
 
     ID: ClassVar[int] = 64
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
@@ -28,7 +28,7 @@ class FeaturesRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
 

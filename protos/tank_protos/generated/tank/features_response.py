@@ -25,7 +25,7 @@ _write_Q = Struct("<Q").pack
 
 @dataclass(slots=True)
 class Feature:
-    """What the broker knows."""
+    """The messages and features that the broker knows."""
 
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "name": (0, 255),
@@ -36,14 +36,14 @@ class Feature:
     name: str = ""
     """The message's or feature's name."""
     min_version: int = 0
-    """The oldest version that is understood."""
+    """The oldest version that the broker knows."""
     max_version: int = 0
-    """The newest version that is understood."""
+    """The newest version that the broker knows."""
 
 
 @dataclass(slots=True)
 class Limit:
-    """What the broker bounds."""
+    """The broker's limits."""
 
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "name": (0, 255),
@@ -77,9 +77,9 @@ class FeaturesResponse:
     broker_id: int = 0
     """This broker's id."""
     features: list[Feature] = field(default_factory=list)
-    """What the broker knows."""
+    """The messages and features that the broker knows."""
     limits: list[Limit] = field(default_factory=list)
-    """What the broker bounds."""
+    """The broker's limits."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

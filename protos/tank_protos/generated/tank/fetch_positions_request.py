@@ -21,7 +21,7 @@ _write_H = Struct("<H").pack
 
 @dataclass(slots=True)
 class FetchPositionsRequest:
-    """Asks how far a consumer group has read."""
+    """Asks for a consumer group's positions."""
 
     ID: ClassVar[int] = 73
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
@@ -34,13 +34,13 @@ class FetchPositionsRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
     group: str = ""
     """The group's name."""
     topics: list[str] = field(default_factory=list)
-    """The topics; none: all that the group has positions in."""
+    """The topics; none: all in which the group has positions."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

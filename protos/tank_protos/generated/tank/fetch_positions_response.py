@@ -25,7 +25,7 @@ _write_Q = Struct("<Q").pack
 
 @dataclass(slots=True)
 class CommittedPosition:
-    """The positions that are kept, by topic and partition."""
+    """The group's positions, by topic and partition."""
 
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "topic": (0, 255),
@@ -42,9 +42,9 @@ class CommittedPosition:
     sequence_number: int = 0
     """The next number to read."""
     metadata: str = ""
-    """The note that was kept beside it."""
+    """The note that was stored with the position."""
     committed_ms: int = 0
-    """When it was kept, in milliseconds of the epoch."""
+    """When the position was committed, in milliseconds since 1970."""
 
 
 @dataclass(slots=True)
@@ -65,9 +65,9 @@ class FetchPositionsResponse:
     error: int = 0
     """An error code; 0: done."""
     message: str = ""
-    """What went wrong and what to do, for people; empty when all went well."""
+    """The reason of the error and what to do, for people; empty without an error."""
     positions: list[CommittedPosition] = field(default_factory=list)
-    """The positions that are kept, by topic and partition."""
+    """The group's positions, by topic and partition."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

@@ -33,7 +33,7 @@ class TimeToFind:
     partition: int = 0
     """The partition's number."""
     timestamp_ms: int = 0
-    """The time, in milliseconds of the epoch."""
+    """The time, in milliseconds since 1970."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class FindByTimeRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
     topic: str = ""

@@ -37,10 +37,10 @@ class FoundTime:
     error: int = 0
     """An error code; 0: found."""
     sequence_number: int = 0
-    """The first number of the first batch that holds, or follows, a message at or after the time; the
-    log's end + 1 where there is none."""
+    """The first number of the first batch that has, or follows, a message at or after the time; the
+    greatest committed number + 1 if there is none."""
     timestamp_ms: int = 0
-    """The greatest time up to that batch's end; 0 where there is none."""
+    """The greatest time up to that batch's end; 0 if there is none."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class FindByTimeResponse:
     error: int = 0
     """An error code; 0: done."""
     message: str = ""
-    """What went wrong and what to do, for people; empty when all went well."""
+    """The reason of the error and what to do, for people; empty without an error."""
     partitions: list[FoundTime] = field(default_factory=list)
     """In the order of the request."""
 

@@ -9,10 +9,11 @@ from struct import error as StructError
 from typing import ClassVar, Self
 
 from tank_protos.wire.buffer import Buffer
-from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion
+from tank_protos.wire.errors import TrailingBytes, Truncated, UnsupportedVersion, WireError
 from tank_protos.wire.message import check_prefix, unencodable
 from tank_protos.wire.varint import read as read_varint
 
+_read_B = Struct("<B").unpack_from
 _write_B = Struct("<B").pack
 _read_BIB = Struct("<BIB").unpack_from
 _write_BIB = Struct("<BIB").pack
@@ -62,7 +63,7 @@ class IdempotentTopic:
 
 @dataclass(slots=True)
 class IdempotentProduceRequest:
-    """Appends bundles, once however often it is sent, and tells the numbers that they got."""
+    """Appends each bundle once, however often it is sent, and answers with the messages' numbers."""
 
     ID: ClassVar[int] = 66
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
@@ -78,7 +79,7 @@ class IdempotentProduceRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
     client_id: str = ""
@@ -88,7 +89,7 @@ class IdempotentProduceRequest:
     ack_timeout_ms: int = 0
     """As in ProduceRequest."""
     producer_id: int = 0
-    """From InitProducer; 0: not idempotent, only the numbers are wanted."""
+    """An id from InitProducer; 0: not idempotent, the client only wants the numbers."""
     producer_epoch: int = 0
     """The producer's epoch."""
     topics: list[IdempotentTopic] = field(default_factory=list)
@@ -284,3 +285,36 @@ class IdempotentProduceRequest:
         if head:
             out.append(head)
         return out
+
+    @classmethod
+    def count_partitions(cls, payload: Buffer, most: int) -> int:
+        """How many partitions the message has in all its lists, without making their objects.
+
+        Stops counting above `most`, or where the payload ends too early.
+        """
+        found: int = 0
+        at = 0
+        try:
+            at += 5
+            (size,) = _read_B(payload, at)
+            at += 1
+            at += size
+            at += 15
+            (topics_count,) = _read_H(payload, at)
+            at += 2
+            for _ in range(topics_count):
+                (size,) = _read_B(payload, at)
+                at += 1
+                at += size
+                (partitions_count,) = _read_H(payload, at)
+                at += 2
+                found += partitions_count
+                if found > most:
+                    return found
+                for _ in range(partitions_count):
+                    at += 14
+                    size, at = read_varint(payload, at)
+                    at += size
+        except (StructError, IndexError, WireError):
+            return found
+        return found

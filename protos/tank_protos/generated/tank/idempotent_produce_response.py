@@ -41,9 +41,9 @@ class IdempotentPartitionResult:
     first: int = 0
     """The number of the bundle's first message; 0: stored before, and no longer known."""
     last: int = 0
-    """The number of its last message."""
+    """The number of the bundle's last message."""
     leader_host: str = ""
-    """Where the leader is. There when Error == 0xfc."""
+    """The leader's host. There when Error == 0xfc."""
     leader_port: int = 0
     """The leader's port. There when Error == 0xfc."""
 

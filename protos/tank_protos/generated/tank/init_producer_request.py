@@ -32,13 +32,13 @@ class InitProducerRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
     name: str = ""
-    """Empty: a new id. Else the same name and generation always get the same id."""
+    """Empty: the producer gets a new id. Else the same name and generation always get the same id."""
     generation: int = 0
-    """For a name: a higher generation gets a new id and ends the older ones."""
+    """A counter for the name: a higher generation gets a new id, and ends the ids of lower ones."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

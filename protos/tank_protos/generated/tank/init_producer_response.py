@@ -37,11 +37,11 @@ class InitProducerResponse:
     error: int = 0
     """An error code; 0: done."""
     message: str = ""
-    """What went wrong and what to do, for people; empty when all went well."""
+    """The reason of the error and what to do, for people; empty without an error."""
     producer_id: int = 0
-    """The id; never 0 when all went well."""
+    """The id; 0 only with an error."""
     producer_epoch: int = 0
-    """The epoch to begin with."""
+    """The producer epoch to begin with."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

@@ -28,7 +28,7 @@ class ListGroupsRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
 

@@ -38,9 +38,9 @@ class ListGroupsResponse:
     error: int = 0
     """An error code; 0: done."""
     message: str = ""
-    """What went wrong and what to do, for people; empty when all went well."""
+    """The reason of the error and what to do, for people; empty without an error."""
     groups: list[str] = field(default_factory=list)
-    """Their names, sorted."""
+    """The groups' names, sorted."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

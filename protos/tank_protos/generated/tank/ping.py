@@ -12,7 +12,7 @@ from tank_protos.wire.errors import TrailingBytes, UnsupportedVersion
 
 @dataclass(slots=True)
 class Ping:
-    """Says that the connection is alive."""
+    """Shows that the connection is alive."""
 
     ID: ClassVar[int] = 3
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)

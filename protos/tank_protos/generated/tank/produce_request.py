@@ -68,7 +68,7 @@ class ProduceRequest:
     }
 
     client_version: int = 3
-    """0: the old document's client; 2, 3: newer ones; 0x101: forwarded by a broker."""
+    """0: a client of the old protocol document; 2, 3: newer clients; 0x101: forwarded by a broker."""
     request_id: int = 0
     """Repeated in the answer."""
     client_id: str = ""
@@ -76,7 +76,7 @@ class ProduceRequest:
     required_acks: int = 0
     """How many replicas must hold the data; 0: the topic's min.insync.replicas."""
     ack_timeout_ms: int = 0
-    """How long to wait for them, in milliseconds; 0: 8000."""
+    """How long to wait for the replicas, in milliseconds; 0: 8000."""
     topics: list[ProduceTopic] = field(default_factory=list)
     """The topics to append to."""
 

@@ -40,7 +40,7 @@ class ProduceBasePartition:
     bundle_length: int = 0
     """The bundle's length in bytes."""
     base_seq_num: int = 0
-    """The number of the bundle's first message; a sparse bundle's own numbers win."""
+    """The number of the bundle's first message; a sparse bundle's own numbers count instead."""
     bundle: Buffer = b""
     """The bundle, without its length."""
 
@@ -62,7 +62,7 @@ class ProduceBaseTopic:
 
 @dataclass(slots=True)
 class ProduceWithBaseSeqNumRequest:
-    """Appends bundles under numbers that the client chose."""
+    """Appends bundles with message numbers that the client chooses."""
 
     ID: ClassVar[int] = 5
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
@@ -76,8 +76,8 @@ class ProduceWithBaseSeqNumRequest:
     }
 
     client_version: int = 3
-    """0: the old document's client; 2, 3: newer ones; 0x100: a leader's push; 0x101: forwarded by a
-    broker."""
+    """0: a client of the old protocol document; 2, 3: newer clients; 0x101: forwarded by a broker; 0x103:
+    a leader's push."""
     request_id: int = 0
     """Repeated in the answer."""
     client_id: str = ""
@@ -85,7 +85,7 @@ class ProduceWithBaseSeqNumRequest:
     required_acks: int = 0
     """How many replicas must hold the data; 0: the topic's min.insync.replicas."""
     ack_timeout_ms: int = 0
-    """How long to wait for them, in milliseconds; 0: 8000."""
+    """How long to wait for the replicas, in milliseconds; 0: 8000."""
     topics: list[ProduceBaseTopic] = field(default_factory=list)
     """The topics to append to."""
 

@@ -23,7 +23,7 @@ _write_QHBQQQI = Struct("<QHBQQQI").pack
 
 @dataclass(slots=True)
 class PushedPartition:
-    """In the order of the push; none: it was a heartbeat."""
+    """In the order of the push; none: the push was a heartbeat."""
 
     LIMITS: ClassVar[dict[str, tuple[int, int]]] = {
         "topic_id": (0, 18446744073709551615),
@@ -40,20 +40,20 @@ class PushedPartition:
     partition: int = 0
     """The partition's number."""
     error: int = 0
-    """A PushError; 0: the numbers count."""
+    """A PushError; 0: the following numbers are valid."""
     matched: int = 0
-    """The last number of the stretch; what the follower has up to there is what the leader has."""
+    """The last number of the stretch, up to which the follower's log equals the leader's."""
     synced: int = 0
-    """How much of it is on the disk; at most Matched."""
+    """The number up to which the follower's log is on its disk; at most Matched."""
     log_end: int = 0
-    """The follower's last number; where it disagrees, the last one at which it may agree."""
+    """The follower's last number; with DISAGREES, the last one at which the logs may agree."""
     epoch_at_log_end: int = 0
-    """The leader epoch of that number in the follower's log; 0: it has none."""
+    """The leader epoch of LogEnd in the follower's log; 0: there is no such number."""
 
 
 @dataclass(slots=True)
 class PushAnswer:
-    """What a follower says to its leader's push (ProduceWithBaseSeqNumRequest with version 0x100), on a
+    """A follower's answer to its leader's push (ProduceWithBaseSeqNumRequest with version 0x103), on a
     connection between brokers."""
 
     ID: ClassVar[int] = 1
@@ -65,11 +65,11 @@ class PushAnswer:
     }
 
     request_id: int = 0
-    """The push's request id; 0: not asked for."""
+    """The push's request id; 0: a later answer, without a push of its own."""
     covers: int = 0
-    """The id of the last push that this covers. There when RequestId == 0."""
+    """The request id of the last push that this answer covers. There when RequestId == 0."""
     partitions: list[PushedPartition] = field(default_factory=list)
-    """In the order of the push; none: it was a heartbeat."""
+    """In the order of the push; none: the push was a heartbeat."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

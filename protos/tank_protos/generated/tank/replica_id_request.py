@@ -20,8 +20,8 @@ _write_QHB16s = Struct("<QHB16s").pack
 
 @dataclass(slots=True)
 class ReplicaIdRequest:
-    """Opens a connection from one broker to another, and is its answer: who a broker is, and whom it
-    means."""
+    """The first frame on a connection between brokers, and the answer to it: names the sender and the
+    intended receiver."""
 
     ID: ClassVar[int] = 4
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
@@ -35,13 +35,13 @@ class ReplicaIdRequest:
     }
 
     replica_id: int = 0
-    """The id of the broker that sends this."""
+    """The sender's broker id."""
     cluster_id: str = ""
-    """Its cluster."""
+    """The sender's cluster id."""
     broker_epoch: int = 0
-    """The epoch that its present process registered with."""
+    """The broker epoch of the sender's process."""
     meant_broker: int = 0
-    """The id of the broker that this is for."""
+    """The id of the intended receiver."""
     purpose: int = 0
     """0: live pushes; 1: catching up; 2: forwarded requests."""
     key: bytes = b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"

@@ -18,7 +18,7 @@ _write_BII = Struct("<BII").pack
 
 @dataclass(slots=True)
 class ReserveProducerIdsRequest:
-    """Asks for producer ids that follow each other: the tasks of one write take the one of their number."""
+    """Asks for producer ids in a row, such as one for each task of a write."""
 
     ID: ClassVar[int] = 78
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
@@ -29,11 +29,11 @@ class ReserveProducerIdsRequest:
     }
 
     version: int = 0
-    """The version that this request is laid out in, and its answer."""
+    """The version of this request and of its answer."""
     request_id: int = 0
     """Repeated in the answer."""
     count: int = 0
-    """How many: 1 to 1,048,576."""
+    """The number of ids, 1 to 1,048,576."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

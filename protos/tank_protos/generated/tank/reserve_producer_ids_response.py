@@ -37,12 +37,12 @@ class ReserveProducerIdsResponse:
     error: int = 0
     """An error code; 0: done."""
     message: str = ""
-    """What went wrong and what to do, for people; empty when all went well."""
+    """The reason of the error and what to do, for people; empty without an error."""
     first_id: int = 0
-    """The first id; never 0 when all went well. No other producer gets one of them, and each begins with
+    """The first id; 0 only with an error. No other producer gets one of these ids, and each begins with
     epoch 0."""
     count: int = 0
-    """How many there are: as asked for, and 1 where the controllers know no blocks yet."""
+    """The number of ids: as requested, or 1 while the controllers know no blocks."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:

@@ -48,7 +48,7 @@ class StatusResponse:
     flags: int = 0
     """0."""
     cluster_aware: int = 0
-    """1: the broker is one of a cluster."""
+    """1: the broker belongs to a cluster."""
     topics: int = 0
     """How many topics there are."""
     partitions: int = 0
@@ -62,11 +62,11 @@ class StatusResponse:
     open_partitions: int = 0
     """How many partitions are open here."""
     opening_ms: int = 0
-    """Milliseconds spent on opening them."""
+    """How long it took to open the partitions, in milliseconds."""
     start_time_s: int = 0
-    """When the process started, in seconds of the epoch."""
+    """When the process started, in seconds since 1970."""
     version: int = 0
-    """400: the original; 1000 or more: a broker that knows the messages from 0x40 on."""
+    """400: the original TANK; 1000 or more: a broker that knows the messages from 0x40 on."""
 
     @classmethod
     def decode(cls, payload: Buffer, version: int = 0) -> Self:
