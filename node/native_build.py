@@ -1,8 +1,8 @@
-"""Compiles the node's hot modules with mypyc: a part of protos/kernel_build.py, which people and builds call.
+"""Compiles the node's hot modules with mypyc. protos/kernel_build.py, the command for builds, calls it.
 
-All modules of `MODULES` become one library, so that they call each other as C functions and see each other's
-attributes at fixed places. `tank_node.kernel` says where it lies and when it is used. C files are compiled in
-parallel, and what came of them is kept in a folder: after a change most of them need not be compiled again.
+All modules of `MODULES` become one library, so that they call each other as C functions and read each other's
+attributes at fixed offsets. `tank_node.kernel` chooses whether to use the library. C files are compiled in
+parallel, and object files are kept, so that a change compiles few files again.
 """
 
 import ast
@@ -22,33 +22,70 @@ FOLDER = ROOT / "node/tank_node/compiled"
 GROUP = "tank_node.compiled.kernel"
 LIBRARY = "kernel__mypyc"
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
-# Roots of what the modules may import from us.
+# The folders of our own packages that the modules may import.
 ROOMS = ("node", "protos")
 
 MODULES = (
     *("clock", "frame_session", "metrics", "output", "session"),
-    *("broker.broker", "broker.wait_list"),
-    *("log.append", "log.epoch_history", "log.flush_work", "log.index", "log.log", "log.open_files"),
-    *("log.producers", "log.pushed", "log.pushing", "log.reading", "log.record", "log.replica"),
-    *("log.segment", "log.staged"),
+    *("broker.broker", "broker.deadlines", "broker.topic_waits"),
+    *(
+        "segment.cursors",
+        "log.epoch_history",
+        "log.flush_work",
+        "log.health",
+        "segment.index",
+        "log.log",
+        "segment.open_files",
+    ),
+    *("segment.batch_format", "segment.batch_formats", "segment.kafka_batches", "segment.tank_bundles"),
+    *(
+        "log.producer_table",
+        "log.producers",
+        "log.pushed",
+        "log.pushing",
+        "segment.reading",
+        "segment.record",
+    ),
+    *("segment.segment", "segment.segments", "log.staged", "log.tail"),
+    *("kafka.session", "kafka.settling", "kafka.leaders", "kafka.topic_ids", "kafka.led"),
+    *("kafka.fetch", "kafka.fetch_answer", "kafka.fetch_context", "kafka.fetch_read", "kafka.fetch_sessions"),
+    *("kafka.bundle_converter", "kafka.partition_read", "kafka.shared_state"),
+    "kafka.delete_records",
+    *("kafka.produce", "kafka.produce_answer", "kafka.produce_count", "kafka.produce_forms"),
+    "kafka.produced_records",
     *("partition.acks", "partition.follower", "partition.follower_reads", "partition.leader"),
-    *("partition.numbering", "partition.partition", "partition.reads", "partition.waiters"),
-    *("peers.forward_session", "peers.inbound", "peers.outbound", "peers.replicator"),
+    *(
+        "partition.found_run",
+        "partition.log_start",
+        "partition.numbering",
+        "partition.partition",
+        "partition.waiters",
+    ),
+    *("peers.connection", "peers.connections", "peers.forward_session", "peers.in_sync_proposals"),
+    *("peers.inbound", "peers.outbound", "peers.replicator"),
     *("replication.append_check", "replication.in_sync", "replication.progress", "replication.push_frame"),
     *("replication.role", "replication.stream"),
     *("server.connection", "server.connections", "server.loop", "server.memory"),
-    *("server.receiver", "server.server"),
-    *("tank.acks", "tank.end_waits", "tank.extensions", "tank.fetch", "tank.fetch_fast"),
-    *("tank.fetch_templates", "tank.forwarded_fetch", "tank.produce", "tank.produce_templates"),
+    *("server.receiver", "server.server", "server.transport"),
+    *("tank.acks", "tank.end_waits", "tank.ends", "tank.fetch", "tank.fetch_fast"),
+    *(
+        "tank.fetch_templates",
+        "tank.forwarded_fetch",
+        "tank.idempotent",
+        "tank.produce",
+        "tank.produce_templates",
+    ),
+    "tank.run_acks",
     "tank.session",
 )
-"""What runs for each request, and the classes whose attributes that reads. A class and its subclasses belong
-in here together. Configuration, recovery, compaction and administration stay out: no request waits for them,
-and each module costs seconds of every build."""
+"""The modules that run for each request, and those of the classes whose attributes they read. A class and its
+subclasses must be in here together. Configuration, recovery, compaction and administration stay out: no
+request waits for them, and each module costs seconds of every build."""
 
-# As for the twins: no -march, since a wheel runs elsewhere; no debug symbols, they are most of it.
+# As for the twins: no -march, because a wheel runs on other machines; no debug symbols, which are most of the
+# size.
 COMPILE_ARGUMENTS = ["-O2", "-g0", "-w"]
-# What is installed must not decide what is built, and types are the business of `make check`.
+# Installed packages must not change the result, and `make check` checks the types.
 MYPY_ARGUMENTS = [
     "--config-file=",
     "--no-site-packages",
@@ -65,8 +102,8 @@ def source_of(module: str) -> str:
 
 
 def sources() -> list[str]:
-    """Everything of ours that decides what is built: the modules, this file, and all that they import, whose
-    constants and types are compiled in. Paths below the root."""
+    """The paths, below the root, of all our files that influence the build: the modules, this file, and all
+    their imports, whose constants and types are compiled in."""
     waiting = [source_of(module) for module in MODULES]
     found = {"node/native_build.py": None}
     while waiting:
@@ -94,18 +131,18 @@ def _imported(path: Path) -> list[str]:
 
 
 def compile_modules(out: Path, scratch: Path, kept: Path) -> None:
-    """The library and a file for each module, below `out` as a wheel has them.
+    """Builds the library and a file for each module below `out`, laid out as in a wheel.
 
-    `kept` holds what was compiled before, by what it was compiled from, and afterwards just what this build
-    needed. Exits or raises what the tools raise.
+    kept: a folder of object files from earlier builds, named by their sources; afterwards it holds those of
+    this build. Exits or raises as the tools do.
     """
-    import setuptools  # noqa: F401  mypyc asks whether it is there
+    import setuptools  # noqa: F401  mypyc demands that it is imported
     from mypyc.build import mypycify
     from setuptools._distutils import ccompiler
     from setuptools._distutils.sysconfig import customize_compiler
 
     os.environ["MYPYPATH"] = os.pathsep.join(str(ROOT / room) for room in ROOMS)
-    # Paths as people know them: tracebacks show them.
+    # Tracebacks show the paths of sources: relative to the root.
     os.chdir(ROOT)
     library, *modules = mypycify(
         [*MYPY_ARGUMENTS, *map(source_of, MODULES)],
@@ -120,7 +157,7 @@ def compile_modules(out: Path, scratch: Path, kept: Path) -> None:
     kept.mkdir(parents=True, exist_ok=True)
 
     def compiled(source: str) -> str:
-        # With Python and mypy come headers that are not in `headers`.
+        # The versions of Python and mypy stand for their headers, which are not in `headers`.
         command = [sys.version, version("mypy"), *compiler.compiler_so, *COMPILE_ARGUMENTS]
         key = hashlib.sha256(json.dumps(command).encode() + headers + Path(source).read_bytes()).hexdigest()
         target = kept / f"{key[:32]}.o"
@@ -152,10 +189,10 @@ def _size(path: str) -> int:
 
 
 def stale(room: Any) -> list[str]:
-    """The sources that were changed since the modules were built in place; all when they were not built.
+    """The sources that were changed since the modules were built in place; all sources when they were not
+    built.
 
-    Args:
-        room: the module tank_protos.compiled.
+    Args: room: the module tank_protos.compiled.
     """
     known = room.recorded(FOLDER).get(LIBRARY + SUFFIX)
     if known is None or not (FOLDER / (LIBRARY + SUFFIX)).exists():
@@ -164,12 +201,12 @@ def stale(room: Any) -> list[str]:
 
 
 def built() -> bool:
-    """Whether the modules were built in place, whatever from."""
+    """Whether the modules were built in place, from the present sources or older ones."""
     return (FOLDER / (LIBRARY + SUFFIX)).exists()
 
 
 def build_in_place(room: Any, scratch: Path) -> None:
-    """Compiles, and takes the place of what was there before; processes that run that keep it."""
+    """Compiles the modules, and replaces earlier ones file by file: running processes keep the old files."""
     stamps = room.stamps(ROOT, sources())
     compile_modules(scratch / "out", scratch / "c", ROOT / "build/native")
     made = scratch / "out/tank_node/compiled"

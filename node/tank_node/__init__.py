@@ -1,20 +1,22 @@
 """A broker node: sockets, sessions, partitions and their logs.
 
-From the top: `app` builds everything; `server` has the sockets; `tank` speaks the protocol of clients,
-`peers` that of brokers; `broker` has the partitions, `partition` one of them; `replication` decides what
-followers get; `cluster` is the line to the controllers; `store` is the data folder, `log` one partition's
-messages in it; `monitoring` shows all of it.
+The rooms, from the top: `app` builds everything; `server` has the sockets; `tank` speaks the protocol of
+clients, `peers` that of brokers; `broker` has all partitions, `partition` one of them; `replication` has the
+rules of replication; `cluster` is the connection to the controllers; `store` is the data folder, `log` one
+partition's log in it, `segment` the log's files; `security` checks clients' rights; `monitoring` shows health
+and metrics.
 
-What all rooms stand on:
+The modules that all rooms use:
 
-- `session`, `frame_session`, `output`: what a connection talks through, and what it hands to the server
-- `dialer`: how other brokers are reached, as an interface
+- `session`, `frame_session`, `output`: the conversation on a connection, and the bytes that it gives to the
+  server
+- `dialer`, `purpose`: connections to other brokers, as an interface, and what each of them is for
 - `limits`: every bound, with its reason
-- `clock`, `disk`: time and files as interfaces, with the machine's own behind them; `volume`: whether there
-  is room
-- `metrics`, `refusal_log`: what is counted, and what is refused again and again
-- `kernel`, `version`, `surroundings`: which form of the code runs, of which version, beside which processes
-- `__main__`: `tank-node`
+- `clock`, `disk`: time and files as interfaces, and their implementations; `volume`: whether the disk is full
+- `metrics`, `refusal_log`: counters, and a log of refused input that repeats little
+- `kernel`, `version`, `surroundings`: compiled or plain modules, the software's version, the cluster's
+  addresses
+- `__main__`: the command `tank-node`
 """
 
 from tank_node.kernel import compiled_path

@@ -1,4 +1,4 @@
-"""`tank-node`: a broker of a cluster. With `tank serve` in tank_cli the only place that wires real things."""
+"""The command `tank-node`: runs a broker of a cluster."""
 
 import asyncio
 import contextlib
@@ -15,30 +15,30 @@ from typing import TextIO
 import click
 
 from tank_node.app import config as node_config
-from tank_node.app.config import ConfigError, LogFormat, NodeConfig
+from tank_node.app.config import ConfigError, LineFormat, NodeConfig
 from tank_node.app.options import ControllersOption, node_options
 from tank_protos import server_packages
 
 EPILOG = """
 Every option can also be an environment variable (--log-format: TANK_LOG_FORMAT) or, but for --controllers and
 --config, a key of the TOML file. The command line wins over the environment, the environment over the file.
-In a pod, TANK_RACK_FROM_NODE names the node whose zone is the rack where --rack says none.
+In a pod without --rack, TANK_RACK_FROM_NODE names the Kubernetes node whose zone is the rack.
 
 \b
 Exit codes:
-    0  stopped in order, by SIGTERM or Ctrl-C: others lead what it led
-    1  it could not start, or go on: the message says why
+    0  stopped in order, by SIGTERM or Ctrl-C: other brokers lead its partitions
+    1  the broker could not start, or go on: the message says why
     2  an option, a variable or a key of the file can't be used
   128+ stopped at once, by a second signal
 """
 
 LEAVE_EPILOG = """
-The options that it has in common with the broker stand before `leave`, or are in the environment.
+Options that `leave` shares with the broker stand before `leave`, or are in the environment.
 
 \b
 Exit codes:
-    0  the process may be stopped, or the controllers were taken away: their hosts have no names any more
-    1  the time is up, or no controller answers: the message says what was waited for
+    0  the process may be stopped, or the cluster was deleted: the controllers' names don't exist any more
+    1  the time is up, or no controller answers: the message says what the command waited for
     2  an option or a variable can't be used
 """
 
@@ -87,11 +87,11 @@ def main(context: click.Context, /, controllers: list[str], **flags: str | None)
 )
 @click.pass_obj
 def leave(known: tuple[NodeConfig, list[str]], within_ms: int) -> None:
-    """Wait until this broker's process may be stopped, before somebody stops it.
+    """Wait until this broker's process may be stopped without harm.
 
-    Where fewer brokers are wanted and this one is to go, it may be stopped when it holds nothing any more.
-    Else it may when no partition falls below min.insync.replicas by it that could do without. In a pod this
-    is what preStop runs; its words go to the pod's log.
+    A broker that is to be removed may be stopped when it holds no replica any more. Any other may be stopped
+    when no partition falls below min.insync.replicas by that. A pod's preStop hook runs this command; its
+    messages go to the pod's log.
     """
     config, controllers = known
     if config.broker_id is None:
@@ -100,23 +100,24 @@ def leave(known: tuple[NodeConfig, list[str]], within_ms: int) -> None:
 
 
 def run(config: NodeConfig, controllers: list[str]) -> int:
-    """The exit code."""
+    """Runs a broker until it stops; returns the exit code."""
     server_packages.demand()
     from tank_node.app.cluster_process import ClusterNodeProcess, RefusedError
     from tank_node.app.process import Started
     from tank_node.app.zone import NodeZoneError, zone_of_node
-    from tank_node.log.errors import DataFolderError, StorageError
+    from tank_node.segment.errors import DataFolderError, StorageError
     from tank_node.server.loop import TickLoop
     from tank_protos.cluster_secret import SecretError
     from tank_protos.log_lines import set_up_logs
 
-    set_up_logs(as_json=config.log_format is LogFormat.JSON, level=config.log_level)
+    set_up_logs(as_json=config.log_format is LineFormat.JSON, level=config.log_level)
 
     def announce(started: Started) -> None:
+        kafka = "" if started.kafka is None else f", Kafka clients on {started.kafka}"
         http = "" if started.http is None else f", http on {started.http}"
         click.echo(
             f"tank broker {started.broker_id} of cluster {started.cluster_id} listening on "
-            f"{started.listen}{http}; data in {started.data}; ready in {started.seconds:.2f} s"
+            f"{started.listen}{http}{kafka}; data in {started.data}; ready in {started.seconds:.2f} s"
         )
 
     async def live() -> None:
@@ -138,7 +139,7 @@ def run(config: NodeConfig, controllers: list[str]) -> int:
 
 
 def run_leave(broker_id: int, controllers: list[str], within_ms: int, secret: Path | None = None) -> int:
-    """The exit code."""
+    """Runs `leave`; returns the exit code."""
     server_packages.demand()
     from tank_node.app.leave import Ending, Waited, wait_to_leave
     from tank_node.app.leave_calls import LeaveCalls
@@ -176,18 +177,19 @@ def run_leave(broker_id: int, controllers: list[str], within_ms: int, secret: Pa
                 tell(f"{waited.reason} It may be stopped.")
                 return 0
             case Ending.TAKEN_DOWN:
-                tell("the controllers' hosts have no names any more: the cluster is taken down.")
+                tell("the controllers' names don't exist any more: the cluster was deleted.")
                 return 0
             case Ending.TIME_IS_UP:
                 tell(f"the time is up after {within_ms // 1000} s. {waited.reason}")
             case Ending.NOBODY_ANSWERS:
-                tell("no controller answers any more: nobody can be asked.")
+                tell("no controller answers: check that they run and can be reached.")
     return 1
 
 
 @contextlib.contextmanager
 def _pod_log(pod: str) -> Iterator[TextIO]:
-    """Where the words of `leave` are read: what a hook of a pod writes is shown to nobody."""
+    """The stream for the messages of `leave`: in a pod the log of its first process, because Kubernetes
+    doesn't show the output of a preStop hook."""
     try:
         log = Path("/proc/1/fd/2").open("w", buffering=1) if pod else None  # noqa: SIM115 - with, below
     except OSError:

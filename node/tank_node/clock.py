@@ -1,4 +1,4 @@
-"""Time, as the node's rooms see it: an interface, and the machine's own clock behind it."""
+"""Time as an interface, and its implementations by the machine's clocks."""
 
 import logging
 import time
@@ -7,22 +7,23 @@ from typing import Final, Protocol
 _log = logging.getLogger(__name__)
 
 NOTICED_MS: Final = 60_000
-"""A wall clock that is so far ahead of what is believed has jumped: time servers correct by less."""
+"""A wall clock that is further ahead of the steady clock than this has jumped: time servers correct by
+less."""
 
 
 class Clock(Protocol):
-    """Where the node takes the time from. Tests pass one that moves only when told."""
+    """The source of time for a node. Tests use one that they move themselves."""
 
     def now_ms(self) -> int:
-        """Wall clock, milliseconds since 1970. May jump when the machine's clock is set."""
+        """The wall clock in milliseconds since 1970. It may jump when the machine's clock is set."""
         ...
 
     def monotonic_ms(self) -> int:
-        """A clock for waits and deadlines, in milliseconds: it never goes back."""
+        """The monotonic clock in milliseconds, for waits and deadlines: it never goes back."""
         ...
 
     def monotonic_us(self) -> int:
-        """The same clock in microseconds, for measuring."""
+        """The monotonic clock in microseconds, for measuring."""
         ...
 
 
@@ -42,13 +43,13 @@ class SystemClock:
 
 
 class SteadyClock:
-    """The wall clock as far as a running process believes it: for stamps, and for what their age decides.
+    """The wall clock, protected against jumps forward: for append times, and for the ages that retention
+    computes.
 
-    A clock that jumps forward would let retention delete everything at once, stamp batches with a time that
-    keeps retention from deleting them, and let producers count as silent. So what is believed goes at most
-    twice as fast as the monotonic clock: a small correction is caught up within as much time, and a jump of a
-    year takes a year, which is long enough to set the clock right. Backward it follows at once, which is
-    harmless: a log's append times never fall. A process that starts has nothing to compare with: it believes.
+    A jump forward would let retention delete everything, and give batches times in the future. So this clock
+    advances at most twice as fast as the monotonic clock: it makes up for a small correction soon, and for a
+    jump of a year in a year. It follows the wall clock backward at once, because a log's append times never
+    fall.
     """
 
     __slots__ = ("_believed_ms", "_clock", "_monotonic_ms", "_said", "ahead_ms")
@@ -59,10 +60,10 @@ class SteadyClock:
         self._monotonic_ms = clock.monotonic_ms()
         self._said = False
         self.ahead_ms = 0
-        """How far the wall clock was ahead of what was believed, when it was last asked. Never negative."""
+        """How far the wall clock was ahead of this clock at the last `now_ms`. Never negative."""
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970, as far as they are believed."""
+        """Milliseconds since 1970, by this steady clock."""
         wall_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         most_ms = self._believed_ms + 2 * (monotonic_ms - self._monotonic_ms)
         self._monotonic_ms = monotonic_ms
@@ -73,16 +74,16 @@ class SteadyClock:
         return believed_ms
 
     def monotonic_ms(self) -> int:
-        """The same as the other clock's."""
+        """The underlying clock's."""
         return self._clock.monotonic_ms()
 
     def monotonic_us(self) -> int:
-        """The same as the other clock's."""
+        """The underlying clock's."""
         return self._clock.monotonic_us()
 
     @property
     def problem(self) -> str:
-        """What is wrong with the wall clock, and what to do; empty: nothing is."""
+        """A sentence on a wall clock that has jumped, and what to do; empty when it hasn't."""
         if self.ahead_ms < NOTICED_MS:
             return ""
         return (

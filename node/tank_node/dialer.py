@@ -1,19 +1,19 @@
-"""How a node makes connections to other brokers, as an interface: for what replicates and forwards."""
+"""Dialling other brokers, as an interface for replication and forwarding."""
 
 from tank_node.session import Session
 
 
 class Dialer:
-    """How a node reaches another one; the simulator brings its own.
+    """Makes connections to other brokers; the simulator has its own implementation.
 
-    A session hears of everything by itself: of bytes by `receive`, of the connection's end, or of one that
-    never came to be, by `close`. Whoever dials again does so later, and not for ever at once.
+    The dialer calls the session: `receive` with bytes, and `close` at the end of the connection, or of an
+    attempt that failed. Callers that dial again must pause before.
     """
 
     def dial(self, host: str, port: int, session: Session) -> None:
-        """Makes one attempt to connect. What the session has queued leaves first."""
+        """Makes one attempt to connect. Output that the session has queued is sent first."""
         raise NotImplementedError
 
     def hang_up(self, session: Session) -> None:
-        """Ends the attempt or the connection. Harmless when it has ended."""
+        """Ends a session's attempt or connection; does nothing when it has ended."""
         raise NotImplementedError

@@ -1,8 +1,7 @@
-"""The disk, as the log sees it: an interface, and the operating system behind it.
+"""The disk: an interface, and its implementation by the operating system.
 
-The log does every access through a `Disk`, so that tests can put one there that loses what was not synced,
-tears writes, fills up, fails an fsync or runs out of descriptors. All methods raise `OSError` as the system
-does.
+All access to files goes through a `Disk`, so that tests can use one that loses unsynced bytes, tears writes,
+fills up, fails an fsync or runs out of descriptors. All methods raise `OSError` as the system does.
 """
 
 import ctypes
@@ -28,10 +27,10 @@ class Entry(NamedTuple):
 
 
 class Space(NamedTuple):
-    """How much room a file system has, in bytes."""
+    """The space of a file system, in bytes."""
 
     free: int
-    """What this process may still write."""
+    """The bytes that this process may still write."""
     size: int
 
 
@@ -39,7 +38,8 @@ class Disk(Protocol):
     """Files and folders. Descriptors are plain numbers, because `sendfile` takes one."""
 
     def open(self, path: str, *, create: bool = False) -> int:
-        """A descriptor to read and write; with `create` the file is made when it is not there."""
+        """Opens a file to read and write; create: makes the file when it does not exist. Returns the
+        descriptor."""
         ...
 
     def close(self, fd: int) -> None: ...
@@ -49,50 +49,49 @@ class Disk(Protocol):
         ...
 
     def read_at(self, fd: int, length: int, position: int) -> bytes:
-        """Up to `length` bytes; fewer only at the file's end."""
+        """Reads up to `length` bytes; fewer only at the file's end."""
         ...
 
     def write_at(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
-        """One system call; the number of bytes written, which may be fewer than given."""
+        """Writes with one system call. Returns the number of bytes written, which may be fewer than given."""
         ...
 
     def truncate(self, fd: int, length: int) -> None:
-        """Cuts the file, and gives back what was allocated behind its end."""
+        """Cuts the file, and frees the space allocated behind its end."""
         ...
 
     def allocate(self, fd: int, position: int, length: int) -> bool:
-        """Reserves space without changing the file's length; False where the file system cannot."""
+        """Reserves space without changing the file's length. Returns False where the file system cannot."""
         ...
 
     def sync(self, fd: int) -> None:
-        """The file's bytes and length are on the disk when this returns."""
+        """Makes the file's bytes and length durable."""
         ...
 
     def begin_sync(self, fd: int) -> None:
-        """A hint that `sync` comes next: the disk may begin to take the file's bytes. Tells no errors: those
-        are for `sync`."""
+        """Starts writing the file's bytes to the disk, as a hint that `sync` follows. Reports no errors of
+        the disk: `sync` does."""
         ...
 
     def sync_folder(self, path: str) -> None:
-        """The folder's names are on the disk when this returns."""
+        """Makes the folder's names durable."""
         ...
 
     def sync_file_system(self, fd: int) -> bool:
-        """Everything written on the descriptor's file system is on the disk when this returns True.
-
-        False: not done, or errors would not be told. OSError: something written since the descriptor was
-        opened could not be put on the disk; whose it was the files' own `sync` says.
+        """Makes all files on the descriptor's file system durable. Returns False when it did not, or could
+        not report errors. Raises OSError when bytes written since the descriptor was opened are lost; each
+        file's own `sync` says whose.
         """
         ...
 
     def entries(self, path: str) -> list[Entry]:
-        """What the folder holds, in no order; FileNotFoundError when there is none."""
+        """The folder's entries, in no order. Raises FileNotFoundError."""
         ...
 
     def make_folders(self, path: str) -> None: ...
 
     def rename(self, path: str, new_path: str) -> None:
-        """Atomic; replaces a file that is there."""
+        """Renames atomically; replaces an existing file."""
         ...
 
     def remove(self, path: str) -> None: ...
@@ -102,11 +101,12 @@ class Disk(Protocol):
     def exists(self, path: str) -> bool: ...
 
     def space(self, path: str) -> Space:
-        """Of the file system that holds the path."""
+        """The space of the file system that holds the path."""
         ...
 
     def lock(self, path: str) -> int | None:
-        """Takes the file's lock for this process: a descriptor to keep open; None when another holds it."""
+        """Locks the file for this process. Returns a descriptor to keep open; None when another process holds
+        the lock."""
         ...
 
 
@@ -119,7 +119,7 @@ def tree_bytes(disk: Disk, path: str) -> int:
 
 
 def read_file(disk: Disk, path: str) -> bytes:
-    """The whole file; FileNotFoundError when there is none."""
+    """Reads a whole file. Raises FileNotFoundError."""
     fd = disk.open(path)
     try:
         return disk.read_at(fd, disk.size(fd), 0)
@@ -128,7 +128,7 @@ def read_file(disk: Disk, path: str) -> bytes:
 
 
 def sync_file(disk: Disk, path: str) -> None:
-    """Its bytes and length are on the disk when this returns; FileNotFoundError when there is none."""
+    """Makes a file's bytes and length durable. Raises FileNotFoundError."""
     fd = disk.open(path)
     try:
         disk.sync(fd)
@@ -137,7 +137,7 @@ def sync_file(disk: Disk, path: str) -> None:
 
 
 def write_file(disk: Disk, path: str, content: bytes, *, sync: bool = True) -> None:
-    """Writes (and syncs) a file under its final name (not atomic: see `replace_file`)."""
+    """Writes a file under its final name, and syncs it. Not atomic: see `replace_file`."""
     fd = disk.open(path, create=True)
     try:
         disk.truncate(fd, 0)
@@ -152,10 +152,8 @@ def write_file(disk: Disk, path: str, content: bytes, *, sync: bool = True) -> N
 
 
 def replace_file(disk: Disk, path: str, content: bytes, *, keep_previous: str | None = None) -> None:
-    """Puts `content` in the file's place so that, whenever the power fails, the old or the new one is whole.
-
-    Write, fsync, rename, fsync the folder. With `keep_previous` the old file gets that name first.
-    """
+    """Replaces a file so that a power failure leaves the old or the new one whole: write, fsync, rename,
+    fsync of the folder. keep_previous: a name that the old file gets first."""
     write_file(disk, path + ".new", content)
     if keep_previous is not None and disk.exists(path):
         disk.rename(path, keep_previous)
@@ -212,7 +210,8 @@ class OsDisk:
         os.fdatasync(fd)
 
     def begin_sync(self, fd: int) -> None:
-        # Without one of the WAIT flags it leaves an error of the disk to the fdatasync that follows.
+        # Without a WAIT flag the call does not consume an error of the disk: the fdatasync that follows
+        # reports it.
         self._libc.sync_file_range(fd, ctypes.c_longlong(0), ctypes.c_longlong(0), _RANGE_WRITE)
 
     def sync_folder(self, path: str) -> None:
@@ -277,6 +276,6 @@ class OsDisk:
 
 
 def _linux_version() -> tuple[int, int]:
-    """Of the running kernel; (0, 0) elsewhere."""
+    """The version of the running kernel; (0, 0) when it is not Linux."""
     found = re.match(r"(\d+)\.(\d+)", os.uname().release) if os.uname().sysname == "Linux" else None
     return (int(found[1]), int(found[2])) if found else (0, 0)

@@ -1,26 +1,28 @@
-"""A conversation in TANK's frames: what clients of TANK's protocol and brokers have in common."""
+"""A session in TANK's frames: the common part of sessions with TANK's clients and with brokers."""
 
 from tank_node.session import Session
-from tank_protos.wire.framing import HEADER_BYTES
+from tank_protos.wire.framing import FRAME_HEAD, HEADER_BYTES
 
-_PING = b"\x03\x00\x00\x00\x00"
+_PING = FRAME_HEAD.pack(3, 0)
 
 
 class FrameSession(Session):
-    """A frame is one byte of message id, four of length (little-endian), and the payload."""
+    """A session whose frames are one byte of message id, four bytes of length (little-endian), and the
+    payload."""
 
     __slots__ = ()
 
     def frame_bytes(self, head: bytes) -> int:
-        return (
-            HEADER_BYTES + int.from_bytes(head[1:HEADER_BYTES], "little") if len(head) >= HEADER_BYTES else 0
-        )
+        if len(head) < HEADER_BYTES:
+            return 0
+        _, length = FRAME_HEAD.unpack_from(head)
+        return HEADER_BYTES + int(length)
 
     def take_frame(self, frame: memoryview) -> None:
         self.frame(frame[0], frame[HEADER_BYTES:])
 
     def frame(self, message_id: int, payload: memoryview) -> None:
-        """Takes one whole frame. Raises WireError: the connection is to be closed."""
+        """Takes one whole frame. Raises WireError when the connection must be closed."""
         raise NotImplementedError
 
     def opened(self) -> None:
@@ -30,6 +32,6 @@ class FrameSession(Session):
         self.ping()
 
     def ping(self) -> None:
-        """Queues a ping: the first thing that a connection says, and a question whether the other end is
-        still there."""
+        """Queues a ping, which is the first frame on a connection, and later tests whether the other end is
+        there."""
         self.send(_PING)

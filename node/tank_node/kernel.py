@@ -1,11 +1,11 @@
-"""Which form of the node's hot modules runs: compiled by mypyc, or plain Python. Chosen here, at import.
+"""The choice, at import, between the compiled (mypyc) and the plain Python form of the node's hot modules.
 
-Both are made of the same source. The compiled modules lie in a folder of their own, ordered as the sources
-are (`compiled/tank_node/log/append.*.so`), which the packages search before their own: `tank_node.log.append`
-is the compiled one or the plain one, and whoever imports it does not know. It is all of them or none.
+Both forms have the same source. The compiled modules lie in `compiled/`, in the layout of the sources
+(`compiled/tank_node/log/log.*.so`), and packages search that folder before their own: importers don't see the
+difference. Either all of them are used, or none.
 
-The environment variable TANK_KERNEL decides, as it does for the twins of `tank_protos.kernel`. In a checkout
-the compiled modules are used only as long as none of the sources that they were made of was changed.
+The environment variable TANK_KERNEL decides, as for the twins of `tank_protos.kernel`. In a checkout the
+compiled modules are used only while their sources are unchanged.
 """
 
 import warnings
@@ -20,13 +20,13 @@ from tank_protos.compiled import changed, recorded
 _PACKAGE: Final = Path(__file__).parent
 FOLDER: Final = _PACKAGE / "compiled"
 LIBRARY: Final = "kernel__mypyc"
-"""In it is the code of all compiled modules; the files beside it only name one each."""
+"""The library with the code of all compiled modules; each other file only names one module of it."""
 STALE: Final = "the node's compiled modules are older than their sources"
-"""How the warning begins."""
+"""The beginning of the warning about changed sources."""
 
 
 def _missing() -> str:
-    """Why the compiled modules can't be used; empty when they can."""
+    """The reason why the compiled modules can't be used; empty when they can."""
     library = FOLDER / (LIBRARY + EXTENSION_SUFFIXES[0])
     if not library.exists():
         return "the node's modules were not compiled"
@@ -41,7 +41,9 @@ def _missing() -> str:
     return ""
 
 
-def _chosen() -> str:
+def choose() -> str:
+    """What is to run: "compiled" or "pure", by TANK_KERNEL and by what was compiled. Warns where compiled
+    modules are older than their sources; raises ImportError where TANK_KERNEL demands what is not there."""
     if kernel.MODE == "pure":
         return "pure"
     missing = _missing()
@@ -57,11 +59,11 @@ def _chosen() -> str:
     return "pure"
 
 
-NAME: Final = _chosen()
-"""What runs: "compiled" or "pure"."""
+NAME: Final = choose()
+"""The form that runs: "compiled" or "pure"."""
 
 
 def compiled_path(package: str) -> list[str]:
-    """Where a package has its compiled modules: what it puts before its own path. Nothing where plain ones
-    run."""
+    """The folder of a package's compiled modules, for the front of the package's path; empty when the plain
+    ones run."""
     return [str(FOLDER.joinpath(*package.split(".")))] if NAME == "compiled" else []

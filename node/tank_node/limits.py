@@ -1,7 +1,7 @@
-"""Every bound of the node's network side, in one place, each with its reason.
+"""The bounds of a node, each with its reason. Sizes are bytes, times are milliseconds.
 
-Whoever starts a node builds one `Limits` (configuration changes single fields) and gives it to the
-server, which shares it with its sessions and the broker. Sizes are bytes, times are milliseconds.
+The composition root builds one `Limits`, in which the configuration changes single fields, for the server,
+the sessions and the broker.
 """
 
 from dataclasses import dataclass
@@ -12,279 +12,372 @@ KIB = 1024
 MIB = 1024 * KIB
 
 TANK_FRAME_BYTES = 256 * MIB
-"""A TANK broker drops a connection that announces more; no configuration goes beyond it."""
+"""The most bytes of a frame: a TANK broker closes a connection that announces more. No configuration exceeds
+it."""
 
 RENUMBERED_MESSAGES = 16_384
-"""A dense bundle behind a gap in the numbers is decoded and written anew, in the event loop: so many messages
-take some 80 ms there. A compressed one may have millions in a few KB."""
+"""The most messages of a dense bundle behind a gap in the numbers, which the event loop decodes and writes
+anew, for some 80 ms. A compressed bundle of a few KB may have millions."""
 
 RENUMBERED_BYTES = 8 * MIB
-"""The same, unpacked: it is held several times while it is written anew."""
+"""The most bytes of such a bundle when decompressed: memory holds it several times while it is written
+anew."""
 
 COMPACTED_MESSAGES = 262_144
-"""Of one batch, which compaction decodes as a whole: some 64 MiB. One with more stays as it is."""
+"""The most messages of a batch that compaction decodes, into some 64 MiB of memory. A larger batch stays
+unchanged."""
+
+WALKED_BATCHES = 64
+WALKED_BYTES = 8 * MIB
+WALKED_MESSAGES = 262_144
+"""How much of a log a search for a time reads behind the place that the index names; it decodes one batch at
+least, unless that alone has too many messages. The index is right about most batches, but not about those
+whose header names a later time than their messages."""
+
+WALKED_BACK_BATCHES = 8
+"""How many batches before the place that the index names such a search begins in TANK's bundles: the index
+has the time of a bundle's first message alone, and bundles of several producers may overlap in time."""
+
+SEARCHED_MESSAGES = 16_384
+SEARCHED_PARTITIONS = 64
+"""How many messages the searches of one request for times decode, and how many partitions they look into,
+before others get their turn: some 20 ms."""
+
+DESCRIBED_PRODUCERS = 100_000
+"""The most producers in one answer to a Kafka client, as many as one partition remembers: some 4 MB. A
+request could name any number of partitions."""
 
 UNCOMMITTED_WRITES = 1024
-"""Of one partition, told apart until the high-water mark passes them: it may stand still for days."""
-
+"""The most writes of one partition whose sizes are remembered until the high-water mark passes them, which
+may take days; further ones count as one."""
 
 DAMAGED_NAMED = 50_000
-"""Damaged replicas that a registration names, some 12 bytes each: a command has at most 1 MiB. With more of
-them all replicas are said to be damaged, which is nearly true."""
+"""The most damaged replicas that a registration names, because a command to the controllers has at most 1
+MiB. A broker with more of them says that all its replicas are damaged."""
 
 BELIEF_MS = 1000
-"""A leader epoch that a push told of is looked for in the view after so long: the view is behind its leader's
-by the way of one message from the controllers, which a busy machine may hold up."""
+"""How long a leader epoch that was heard in a push may be missing in the view before the controllers are
+asked. The view is normally late by one message from the controllers."""
 
 FULL_BYTES = 64 * MIB
 FULL_PART = 100
-"""A volume with less free than this, and less than one part in so many, is full: some seconds of writing are
-left, in which others begin to lead."""
+"""A volume is full when less than FULL_BYTES and less than one FULL_PART-th of it are free: enough for some
+seconds of writing, in which other brokers begin to lead."""
 ROOM_BYTES = 1024 * MIB
 ROOM_PART = 10
-"""A full one has room again with so much free, or one part in so many: a segment that retention deletes is
-not enough."""
+"""A full volume has room again when ROOM_BYTES, or one ROOM_PART-th of it, are free: more than retention
+frees by one segment."""
 
 
 class LimitError(ValueError):
-    """A limit that makes no sense, alone or beside another one; the message says what to do."""
+    """A limit that is out of range, or contradicts another; the message says what to do."""
 
 
 @dataclass(slots=True, frozen=True)
 class Limits:
-    """What one node takes on. Raises `LimitError` when the values contradict each other."""
+    """The configurable bounds of one node. Raises LimitError when they contradict each other."""
 
     frame_bytes: int = 64 * MIB
-    """A frame's payload. Large enough for any sensible batch; one frame has to fit into memory as a whole."""
+    """The most bytes of a frame's payload. A frame must fit into memory as a whole."""
 
     bundle_bytes: int = 32 * MIB
-    """One bundle. A consumer gets whole bundles, so every consumer has to be able to hold the largest one."""
+    """The most bytes of a bundle. Consumers get whole bundles, so each must be able to hold the largest
+    one."""
 
     request_bytes: int = 2 * MIB
-    """A frame that carries no bundles. Decoding makes objects many times the size of their bytes."""
+    """The most bytes of a frame without bundles. Decoded, it takes many times as much memory."""
 
     produce_entries: int = 255 * 255
-    """Bundles in one request of ours: what TANK's own produce can name by its one-byte counts."""
+    """The most bundles in one idempotent produce: as many as TANK's own produce can name by its one-byte
+    counts."""
 
     connections: int = 4096
-    """Open client connections. Above it the oldest that never sent anything is closed, else the new one
-    is refused."""
+    """The most open client connections. Above it the oldest one that never sent anything is closed; if there
+    is none, the new one is refused."""
 
     files_kept_free: int = 256
-    """Descriptors left for the log, the flusher and the HTTP port when the process may open few files."""
+    """Descriptors kept free of clients for logs, the flusher and the HTTP port, when the process may open few
+    files."""
 
     in_flight: int = 4096
-    """Unanswered requests of one connection; above it the connection is not read until some are answered."""
+    """The most unanswered requests of one connection. Above it the connection is not read until some are
+    answered."""
 
     learned_paths: int = 64
-    """Partitions of which a connection knows what a produce request for them looks like, so that the next one
-    need not be decoded, and as many for consume: a large topic's share of one broker. One of produce costs
-    some 300 bytes, one of consume some 900."""
+    """The most partitions of which a connection remembers the form of a produce request, and as many of a
+    consume request, so that the next one need not be decoded. One takes some 300 bytes for produce, 900 for
+    consume, 1,300 for a produce request of Kafka's protocol."""
 
     waits_per_partition: int = 16_384
-    """Long polls on one partition; above it they are answered at once, empty, because each append
-    visits all of them."""
+    """The most long polls on one partition, because each append visits all of them. Further ones are answered
+    at once, without messages."""
 
     wait_entries: int = 65_536
-    """Partitions that the waiting requests of one connection may name; each costs some 300 bytes."""
+    """The most partitions that the waiting requests of one connection may name; each takes some 300 bytes."""
 
     all_wait_entries: int = 400_000
-    """The same of all connections together."""
+    """The most partitions that the waiting requests of all connections may name."""
 
     memory_bytes: int = 160 * MIB
-    """Memory held for all connections; above it clients are not read, and the next large frames wait in line,
-    one being let through at any time. What smaller frames hold comes to it: receive_bytes at most for each
-    connection; and a frame of each other broker's, because brokers are always read."""
+    """The memory for incomplete frames and unsent answers of all connections. Above it clients are not read,
+    and large frames wait, but for one at a time. Up to receive_bytes for each connection, and a frame for
+    each other broker, may come on top."""
 
     unsent_bytes: int = 1 * MIB
-    """Unsent answers of one connection, above which its next requests are not taken: small requests may have
-    large answers. Chunks do not count: they are sent from the file."""
+    """The unsent bytes of one connection above which no more of its requests are taken: small requests may
+    have large answers. Chunks, which are sent from files, don't count."""
 
     receive_bytes: int = 256 * KIB
-    """What one connection is read in one tick, so that a busy one does not make the others wait."""
+    """The most bytes read from one client's connection in one tick, so that the others don't wait."""
 
     peer_receive_bytes: int = 512 * KIB
-    """The same of another broker's connection: a leader's push is taken in one piece. A quarter of
+    """The most bytes read from another broker's connection in one tick, enough for a whole push. A quarter of
     `arena_bytes` at most."""
 
     arena_bytes: int = 2 * MIB
-    """The buffer that all connections of a tick are read into. The tick's batches are written when what is
-    left of it might not hold three receives; so this bounds what is written at once. More bytes share the
-    price of an append: bundles of 64 KiB in plain Python cost 1.5 x C with 1.5 MiB at once, 1.75 with 256
+    """The size of the buffer into which all connections of a tick are read. The tick's batches are written
+    when less than three receives fit into the rest, so this bounds one write. More batches share the cost of
+    a write: 64 KiB bundles in plain Python took 1.5 times C's time with 1.5 MiB at once, 1.75 times with 256
     KiB."""
 
+    reused_frame_bytes: int = 1280 * KIB
+    """The size of a buffer for a large frame, which is kept for the next one. Kafka's clients send requests
+    of 1 MiB under load. A new mapping costs a page fault for every 4 KiB: receiving 1 MB took 900 µs with
+    one, 200 µs without."""
+
+    reused_buffers: int = 6
+    """The most such buffers that are kept while no frame needs them."""
+
     send_once_bytes: int = 4 * MIB
-    """What one connection is sent in one go, so that a chunk of 64 MiB does not make the others wait."""
+    """The most bytes sent to one connection in one go, so that the others don't wait for a chunk of 64
+    MiB."""
 
     socket_send_bytes: int = 0
-    """The kernel's send buffer for each connection; 0: the system's own tuning."""
+    """The size of the kernel's send buffer for each connection; 0: the system chooses."""
 
     answer_bytes: int = 128 * MIB
-    """All chunks of one answer to a consume together: below TANK's limit of a frame. A client that asks for
-    more gets the rest next time."""
+    """The most bytes of all chunks in one answer to a consume: below TANK's limit for a frame. The client
+    gets the rest by its next request."""
 
     fetch_bytes: int = 64 * MIB
-    """TANK's clamp of fetch_size and min_bytes."""
+    """The upper limit of a consume's fetch_size and min_bytes, as in TANK."""
+
+    kafka_fetch_bytes: int = 55 * MIB
+    """The upper limit of max_bytes in a Fetch of a Kafka client, and of its min_bytes; Kafka's
+    fetch.max.bytes has the same default."""
+
+    converted_answer_bytes: int = 4 * MIB
+    """The most bytes of an answer that are converted from another batch format, but for its first batch:
+    they lie in memory until the client has read them."""
+
+    converted_kept_bytes: int = 4 * MIB
+    """The converted batches that are kept for the next consumer of the same partition."""
+
+    fetch_sessions: int = 1_000
+    """The most fetch sessions of Kafka clients, as in Kafka. A client without one names all its partitions in
+    each request."""
+
+    fetch_session_entries: int = 100_000
+    """The most partitions in all fetch sessions together; each takes some 300 bytes."""
+
+    fetch_session_unused_ms: int = 120_000
+    """A fetch session that was not used for this long may be ended for another one."""
 
     max_wait_ms: int = 3_600_000
-    """TANK's cap of a consumer's wait."""
+    """The upper limit of a consumer's wait, as in TANK."""
 
     deaf_wait_ms: int = 1_000
-    """The longest wait of an old client for what can't be read here now: it may be soon, and nothing would
-    wake who waits for it. It asks again."""
+    """The longest wait of an old client on a partition that can't be read here now. Nothing would wake it
+    when the partition becomes readable, so it has to ask again."""
+
+    described_partitions: int = 2_000
+    """The most partitions in one answer to Kafka's DescribeTopicPartitions, as in Kafka: the event loop is
+    held up for some milliseconds."""
+
+    metadata_slice: int = 2_000
+    """The partitions and topics of an answer to Kafka's Metadata that are described in one go, some 10 ms of
+    the event loop; a cluster may have a million."""
+
+    kept_metadata_bytes: int = 4 * MIB
+    """The most bytes of answers to Kafka's Metadata that are kept for clients that ask alike: ten with 10,000
+    partitions."""
+
+    auto_created_topics: int = 256
+    """The most topics that one metadata request of a Kafka client creates, each a change of the cluster's
+    metadata. The client asks again for the others."""
+
+    changed_topics: int = 4096
+    """The most topics that one administration request of a Kafka client changes: a quarter of the requests
+    that may wait for the controllers. Each takes 33 µs here, and a change of the cluster's metadata."""
+
+    described_resources: int = 10_000
+    """The most topics and brokers whose settings one answer to a Kafka client has. Each takes 17 to 33 µs,
+    and 1 to 4.4 KB of the answer."""
+
+    auto_create_wait_ms: int = 1_000
+    """How long such a request waits for the topics and their leaders. Some clients give up when the answer
+    lacks them, and a change takes some milliseconds."""
 
     ack_timeout_ms: int = 8_000
-    """TANK's default for a produce request that does not say how long it waits for replicas."""
+    """How long a produce request waits for replicas when it has no timeout of its own, as in TANK."""
 
     unused_connection_ms: int = 16_000
-    """A connection that never sent anything is closed after this, as TANK does."""
+    """A connection that never sent anything is closed after this, as in TANK."""
+
+    kafka_unused_connection_ms: int = 600_000
+    """The same for a Kafka client, as in Kafka: clients connect ahead of their first request, and log an
+    error when a broker closes such a connection early."""
 
     stalled_frame_ms: int = 30_000
-    """Half a frame and no byte more for this long: the connection is closed."""
+    """A connection with an incomplete frame and no new byte for this long is closed."""
 
     slowest_bytes_per_s: int = 64 * KIB
-    """A frame may take stalled_frame_ms plus its size at this rate; whoever sends a byte a second is
-    closed in the end."""
+    """A frame must arrive within stalled_frame_ms plus its size at this rate, or its connection is closed."""
 
     stalled_send_ms: int = 300_000
-    """A client that takes nothing of what is being sent for this long is closed: it pins a segment's file."""
+    """A client that takes no byte of its answers for this long is closed, because they pin a segment's
+    file."""
 
     heartbeat_ms: int = 30_000
-    """How often a client that has asked for features, or a broker that forwards, gets a ping. Also how long a
-    connection is silent before TCP asks whether its other end is there (`keepalive_probes`)."""
+    """How often a client that has asked for features, or a broker that forwards, gets a ping. Also the
+    silence after which TCP's keepalive begins to probe a connection."""
 
     keepalive_probes: int = 3
-    """So many questions of TCP's, a third of `heartbeat_ms` apart, go without an answer before a connection
-    is closed: a machine that is gone holds a client's waits for a minute at most."""
+    """The number of TCP's keepalive probes, a third of `heartbeat_ms` apart, that go unanswered before a
+    connection is closed: a machine that is gone holds waits for a minute at most."""
 
     housekeeping_ms: int = 500
-    """How often deadlines of connections are looked at. None of them is a client's own deadline."""
+    """How often the deadlines of connections, and those of unacknowledged produce requests, are checked."""
 
     maintenance_ms: int = 1_000
     """How often partitions get a turn of retention, compaction and checkpoint."""
 
     maintenance_slice_ms: int = 5
-    """What one turn of maintenance may keep the loop."""
+    """How long one turn of maintenance may block the event loop."""
 
     scrub_ms: int = 30
-    """How often some stored bytes are checked."""
+    """How often the scrub makes a step."""
 
     scrub_bytes: int = 4 * KIB
-    """Stored bytes that each step of the scrub checks, or one batch: some 11 GB a day. Where batches are as
-    small as one message of 100 bytes it takes less than half a millisecond of everybody's time."""
+    """The stored bytes that each step of the scrub checks, at least one batch: some 11 GB a day. With batches
+    of one message of 100 bytes a step blocks the event loop for less than half a millisecond."""
 
     scrub_turn_bytes: int = MIB
-    """Checked of one partition before the next one's turn: neighbours on a disk are read together."""
+    """The bytes that the scrub checks of one partition before the next one's turn: reading neighbouring bytes
+    of a disk is cheap."""
 
     scrub_passes: int = 100
-    """Partitions without anything to check that a step of the scrub passes over."""
+    """The most partitions with nothing to check that one step of the scrub skips."""
 
     replicated_sync_ms: int = 5_000
-    """How often a topic with flush=replicated that doesn't say is fsynced."""
+    """How often a topic with flush=replicated is fsynced when it has no setting for that."""
 
     fsync_hangs_ms: int = 10_000
-    """An fsync that was asked for so long ago and has not ended is told of: also a slow disk under load ends
-    one within a second or two."""
+    """An fsync under way for longer than this is reported as a problem; a slow disk under load takes a second
+    or two."""
 
     replica_lag_ms: int = 3_000
-    """replica.lag.time.max.ms: a follower whose oldest unmatched stretch is older leaves the in-sync set."""
+    """A follower whose oldest unmatched append is older than this leaves the in-sync set (Kafka's
+    replica.lag.time.max.ms)."""
 
     push_window_bytes: int = 4 * MIB
-    """Pushed to one follower and not answered: what a fast network holds for some milliseconds."""
+    """The most unanswered bytes pushed to one follower: what a fast network holds for some milliseconds."""
 
     short_pushes: int = 16
-    """So many pushes to one follower may be unanswered while they are short: what comes meanwhile leaves
-    together, with the next answer. With 2, 10,000 messages a second came no cheaper, and later."""
+    """The most unanswered pushes to one follower while they are short; further batches wait and are pushed
+    together. With 2, at 10,000 messages a second, pushes came later and cost no less."""
 
     catch_up_from_bytes: int = 8 * MIB
-    """A replica that is no member and so far behind catches up on a connection of its own."""
+    """A replica out of sync that is further behind than this catches up on a separate connection."""
 
     catch_up_bytes_per_s: int = 64 * MIB
-    """What that connection may take for each follower: live pushes share the network and the disk with it."""
+    """The rate of a catch-up connection: it shares the network and the disk with live pushes."""
 
     forwarded_requests: int = 65_536
-    """Requests that one broker has forwarded to another and that are not answered; above it those of clients
-    are answered as if nobody led. Long polls are most of them."""
+    """The most unanswered requests that one broker has forwarded to another, most of them long polls. Above
+    it clients get the answer that no broker leads."""
 
     forwarded_bytes: int = 16 * MIB
-    """The same in bytes; above it clients that forward more to that broker are not read. What nobody waits
-    for any more counts, too, until it is answered: it may still lie here unsent."""
+    """The unanswered bytes forwarded to one broker above which clients that forward more there are not read.
+    Requests of clients that are gone count until they are answered: they may be unsent."""
 
     forwarded_most_bytes: int = 64 * MIB
-    """Of all brokers together, a part of `memory_bytes`; above it nothing is forwarded. Each client may be a
-    request over the former bound."""
+    """The most unanswered bytes forwarded to all brokers, a part of `memory_bytes`; above it nothing is
+    forwarded. Each client may exceed `forwarded_bytes` by one request, so that bound alone would not do."""
 
     forwarded_fetch_bytes: int = 1 * MIB
-    """What one forwarded consume brings, shared by its partitions: it goes through the memory of two
-    brokers. And what a single partition of it brings at most, but for its first bundle."""
+    """The bytes that one forwarded consume asks for, shared by its partitions, because they pass through the
+    memory of two brokers. Also the most that one of its partitions returns, but for a longer first bundle."""
 
     forwarded_share_bytes: int = 64 * KIB
-    """What each of its partitions may bring, however many there are: none is to wait for others."""
+    """The smallest share of `forwarded_fetch_bytes` for one partition of a forwarded consume, however many
+    there are, so that none waits for the others."""
 
     forwarded_answer_bytes: int = 4 * MIB
-    """What all its partitions bring together, but for the last one's first bundle: 255 of them, with a large
-    bundle each, would be more than memory should hold, many times over where clients don't read."""
+    """The most that all partitions of a forwarded consume return together, but for the last one's first
+    bundle: up to 255 large bundles would take too much memory when clients don't read."""
 
     forwarded_fetch_cost_bytes: int = 128 * KIB
-    """What a forwarded consume counts as among the requests of a client that others have not answered; those
-    may be `request_bytes` together. So 16 are under way: their answers go through this process's memory, and
-    lie there if the client doesn't read. Less would keep one that waits for much from being heard."""
+    """The bytes that a forwarded consume counts for among a client's unanswered forwarded requests, which may
+    be `request_bytes` together: so 16 of them may be under way, because their answers may lie in memory. With
+    a smaller bound a client with many waiting consumes could send nothing else."""
 
     forwarded_wait_ms: int = 30_000
-    """The longest wait of one forwarded consume: it outlives a client that goes. Then it is forwarded
-    again."""
+    """The longest wait of one forwarded consume, after which it is forwarded again: it would outlive a client
+    that is gone."""
 
     forwarded_answer_ms: int = 8_000
-    """What a leader may take for a forwarded consume beyond its wait. Answers to many clients stand in one
-    line; one that comes too late is thrown away, and asked for again behind the others."""
+    """How long a leader may take for a forwarded consume beyond its wait, because answers to many clients
+    share one connection. A later answer is dropped, and the consume is forwarded again."""
 
     forwarded_pause_ms: int = 100
-    """How long a consume that finds nothing at several brokers, or no leader, waits before it asks again; it
-    doubles while nothing comes."""
+    """The first pause of a consume that found no messages at several brokers, or no leader, before it asks
+    again. It doubles while none come."""
 
     forwarded_pause_most_ms: int = 1_000
-    """The longest: an idle client is some work for each of those brokers every time."""
+    """The longest such pause: each attempt of an idle client costs work at all those brokers."""
 
     forwarded_idle_ms: int = 60_000
-    """A connection for forwarding that nobody uses is closed."""
+    """A connection for forwarding without requests for this long is closed."""
 
     forwarded_silence_ms: int = 65_000
-    """One on which nothing comes, not even two heartbeats, is made anew."""
+    """A connection for forwarding on which nothing came for this long, more than two heartbeats, is made
+    anew."""
 
     peer_heartbeat_ms: int = 500
-    """A connection to a follower that carries nothing says so as often."""
+    """How often a frame without partitions is sent on an idle connection to a follower."""
 
     peer_silence_ms: int = 6_000
-    """A push that is not answered for so long: the connection is made anew. Longer than the lag that takes a
-    member out: a slow disk must not cost connections too. And one for forwarding on which an answer is so
-    late, and nothing came."""
+    """A connection with a push unanswered for this long is made anew. It is longer than the lag that ends
+    membership, so that a slow disk doesn't cost connections too. It holds for a forwarded request's answer as
+    well, when nothing else came."""
 
     redial_ms: int = 100
-    """The first pause before a follower is dialed again; it doubles."""
+    """The first pause before a follower is dialled again; it doubles."""
 
     redial_most_ms: int = 2_000
-    """The longest."""
+    """The longest such pause."""
 
     replication_beat_ms: int = 50
-    """How often marks that no batch has carried are told: within 100 ms, as the design says."""
+    """How often high-water marks that no batch has carried are sent: followers have them within 100 ms."""
 
     frozen_ms: int = 1_000
-    """A process that did nothing for so long first hears those whom it would find silent or lagging."""
+    """A process that stood still for this long reads its sockets before it calls others silent or lagging."""
 
     in_sync_check_ms: int = 200
-    """How often it is looked at who is to join or leave an in-sync set."""
+    """How often a leader checks which followers should join or leave the in-sync set."""
 
     propose_again_ms: int = 2_000
-    """A proposal whose outcome nobody has seen is sent again."""
+    """A proposal without a known outcome is sent again after this."""
 
     changes_per_proposal: int = 1_000
-    """In one command: some 60 KB."""
+    """The most changes in one command to the controllers: some 60 KB."""
 
     accepts_per_tick: int = 128
-    """New connections taken in one tick."""
+    """The most connections accepted in one tick."""
 
     tick_events: int = 512
-    """Ready sockets handled in one tick."""
+    """The most ready sockets handled in one tick."""
 
     def __post_init__(self) -> None:
         if not 0 < self.frame_bytes <= TANK_FRAME_BYTES:
@@ -303,7 +396,7 @@ class Limits:
             )
 
     def published(self) -> list[tuple[str, int]]:
-        """What a client should know, by name with its unit, for the features message."""
+        """The limits that clients should know, by name, for the features message."""
         return [
             ("frame_bytes", self.frame_bytes),
             ("bundle_bytes", self.bundle_bytes),

@@ -1,7 +1,7 @@
-"""What the node counts: plain integers on the hot path, Prometheus families when somebody asks.
+"""The node's counters: plain integers, so that counting costs an addition.
 
-The server, sessions and the broker add to `Metrics`; `monitoring.metrics_collector` turns it into families
-at scrape time, so counting costs an addition. Times are milliseconds unless a name says otherwise.
+The server, the sessions and the broker add to `Metrics`; `monitoring.metrics_collector` makes Prometheus
+families of them at each scrape.
 """
 
 from bisect import bisect_left
@@ -15,7 +15,7 @@ LATENCY_BOUNDS_S: Final[tuple[float, ...]] = (
 
 
 class Histogram:
-    """Counts of seconds by upper bound; the last bucket has none."""
+    """Counts of durations by upper bound; the last bucket has no bound."""
 
     __slots__ = ("bounds", "counts", "sum_s")
 
@@ -25,54 +25,74 @@ class Histogram:
         self.sum_s = 0.0
 
     def add(self, seconds: float, times: int = 1) -> None:
-        """Counts the same duration `times` times: requests of one tick share theirs."""
+        """Counts one duration `times` times: the requests of a tick share one."""
         self.put(bisect_left(self.bounds, seconds), seconds, times)
 
     def put(self, bucket: int, seconds: float, times: int) -> None:
-        """The same for who knows the bucket: where the duration belongs among `bounds`."""
+        """As `add`, for callers that know the duration's bucket (its place among `bounds`)."""
         self.counts[bucket] += times
         self.sum_s += seconds * times
 
 
+KAFKA_SOFTWARE: Final = 100
+"""The most versions of Kafka's clients that are counted one by one, because clients name them freely."""
+OTHER_SOFTWARE: Final = ("(others)", "")
+"""The name and the version of all further ones together: no client can have this name."""
+
 OK: Final = "ok"
-"""The outcome of a request that had no error."""
+"""The outcome of a request without an error."""
 
 
 @dataclass(slots=True)
 class Metrics:
-    """One per node; everything only grows, except what is marked as a level."""
+    """The counters of one node. They only grow, except those called a level."""
 
     requests: defaultdict[tuple[int, str], int] = field(default_factory=lambda: defaultdict(int))
-    """Requests by message id and outcome, counted when they are answered: OK, the first error in the answer,
-    or why the frame could not be read. Pings have no answer and are OK."""
+    """Requests by message id and outcome, counted when they are answered. Outcomes: OK, the first error in
+    the answer, or the reason why the frame could not be read. Pings have no answer and are OK."""
+    kafka_requests: defaultdict[tuple[str, int, str], int] = field(default_factory=lambda: defaultdict(int))
+    """Requests of Kafka clients by name, version and outcome, counted likewise. Only of requests and versions
+    that the broker serves, so that clients can't add to the keys."""
+    kafka_software: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Connections of Kafka clients that named their library, by its name and version. Clients before 2.4 name
+    none."""
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Error bytes answered, by (request kind, error name)."""
+    """Errors in answers, by (request kind, error name)."""
     forwarded: Counter[tuple[int, str]] = field(default_factory=Counter)
-    """Requests for what other brokers lead, one for each leader, by message id and what came of it: OK, an
-    answer came; "not_sent"; "not_answered", it may have been done."""
+    """Requests forwarded to other brokers, one for each leader, by message id and outcome: OK (answered),
+    "not_sent", or "not_answered" (the leader may have carried it out)."""
     refused: Counter[str] = field(default_factory=Counter)
-    """Input that was not taken, by reason: malformed frames, bad bundles, clients over a limit."""
+    """Refused input, by reason: malformed frames, bad bundles, clients over a limit."""
     closed: Counter[str] = field(default_factory=Counter)
     """Connections that the broker closed, by reason."""
     push_refusals: Counter[tuple[int, str]] = field(default_factory=Counter)
-    """Stretches that followers of what is led here did not take, by (follower's broker id, error name)."""
+    """Stretches that followers refused, by (follower's broker id, error name)."""
     in_sync_refusals: Counter[str] = field(default_factory=Counter)
     """In-sync sets that this broker proposed and the controller refused, by error name."""
 
+    converted: Counter[str] = field(default_factory=Counter)
+    """Batches in another format than the stored one, by what was done. For consumers: "bundle" (to a record
+    batch), "message_set" (from record batches, for old clients), "record_batch" (to a bundle), or "kept" (an
+    earlier result was given). Of producers: "produced_batch" (to a bundle), "produced_set" (a message set to
+    a record batch), and "produced_bundle" (to a record batch). "record_batch_lossy" and "produced_lossy": a
+    bundle lacks what its batch had."""
+    converted_bytes: Counter[str] = field(default_factory=Counter)
+    """The bytes of the results, but for "kept" and the lossy ones, which are counted as others, too."""
+
     pushed_bytes: list[int] = field(default_factory=lambda: [0, 0])
-    """What was sent to followers: by live pushes, and to those that caught up."""
+    """Bytes sent to followers: on live connections, and on catch-up connections."""
     refuted_epochs: int = 0
-    """Leader epochs that a push told of and the controllers had given to no leader."""
+    """Leader epochs heard in a push that the controllers had given to no leader."""
     began_leading: int = 0
-    """Partitions that another led before, or nobody."""
+    """How often this broker became the leader of a partition."""
     ended_leading: int = 0
     in_sync_joined: int = 0
-    """Replicas that came into the in-sync sets of partitions while they were led here."""
+    """Replicas that joined in-sync sets of partitions led here."""
     in_sync_left: int = 0
 
     connections_opened: int = 0
     connections: int = 0
-    """A level: open now."""
+    """A level: the open connections."""
     received_bytes: int = 0
     sent_bytes: int = 0
     produced_batches: int = 0
@@ -80,28 +100,38 @@ class Metrics:
     produced_bytes: int = 0
     consumed_bytes: int = 0
     ticks: int = 0
+    fetch_sessions: int = 0
+    """A level: the fetch sessions of Kafka clients."""
     waiting: int = 0
-    """A level: long polls that wait for something."""
+    """A level: requests that wait for a high-water mark (long polls)."""
     held_bytes: int = 0
-    """A level: memory held for half frames and unsent answers."""
+    """A level: memory held for incomplete frames and unsent answers."""
     storage_errors: int = 0
     acknowledged_now: int = 0
-    """Appends answered in the tick that read them; `end_tick` takes them over."""
+    """Appends of this tick under flush=replicated: `end_tick` counts the tick's duration for them, and resets
+    this."""
     consumed_now: int = 0
-    """The same for consume requests."""
+    """Consume requests answered in the tick that read them, likewise."""
 
     produce_latency: Histogram = field(default_factory=Histogram)
     """From the tick that read the request to its answer."""
     consume_latency: Histogram = field(default_factory=Histogram)
-    """Of requests that were answered at once."""
+    """The same for consume requests that were answered at once."""
     wait_latency: Histogram = field(default_factory=Histogram)
-    """How long woken long polls waited."""
+    """How long long polls waited until they were answered."""
     tick_latency: Histogram = field(default_factory=Histogram)
     """One tick, from the first byte read to the last answer."""
     fsync_latency: Histogram = field(default_factory=Histogram)
 
+    def count_kafka_software(self, name: str, version: str) -> None:
+        """Counts a connection whose client has named its library."""
+        software = name, version
+        if software not in self.kafka_software and len(self.kafka_software) >= KAFKA_SOFTWARE:
+            software = OTHER_SOFTWARE
+        self.kafka_software[software] += 1
+
     def end_tick(self, seconds: float) -> None:
-        """One tick is over: its requests share its duration."""
+        """Counts a tick, whose duration also counts for the requests answered in it."""
         self.ticks += 1
         bucket = bisect_left(LATENCY_BOUNDS_S, seconds)
         self.tick_latency.put(bucket, seconds, 1)

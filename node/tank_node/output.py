@@ -1,8 +1,8 @@
-"""What a session hands to the server: bytes, and ranges of files that are sent without being read."""
+"""The output of a session: bytes, and ranges of files, which are sent without being read into memory."""
 
 from typing import TypeAlias
 
-from tank_node.log.segment import Stretch
+from tank_node.segment.segment import FileRange
 
-Output: TypeAlias = bytes | Stretch
-"""Whoever holds a stretch last calls `file.release`."""
+Output: TypeAlias = bytes | FileRange
+"""A file range is pinned: its last holder calls `file.release`."""

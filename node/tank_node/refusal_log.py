@@ -1,4 +1,4 @@
-"""What was not taken or could not be done, again and again: counted always, logged calmly."""
+"""A log of refused input and failed writes: every one is counted, but repeated ones are logged seldom."""
 
 import logging
 
@@ -7,24 +7,26 @@ from tank_node.metrics import Metrics
 logger = logging.getLogger(__name__)
 
 QUIET_MS = 10_000
-"""A reason is logged at most this often; the counters have them all."""
+"""The shortest time between two log lines of one reason."""
 
 
 class RefusalLog:
-    """One broker's."""
+    """The refusals of one broker."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._logged: dict[str, tuple[int, int]] = {}
-        """By reason: when it was logged last, and how often it came since. As many as there are reasons."""
+        """By reason: when it was logged last, and how often it occurred since."""
 
     def note(self, reason: str, detail: str, monotonic_ms: int) -> None:
-        """Input was refused. `detail`: for the log alone, whose input and what is wrong with it."""
+        """Counts and logs refused input. detail: for the log line, whose input it was and what is wrong with
+        it."""
         self._metrics.refused[reason] += 1
         self.say(reason, f"refused input: {reason}: {detail}", monotonic_ms)
 
     def say(self, reason: str, line: str, monotonic_ms: int, level: int = logging.WARNING) -> None:
-        """Logs a line, unless one of the same reason was logged a moment ago. Counted elsewhere."""
+        """Logs a line, unless one of the same reason was logged within QUIET_MS. Counts nothing in the
+        metrics."""
         logged_ms, since = self._logged.get(reason, (-QUIET_MS, 0))
         if monotonic_ms - logged_ms < QUIET_MS:
             self._logged[reason] = (logged_ms, since + 1)

@@ -1,16 +1,18 @@
-"""What a connection talks through, whoever is at its other end: bytes in, bytes and ranges of files out.
+"""The conversation on one connection, with a client or a broker: bytes in, bytes and file ranges out.
 
-No I/O, no clock. The server feeds received bytes to `receive`, sends what collects in `out`, and calls
-`close` at the end.
+No I/O, no clock. The server feeds received bytes to `receive`, sends the contents of `out`, and calls `close`
+at the end.
 """
 
 from collections.abc import Callable
 
+from tank_node.limits import Limits
 from tank_node.output import Output
 
 
 class Session:
-    """One conversation. A plain base class, because the server calls it for every receive."""
+    """The conversation on one connection; each protocol has a subclass. A plain base class, because the
+    server calls it for every receive. Unless noted otherwise, the server sets its callables."""
 
     __slots__ = (
         "become", "closed", "hang_up", "has_chunks", "in_flight", "is_forwarder", "kept", "out", "out_bytes",
@@ -19,77 +21,81 @@ class Session:
 
     def __init__(self) -> None:
         self.ready: Callable[[], None] = _ignore
-        """Told when `out` is no longer empty; the server's."""
+        """Called when `out` is no longer empty."""
         self.become: Callable[[Session], None] = _stay
-        """Gives the connection to another session, from the next receive on; the server's. Nothing may be
-        behind the frame that asks for it."""
+        """Gives the connection to another session, from the next receive on. No bytes may follow the frame
+        that leads to the call."""
         self.hang_up: Callable[[str], None] = _stay_open
-        """Ends the connection at once, for this reason; the server's."""
+        """Closes the connection at once; takes the reason, for the metrics."""
         self.reached_at: Callable[[], str] = _nowhere
-        """The host of the address that the other end connected to; empty: not known. The server's."""
+        """Returns the host of the address that the other end connected to; empty when unknown."""
         self.out: list[Output] = []
-        """What is to be sent, in its order. The server takes it out."""
+        """The outputs to send, in order. The server takes them."""
         self.has_chunks = False
-        """Whether `out` holds more than bytes."""
+        """Whether `out` holds file ranges."""
         self.out_bytes = 0
-        """Of `out`, without chunks. The server sets it to 0 when it takes them."""
+        """Bytes of `out` without file ranges. The server resets it when it takes `out`."""
         self.in_flight = 0
-        """Requests that were taken and not answered."""
+        """Number of requests taken and not answered."""
         self.kept = 0
-        """Up to where the bytes that `receive` was given last must stay as they are."""
+        """The position in the buffer of the last `receive` below which bytes must stay unchanged until the
+        tick has ended."""
         self.is_forwarder = False
-        """Whether another broker of the cluster forwards its clients' requests here."""
+        """Whether another broker forwards its clients' requests on this connection."""
         self.closed = False
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more is taken until some of what is under way is done or sent."""
+        """Whether no more requests are taken until some of those under way are answered and sent."""
         return False
 
     @property
     def is_peer(self) -> bool:
-        """Whether another broker is at the other end. It is read even when clients hold all memory: a broker
-        that is not heard is taken out of in-sync sets, and clients wait the longer."""
+        """Whether another broker is at the other end. Its connection is read even when clients hold all
+        memory: otherwise it would seem dead and leave in-sync sets, and clients would wait longer."""
         return True
 
     @property
     def is_client(self) -> bool:
-        """Whether what comes is requests: at a node's stop no more are read."""
+        """Whether the other end sends requests, which are no longer read when the node stops."""
         return False
 
     @property
     def hears_while_sending(self) -> bool:
-        """Whether it is read even while something is unsent: what comes makes it send no more than is bounded
-        elsewhere."""
+        """Whether the connection is read even while output is unsent. Only for sessions whose output is
+        bounded otherwise."""
         return False
 
-    def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
-        """Takes the whole frames of buffer[at:end] (`view` is over all of `buffer`); returns where the
-        rest begins.
+    def unused_ms(self, limits: Limits) -> int:
+        """Returns how long the connection may stay open before the other end has sent a byte."""
+        return limits.unused_connection_ms
 
-        The rest is part of a frame, or frames that have to wait because the session `is_full`. The bytes
-        before `kept` must stay as they are until the broker's tick has ended. Raises WireError: the
-        connection is to be closed.
+    def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
+        """Takes the whole frames of buffer[at:end]; `view` is a memoryview of `buffer`. Returns where the
+        rest begins: part of a frame, or frames that wait because the session `is_full`.
+
+        Sets `kept`: the bytes before it must stay unchanged until the broker's tick has ended. Raises
+        WireError when the connection must be closed.
         """
         raise NotImplementedError
 
     def frame_bytes(self, head: bytes) -> int:
-        """How long the frame is that begins with these bytes, all of it; 0: they are too few to tell."""
+        """The length of the whole frame that begins with these bytes; 0 when they are too few to tell."""
         raise NotImplementedError
 
     def take_frame(self, frame: memoryview) -> None:
-        """Takes one frame, whole and alone: one that is longer than a connection is read at once. Raises
-        WireError: the connection is to be closed."""
+        """Takes one whole frame that was too large for a single receive. Raises WireError when the connection
+        must be closed."""
         raise NotImplementedError
 
     def hold_back(self) -> None:
-        """Takes no more requests until `go_on`: what they need is full."""
+        """Takes no more requests until `go_on`: a resource that they need is used up."""
 
     def go_on(self) -> None:
-        """Takes requests again, those first that had to wait."""
+        """Takes requests again, the waiting ones first."""
 
     def forwards(self) -> None:
-        """From now on another broker forwards its clients' requests here."""
+        """Notes that another broker forwards its clients' requests on this connection from now on."""
         self.is_forwarder = True
 
     def send(self, frame: bytes) -> None:
@@ -100,18 +106,18 @@ class Session:
         self.out_bytes += len(frame)
 
     def opened(self) -> None:
-        """A client has connected: queues what this protocol's server says first."""
+        """Called when a client has connected: queues the server's first bytes of the protocol, if any."""
 
     def input_ended(self) -> None:
-        """The other end sends nothing more, and may still read: queues what makes its system say that it is
-        gone altogether, if the protocol has such a thing."""
+        """Called when the other end has closed its sending side, and may still read. Queues a ping, if the
+        protocol has one: the host of a client that is gone answers it with a reset."""
 
     def heartbeat(self) -> None:
-        """From time to time: queues what shows a client that waits that this broker is there, if it takes
-        that. For the others TCP's keepalive finds out."""
+        """Called at intervals: queues a sign of life for a client that understands it. For other clients
+        TCP's keepalive is enough."""
 
     def close(self) -> None:
-        """The connection has ended: nothing that is queued will be sent."""
+        """Called when the connection has ended: unsent output is lost."""
         self.closed = True
         self.ready = _ignore
         self.become = _stay
@@ -119,17 +125,17 @@ class Session:
 
 
 def _ignore() -> None:
-    """Nobody is there to be told."""
+    """`ready` without a connection."""
 
 
 def _nowhere() -> str:
-    """There is no socket."""
+    """`reached_at` without a connection."""
     return ""
 
 
 def _stay(heir: Session) -> None:
-    """The connection has ended."""
+    """`become` without a connection."""
 
 
 def _stay_open(reason: str) -> None:
-    """The connection has ended."""
+    """`hang_up` without a connection."""

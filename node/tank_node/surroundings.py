@@ -1,4 +1,4 @@
-"""What a node knows of the processes around it, for clients that ask."""
+"""The addresses of other processes that a node can tell to its clients."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,9 +14,10 @@ def _no_addresses(host: str) -> Sequence[str]:
 
 @dataclass(slots=True, frozen=True)
 class Surroundings:
-    """Of a broker of its own: nothing. A cluster's broker is given its own by the composition root."""
+    """The addresses that a broker knows. By default none, for a broker without a cluster; the composition
+    root gives a cluster's broker the real ones."""
 
     controllers: Callable[[], Sequence[str]] = _no_controllers
-    """host:port of each."""
+    """Returns host:port of each controller."""
     addresses: Callable[[str], Sequence[str]] = _no_addresses
-    """A name's last addresses, without a lookup; empty: they are not known."""
+    """Returns a name's last known addresses, without a look-up; empty when none are known."""

@@ -1,4 +1,4 @@
-"""Which version of the software this is, and which kernel it runs."""
+"""The version of the software, and the kernel that runs."""
 
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -9,7 +9,7 @@ from tank_protos import kernel
 
 @cache
 def software_version() -> str:
-    """The version of the distribution that is installed; empty when it runs from a folder that is not."""
+    """The version of the installed distribution; empty when none is installed."""
     try:
         return version("tank-cluster")
     except PackageNotFoundError:
@@ -17,13 +17,13 @@ def software_version() -> str:
 
 
 def kernel_name() -> str:
-    """Which kernel runs: "compiled" or "pure"; both words where the node's modules and the twins differ."""
+    """The kernel that runs: "compiled" or "pure"; both words when the node's modules and the twins differ."""
     if node_kernel.NAME == kernel.NAME:
         return kernel.NAME
     return f"{kernel.NAME} twins, {node_kernel.NAME} node"
 
 
 def version_and_kernel() -> str:
-    """For people: "0.1.0 (compiled kernel)"; the kernel alone where the version is not known."""
+    """A text such as "0.1.0 (compiled kernel)"; the kernel alone when the version is unknown."""
     number = software_version()
     return f"{number} ({kernel_name()} kernel)" if number else f"{kernel_name()} kernel"

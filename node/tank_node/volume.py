@@ -1,9 +1,8 @@
-"""Whether the data folder's volume has room for messages: for the controllers, and for people. Pure.
+"""Whether the data folder's volume has room for messages: for the controllers, and for operators. Pure.
 
-A volume that fills is noticed before the first write fails, so that others can lead in time. That room is
-there again does not mean that it stays: retention frees a segment, and leadership that came back for it would
-leave again a moment later. So it comes back by itself only where somebody has done something: the volume is
-larger, or the process is a new one.
+A full volume is noticed before the first write fails, so that other brokers can lead in time. Room that comes
+back may not last, since retention frees single segments; so it counts as enough again only when the volume
+was enlarged, or after a restart of the process.
 """
 
 import logging
@@ -16,45 +15,47 @@ _log = logging.getLogger(__name__)
 
 
 class Room(Enum):
-    """What a broker says of its volume."""
+    """The room on a volume, as a broker reports it."""
 
     UNSAID = "not looked at yet"
     ENOUGH = "enough"
     NONE = "none"
     AGAIN = "some again"
-    """There was none, and there is some again."""
+    """The volume was full, and has some room again."""
 
 
 class Volume:
-    """The volume of one data folder, as one process has seen it."""
+    """The room on the volume of one data folder, while one process runs."""
 
     def __init__(self) -> None:
         self.room = Room.UNSAID
-        self._space: Space | None = None
+        self.space: Space | None = None
+        """The space at the last look; None: the system doesn't say."""
         self._size_when_full = 0
 
     def look(self, space: Space | None) -> bool:
-        """What the volume has now; None: the system doesn't say. Whether `room` is now another."""
+        """Takes the volume's present space; None: the system doesn't say. Returns whether `room` has
+        changed."""
         before = self.room
         if space is not None:
-            self._space = space
+            self.space = space
             self._judge(space)
         elif before is Room.UNSAID:
             self.room = Room.ENOUGH
         return self._note(before)
 
     def refused_a_write(self) -> bool:
-        """A write failed because there is no room. Whether `room` is now another."""
+        """Notes a write that failed because the volume is full. Returns whether `room` has changed."""
         before = self.room
         self._fill()
         return self._note(before)
 
     @property
     def problem(self) -> str:
-        """That there is no room, and what to do; empty: there is some."""
+        """A sentence that the volume is full, and what to do; empty when it isn't."""
         if self.room is not Room.NONE:
             return ""
-        free = "" if self._space is None else f" ({_mib(self._space.free)} free of {_mib(self._space.size)})"
+        free = "" if self.space is None else f" ({_mib(self.space.free)} free of {_mib(self.space.size)})"
         return (
             f"the data folder's volume is full{free}: it takes no messages; enlarge the volume, or make room "
             "by deleting topics or by a shorter retention"
@@ -71,7 +72,7 @@ class Volume:
     def _fill(self) -> None:
         if self.room is not Room.NONE:
             self.room = Room.NONE
-            self._size_when_full = 0 if self._space is None else self._space.size
+            self._size_when_full = 0 if self.space is None else self.space.size
 
     def _note(self, before: Room) -> bool:
         if self.room is before:

@@ -1,10 +1,11 @@
-"""A broker's process: it builds the rooms below, runs them, and takes them apart.
+"""A broker's process: it builds all other rooms, runs them, and stops them in order.
 
 - `process`, `cluster_process`: a broker alone, and a broker of a cluster
 - `config`, `options`: the configuration
-- `readiness`: when a broker that started counts as ready
-- `leave`, `leave_calls`, `stop`: the orderly end
-- `zone`: the broker's rack, asked of Kubernetes
+- `ports`: the sockets of the broker's addresses
+- `readiness`: when a broker counts as ready after its start
+- `leave`, `leave_calls`, `stop`: the orderly stop
+- `zone`: the broker's rack, taken from Kubernetes
 """
 
 from tank_node.kernel import compiled_path

@@ -1,4 +1,4 @@
-"""A broker of a cluster: what `tank-node` runs. Its controllers are other processes."""
+"""The process of a cluster's broker, which `tank-node` runs. Its controllers are other processes."""
 
 import asyncio
 import logging
@@ -9,68 +9,72 @@ from collections.abc import Callable
 import grpc
 import grpc.aio
 
-from tank_node.app.config import Address, NodeConfig
+from tank_node.app.config import NodeConfig
 from tank_node.app.process import NodeProcess, Started
 from tank_node.app.readiness import CatchingUp
 from tank_node.broker.broker import Broker
 from tank_node.cluster.channel import CHANNEL_OPTIONS, CONNECT_S, ControllerChannel
 from tank_node.cluster.link import ControllerLink
 from tank_node.cluster.secret import prover_of
-from tank_node.cluster.session import ControllerSession
+from tank_node.cluster.stream import ControllerStream
 from tank_node.peers.forwarder import Forwarder
 from tank_node.peers.replicator import Replicator
 from tank_node.server.connections import Connections
 from tank_node.server.dialer import ServerDialer
 from tank_node.surroundings import Surroundings
 from tank_protos.call_proof import NO_PROOF, ProvenCalls, Prover
-from tank_protos.cluster_secret import Party, Role
+from tank_protos.cluster_secret import Party, PartyRole
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import AdminStub
+from tank_protos.grpc_channel import channel as channel_to
 from tank_protos.grpc_target import target_of
 from tank_protos.resolver import LOOKUP_S, Resolver, look_up
 
 POLL_S = 0.01
 ASK_AGAIN_S = 0.2
 LET_GO_S = 20.0
-"""How long a broker that stops waits for others to take over what it leads."""
+"""How long a broker that stops waits until other brokers lead its partitions."""
 ALONE_S = 5.0
-"""And how long of that without a line to any controller: longer than they take to elect one of them."""
+"""How long of that it waits without a connection to a controller: longer than an election of a controller
+takes."""
 
-_NO_LINE = "no controller has a line to this broker: metadata can't be changed"
-_STOPPED = "it was stopped before a controller had taken it"
+_NO_LINE = "no controller has a connection to this broker: metadata can't be changed"
+_STOPPED = "the broker was stopped before a controller had registered it"
 _log = logging.getLogger("tank")
 
 
 class RefusedError(RuntimeError):
-    """The controllers don't take this broker; the message says why."""
+    """The controllers refuse this broker; the message says why."""
 
 
 class ClusterNodeProcess(NodeProcess):
-    """`run` is its life. It raises what NodeProcess' does, and RefusedError, at its start or later."""
+    """The process of a cluster's broker. `run` raises as `NodeProcess.run`, and RefusedError at the start or
+    later."""
 
     def __init__(self, config: NodeConfig, controllers: list[str]) -> None:
-        """SecretError, OSError: of the file with the cluster's secret."""
+        """Raises SecretError or OSError when the file with the cluster's secret can't be used."""
         super().__init__(config)
         self._controllers = controllers
         self._prover = prover_of(config.secret_file, config.broker_id or 0)
         self._resolver = Resolver(look_up, time.monotonic, _log)
-        """Of controllers' and brokers' names."""
-        self._session: ControllerSession | None = None
+        """Looks up the names of controllers and brokers."""
+        self._session: ControllerStream | None = None
         self._channel: asyncio.Task[None] | None = None
         self._failure = ""
-        """Why it can't go on; empty while it can."""
+        """Why the process can't go on; empty while it can."""
         self._catches_up: CatchingUp | None = None
-        """None: it doesn't serve yet."""
+        """Whether the broker has caught up after its start; None: it doesn't serve yet."""
 
     async def run(self, announce: Callable[[Started], None]) -> None:
-        """As NodeProcess'."""
+        """As `NodeProcess.run`; raises RefusedError too."""
         await super().run(announce)
         if self._failure:
             raise RefusedError(self._failure)
 
     async def _find_cluster(self) -> str:
-        """RefusedError: it was stopped meanwhile."""
-        self._starting = "it is starting: it waits for a controller that belongs to a cluster"
+        """Asks the controllers for the cluster's id. Raises RefusedError when the process is stopped
+        meanwhile."""
+        self._starting = "the broker is starting: it waits for a controller that belongs to a cluster"
         found = asyncio.create_task(
             find_cluster_id(self._controllers, self._resolver, self._prover, self._refused)
         )
@@ -85,7 +89,7 @@ class ClusterNodeProcess(NodeProcess):
             stopped.cancel()
 
     def _refused(self, why: str) -> None:
-        self._starting = f"it is starting: {why}"
+        self._starting = f"the broker is starting: {why}"
 
     def _recover(self) -> bool:
         self.data_folder.open_found()
@@ -97,15 +101,15 @@ class ClusterNodeProcess(NodeProcess):
         registration.tail_sure = self.data_folder.claims().tail_sure
         registration.damaged = lambda: self.data_folder.claims().damaged
         registration.folder_epoch = lambda: self.data_folder.meta.broker_epoch
-        self._session = session = ControllerSession(
+        self._session = session = ControllerStream(
             meta.cluster_id, meta.broker_id, self._controllers, registration, self.clock, random.randrange
         )
         self._prover = prover = self._prover._replace(
-            caller=lambda: Party(Role.BROKER, meta.broker_id), demanded=lambda: session.demands_secret
+            caller=lambda: Party(PartyRole.BROKER, meta.broker_id), demanded=lambda: session.demands_secret
         )
         self._channel = asyncio.create_task(ControllerChannel(session, prover, self._resolver).run())
         self._channel.add_done_callback(self._on_channel_end)
-        self._starting = "it is starting: no controller has taken it yet"
+        self._starting = "the broker is starting: no controller has registered it yet"
         began = told = time.monotonic()
         while not session.broker_epoch:
             if session.refused is not None:
@@ -116,9 +120,11 @@ class ClusterNodeProcess(NodeProcess):
                 raise RefusedError(_STOPPED)
             if time.monotonic() - told > 5:
                 told = time.monotonic()
-                _log.warning("no controller has taken this broker for %d s; asking on", int(told - began))
+                _log.warning(
+                    "no controller has registered this broker for %d s; asking on", int(told - began)
+                )
             if session.problem:
-                self._starting = f"it is starting: {session.problem}"
+                self._starting = f"the broker is starting: {session.problem}"
             await asyncio.sleep(POLL_S)
         return session
 
@@ -133,27 +139,25 @@ class ClusterNodeProcess(NodeProcess):
     def _last_addresses(self, host: str) -> list[str]:
         return [address for _, address in self._resolver.last(host) if address != host]
 
-    async def _ready(self, listen: Address) -> None:
+    async def _ready(self) -> None:
         session = self._session
         assert session is not None
-        if listen.port != self.config.listen.port and self.config.advertise is None:
-            session.registration.port = listen.port
-            session.restart()
         session.serve()
         self._catches_up = CatchingUp(self.config.ready_wait_ms, self.clock.monotonic_ms())
         self._watch = asyncio.create_task(self._end_when_refused(session))
 
-    async def _end_when_refused(self, session: ControllerSession) -> None:
+    async def _end_when_refused(self, session: ControllerStream) -> None:
         while session.refused is None:  # noqa: ASYNC110 - the session knows no asyncio
             await asyncio.sleep(ASK_AGAIN_S)
-        self._fail(f"the controllers don't take this broker any more: {session.refused}")
+        self._fail(f"the controllers refuse this broker now: {session.refused}")
 
     def _on_channel_end(self, channel: "asyncio.Task[None]") -> None:
-        """Without it the broker would lead on in a view that stands still."""
+        """Ends the process when the connection to the controllers failed for a bug: without one the broker
+        would lead on in a view that is never updated."""
         if not channel.cancelled() and (error := channel.exception()) is not None:
-            _log.error("of the line to the controllers:", exc_info=error)
+            _log.error("a bug of ours ended the connection to the controllers:", exc_info=error)
             self._fail(
-                "a fault of this program ended the line to the controllers (see above): start it again"
+                "a bug of ours ended the connection to the controllers (see above): start the broker again"
             )
 
     def _fail(self, why: str) -> None:
@@ -165,8 +169,8 @@ class ClusterNodeProcess(NodeProcess):
         session = self._session
         assert session is not None
         if self._failure:
-            return  # no controller hears it
-        _log.info("stopping: handing over what it leads")
+            return  # no controller listens to this broker
+        _log.info("stopping: handing this broker's partitions over to other leaders")
         session.shut_down()
         began = heard = time.monotonic()
         while not session.may_stop:
@@ -174,10 +178,10 @@ class ClusterNodeProcess(NodeProcess):
             now = time.monotonic()
             heard = now if session.connected else heard
             if now - heard >= ALONE_S:
-                _log.warning("no controller has been there for %d s: stopping nevertheless", int(ALONE_S))
+                _log.warning("no controller has been connected for %d s: stopping nevertheless", int(ALONE_S))
                 return
             if now - began >= LET_GO_S:
-                _log.warning("no controller let it go within %d s: stopping nevertheless", int(LET_GO_S))
+                _log.warning("the hand-over was not done within %d s: stopping nevertheless", int(LET_GO_S))
                 return
 
     async def _stop_controller(self) -> None:
@@ -186,7 +190,7 @@ class ClusterNodeProcess(NodeProcess):
             await asyncio.wait([self._channel])
 
     async def _abandon(self) -> None:
-        """Logs may be open: as after a crash, the next start recovers what is to be recovered."""
+        """Leaves the folder as a crash would: logs may be open, and the next start recovers them."""
         await self._stop_controller()
 
     def _controller_problem(self) -> str | None:
@@ -207,14 +211,15 @@ class ClusterNodeProcess(NodeProcess):
         return self._catches_up.problem(self._session.view.broker_id, topics, self.clock.monotonic_ms())
 
     def _controllers_away(self) -> str | None:
-        """Were it not ready for this, no broker would be while the controllers are away, and clients that
-        come by a Service found nobody, though all of them serve."""
+        """A sentence when no controller is connected. It doesn't make the broker unready: otherwise, while
+        the controllers are away, no broker would be ready, and a Kubernetes Service would have no
+        endpoint."""
         session, catches_up = self._session, self._catches_up
         if session is None or catches_up is None or not catches_up.is_over or session.connected:
             return None
         return self._no_line(session)
 
-    def _no_line(self, session: ControllerSession) -> str:
+    def _no_line(self, session: ControllerStream) -> str:
         return f"{_NO_LINE}; {session.problem}" if session.problem else _NO_LINE
 
 
@@ -224,8 +229,8 @@ async def find_cluster_id(
     prover: Prover = NO_PROOF,
     refused: Callable[[str], None] | None = None,
 ) -> str:
-    """Asks the controllers until one of them belongs to a cluster. `resolver`: where their names are looked
-    up. `refused`: told why one doesn't answer this broker, or isn't believed."""
+    """Asks the controllers until one of them belongs to a cluster; returns the cluster's id. refused: called
+    with the reason when a controller refuses this broker, or fails to prove the secret."""
     told = False
     refusal = ""
     while True:
@@ -235,7 +240,7 @@ async def find_cluster_id(
                 if description.cluster_id:
                     return description.cluster_id
             except TimeoutError:
-                pass  # the name service is silent, and the name has no last address
+                pass  # the name service doesn't answer, and no earlier address of the name is known
             except grpc.aio.AioRpcError as error:
                 is_refused = error.code() is grpc.StatusCode.UNAUTHENTICATED
                 if is_refused and error.details() != refusal:
@@ -250,11 +255,12 @@ async def find_cluster_id(
 
 
 async def _described(address: str, resolver: Resolver, prover: Prover) -> pb.ControllersDescription:
-    """What one controller says of itself. TimeoutError: its name has no answer in time; AioRpcError."""
+    """Asks one controller for its description. Raises TimeoutError when the name service doesn't answer in
+    time, and AioRpcError."""
     async with asyncio.timeout(LOOKUP_S + CONNECT_S):
         dialed = await target_of(resolver, address)
     options = (*CHANNEL_OPTIONS, *dialed.options)
-    async with grpc.aio.insecure_channel(dialed.target, options=options) as channel:
+    async with channel_to(dialed.target, options) as channel:
         description: pb.ControllersDescription = await AdminStub(ProvenCalls(channel, prover)).Describe(
             pb.DescribeControllersRequest(), timeout=CONNECT_S
         )

@@ -1,7 +1,7 @@
-"""A node's configuration: command line, then `TANK_*` environment, then a TOML file, then defaults.
+"""A node's configuration: from the command line, else `TANK_*` variables, else a TOML file, else defaults.
 
 Every option has one name in all of them: `log_format` is `--log-format`, `TANK_LOG_FORMAT` and the file's key
-`log_format`. Reading the file and the environment is the caller's; here they are judged.
+`log_format`. Callers pass in the flags, the environment, and how to read the file.
 """
 
 import os
@@ -16,26 +16,29 @@ from tank_node.broker.forwarding import ForwardingPolicy
 from tank_node.limits import Limits
 from tank_protos import topic_settings
 from tank_protos.topic_settings import FlushPolicy
+from tank_protos.wire.names import MAX_PARTITIONS_OF_A_TOPIC
 
 DEFAULT_PORT = 11011
+DEFAULT_KAFKA_PORT = 9092
 MAX_BROKER_ID = 0xFFFE
-"""A u16 on the wire, where 0xffff stands for nobody."""
+"""The largest id that the protocol can carry: a u16, whose 0xffff means "no broker"."""
 LOOPBACK = "127.0.0.1"
 
 
 class ConfigError(ValueError):
-    """A value that can't be used: one sentence that names the flag, the variable, or the file and its key."""
+    """A value that can't be used. The message is a sentence that names the flag, the variable, or the file's
+    key."""
 
 
-class LogFormat(StrEnum):
-    """How log lines are written."""
+class LineFormat(StrEnum):
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class LogLevel(StrEnum):
-    """The least important lines that are written."""
+    """The least severe level of log lines that are written."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -44,8 +47,8 @@ class LogLevel(StrEnum):
 
 
 @dataclass(slots=True, frozen=True)
-class Address:
-    """A host (a name or an address) and a port; port 0: one that is free."""
+class ListenAddress:
+    """A host (a name or an address) and a port; port 0: any free one."""
 
     host: str
     port: int
@@ -55,27 +58,42 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether the address can be reached from this machine only."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
 
 @dataclass(slots=True, frozen=True)
 class NodeConfig:
-    """What a node is told at its start."""
+    """The configuration of a node; `OPTIONS` describes each value."""
 
     data: Path
-    listen: Address
-    http: Address | None
+    listen: ListenAddress
+    http: ListenAddress | None
     """None: no HTTP port."""
-    advertise: Address | None
-    """Where clients and other brokers reach the node, when it isn't where it listens."""
-    outside_listen: Address | None
-    """A second address for clients that don't reach what is advertised; None: there is none."""
-    outside_advertise: Address | None
-    """What those are told instead. Set exactly when `outside_listen` is."""
+    advertise: ListenAddress | None
+    """The address at which clients and other brokers reach the node; None: it follows from `listen`."""
+    outside_listen: ListenAddress | None
+    """A second address to listen on, for clients that can't reach the advertised one; None: there is none."""
+    outside_advertise: ListenAddress | None
+    """The address at which those clients reach the node. Set exactly when `outside_listen` is."""
+    kafka: ListenAddress | None
+    """The address to serve Kafka's protocol on; None: it isn't served."""
+    kafka_is_default: bool
+    """Whether no option chose `kafka`: the broker then starts without it where another process has it."""
+    kafka_advertise: ListenAddress | None
+    """The address at which Kafka clients reach the node; None: it follows from `kafka` and `advertise`."""
+    kafka_outside_listen: ListenAddress | None
+    """As `outside_listen`, for Kafka clients."""
+    kafka_outside_advertise: ListenAddress | None
+    """The address at which those clients reach the node. Set exactly when `kafka_outside_listen` is."""
+    kafka_auto_create: bool | None
+    """Whether topics that Kafka clients name are created; None: a broker alone creates them, one of a cluster
+    does not."""
+    kafka_default_partitions: int
+    """The partitions of topics that Kafka clients create without saying how many."""
     flush: FlushPolicy
-    """For topics that don't say."""
-    log_format: LogFormat
+    """The flush policy of topics without a setting for it."""
+    log_format: LineFormat
     log_level: LogLevel
     broker_id: int | None
     """None: the data folder's; 1 for a new one."""
@@ -83,35 +101,35 @@ class NodeConfig:
     """Empty: the data folder's; a random one for a new one."""
     rack: str
     forwarding: ForwardingPolicy
-    """Which clients' requests for what another broker leads are brought to it."""
+    """Which clients' requests are forwarded when another broker leads."""
     max_connections: int
     stop_grace_ms: int
-    """How long an orderly stop waits for what is under way."""
+    """How long an orderly stop waits for requests under way."""
     ready_wait_ms: int
     """How long /readyz waits, after a start, for this broker's replicas to be in sync."""
     secret_file: Path | None
-    """With the cluster's secret; None: nothing is proved to the controllers."""
+    """The file with the cluster's secret; None: the broker proves nothing to the controllers."""
 
 
 @dataclass(slots=True, frozen=True)
 class Option:
-    """One option: what it is called, what it takes, what it is for."""
+    """One option of the configuration."""
 
     name: str
     metavar: str
     help: str
     read: Callable[[str], object]
     default: str | None
-    """As a user would write it; None: it follows from others, as its help says."""
+    """The default as a user would write it; None: it follows from other options, as `help` says."""
 
     @property
     def flag(self) -> str:
-        """As the command line has it."""
+        """The option's name on the command line."""
         return "--" + self.name.replace("_", "-")
 
     @property
     def variable(self) -> str:
-        """As the environment has it."""
+        """The option's name in the environment."""
         return "TANK_" + self.name.upper()
 
 
@@ -120,9 +138,9 @@ def load(
     environment: Mapping[str, str],
     read_file: Callable[[str], bytes] = lambda path: Path(path).read_bytes(),
 ) -> NodeConfig:
-    """The configuration that these give together. `flags` by option name; None where a flag wasn't given.
+    """Reads the configuration. flags: by option name; None where a flag was not given.
 
-    The file is the one that `--config` or `TANK_CONFIG` names. ConfigError.
+    The file is the one that `--config` or `TANK_CONFIG` names. Raises ConfigError.
     """
     config_file = flags.get("config") or environment.get("TANK_CONFIG", "")
     in_file = _file_values(config_file, read_file) if config_file else {}
@@ -140,11 +158,11 @@ def load(
         values["data"] = _default_data(environment)
     if "http" not in in_file and not flags.get("http") and not environment.get("TANK_HTTP"):
         values["http"] = _default_http(values["listen"])
-    if (values["outside_listen"] is None) != (values["outside_advertise"] is None):
-        raise ConfigError(
-            "--outside-listen and --outside-advertise go together: where clients of the outside are served, "
-            "and where they reach that"
-        )
+    is_default = "kafka" not in in_file and not flags.get("kafka") and not environment.get("TANK_KAFKA")
+    if is_default:
+        values["kafka"] = _default_kafka(values["listen"])
+    values["kafka_is_default"] = is_default
+    _check_outside(values)
     return NodeConfig(**values)  # type: ignore[arg-type]
 
 
@@ -155,7 +173,7 @@ def _given(
     in_file: Mapping[str, str],
     config_file: str,
 ) -> tuple[str | None, str]:
-    """What was given for an option, and where. An empty variable counts as none, as in a shell."""
+    """The text given for an option, and its source. An empty variable counts as not set."""
     if (flag := flags.get(option.name)) is not None:
         return flag, option.flag
     if variable := environment.get(option.variable):
@@ -186,7 +204,7 @@ def _file_values(path: str, read_file: Callable[[str], bytes]) -> dict[str, str]
 
 
 def _default_data(environment: Mapping[str, str]) -> Path:
-    """The user's state folder, as the XDG base directory specification has it."""
+    """The folder `tank` in the user's state folder (XDG base directory specification)."""
     state = environment.get("XDG_STATE_HOME", "")
     if not state.startswith("/"):
         home = environment.get("HOME") or os.path.expanduser("~")
@@ -196,10 +214,32 @@ def _default_data(environment: Mapping[str, str]) -> Path:
     return Path(state) / "tank"
 
 
-def _default_http(listen: object) -> Address:
-    """Loopback, one port above the TANK port; both free ones when that is."""
-    assert isinstance(listen, Address)
-    return Address(LOOPBACK, listen.port + 1 if 0 < listen.port < 65_535 else 0)
+def _default_http(listen: object) -> ListenAddress:
+    """The loopback address, one port above the TANK port; port 0 when that is 0."""
+    assert isinstance(listen, ListenAddress)
+    return ListenAddress(LOOPBACK, listen.port + 1 if 0 < listen.port < 65_535 else 0)
+
+
+def _default_kafka(listen: object) -> ListenAddress:
+    """The TANK port's host with Kafka's port, or with port 0 when the TANK port is 0."""
+    assert isinstance(listen, ListenAddress)
+    return ListenAddress(listen.host, DEFAULT_KAFKA_PORT if listen.port else 0)
+
+
+def _check_outside(values: dict[str, object]) -> None:
+    """Raises ConfigError for an address of the outside that lacks another option."""
+    for prefix in ("", "kafka_"):
+        names = f"{prefix}outside_listen", f"{prefix}outside_advertise"
+        if (values[names[0]] is None) != (values[names[1]] is None):
+            listen, advertise = ("--" + name.replace("_", "-") for name in names)
+            raise ConfigError(
+                f"{listen} and {advertise} go together: set both, the address to listen on for clients from "
+                "outside, and the address at which they reach it"
+            )
+    if values["kafka_outside_listen"] is not None and (values["kafka"] is None or values["kafka_is_default"]):
+        raise ConfigError(
+            "--kafka-outside-listen is for some of the Kafka clients: set --kafka for the others"
+        )
 
 
 def _shown(text: str) -> str:
@@ -209,8 +249,8 @@ def _shown(text: str) -> str:
 # --- values ---
 
 
-def read_address(text: str) -> Address:
-    """`HOST:PORT`, `[IPv6]:PORT`, or `:PORT` for all addresses. ValueError."""
+def read_address(text: str) -> ListenAddress:
+    """Parses `HOST:PORT`, `[IPv6]:PORT`, or `:PORT` for all addresses. Raises ValueError."""
     host, colon, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     host = host[1:-1] if bracketed else host
@@ -220,18 +260,26 @@ def read_address(text: str) -> Address:
         raise ValueError("a port is at most 65535")
     if not re.fullmatch(r"[A-Za-z0-9._:%-]{0,253}", host):
         raise ValueError("a host is a name or an address, of at most 253 letters, digits, dots and hyphens")
-    return Address(host or "0.0.0.0", int(port))
+    return ListenAddress(host or "0.0.0.0", int(port))
 
 
-def _advertised(text: str) -> Address:
+def _advertised(text: str) -> ListenAddress:
     address = read_address(text)
     if address.host in ("0.0.0.0", "::") or address.port == 0:
         raise ValueError("write the host and the port that clients use, such as broker-1.example.org:11011")
     return address
 
 
-def _http(text: str) -> Address | None:
+def _address_or_off(text: str) -> ListenAddress | None:
     return None if text.lower() == "off" else read_address(text)
+
+
+def _switch(text: str) -> bool:
+    try:
+        # YAML reads an unquoted `on` as true, which so comes from the chart.
+        return {"on": True, "off": False, "true": True, "false": False}[text.lower()]
+    except KeyError:
+        raise ValueError("write on or off") from None
 
 
 def _choice(kind: type[StrEnum]) -> Callable[[str], StrEnum]:
@@ -254,7 +302,7 @@ def _number(lowest: int, greatest: int) -> Callable[[str], int]:
 
 
 def _broker_id(text: str) -> int:
-    """A number, or the name of a StatefulSet's pod: those are counted from 0, brokers from 1."""
+    """Parses a number, or the name of a StatefulSet's pod. Pods are counted from 0, brokers from 1."""
     pod = re.fullmatch(r"[a-z0-9.-]{1,240}-(\d{1,5})", text)
     number = int(pod[1]) + 1 if pod else int(text) if text.isascii() and text.isdigit() else 0
     if not 1 <= number <= MAX_BROKER_ID:
@@ -289,88 +337,145 @@ OPTIONS = (
     Option(
         "data",
         "DIR",
-        "Where messages and metadata are kept; default: tank in the state folder.",
+        "The folder for messages and metadata. Default: tank in the user's state folder.",
         _folder,
         None,
     ),
     Option(
-        "listen", "HOST:PORT", "Where to serve the TANK protocol.", read_address, f"{LOOPBACK}:{DEFAULT_PORT}"
+        "listen",
+        "HOST:PORT",
+        "The address to serve the TANK protocol on.",
+        read_address,
+        f"{LOOPBACK}:{DEFAULT_PORT}",
     ),
     Option(
         "http",
         "HOST:PORT",
-        "Where to serve /metrics, /healthz and /readyz; off: nowhere. Default: this machine alone, "
-        "one port above --listen.",
-        _http,
+        "The address to serve /metrics, /healthz and /readyz on; off: none. Default: 127.0.0.1, one port "
+        "above --listen.",
+        _address_or_off,
         None,
     ),
     Option(
         "advertise",
         "HOST:PORT",
-        "Where clients and other brokers reach this broker. Default: --listen; this machine's name when that "
-        "is all.",
+        "The address at which clients and other brokers reach this broker. Default: --listen, with this "
+        "machine's name when that listens on all addresses.",
         _advertised,
         None,
     ),
     Option(
         "outside_listen",
         "HOST:PORT",
-        "A second address for clients that don't reach what is advertised. Default: none.",
+        "A second address to listen on, for clients that can't reach the advertised one. Default: none.",
         read_address,
         None,
     ),
     Option(
         "outside_advertise",
         "HOST:PORT",
-        "Where clients that come by --outside-listen reach this broker, and are told so.",
+        "The address at which clients of --outside-listen reach this broker.",
         _advertised,
         None,
     ),
     Option(
+        "kafka",
+        "HOST:PORT",
+        "The address to serve Kafka clients on; off: none. Default: the host of --listen with port "
+        f"{DEFAULT_KAFKA_PORT}; if that is in use, the broker warns and starts without.",
+        _address_or_off,
+        None,
+    ),
+    Option(
+        "kafka_advertise",
+        "HOST:PORT",
+        "The address at which Kafka clients reach this broker. Default: the host of --advertise with the "
+        "port of --kafka.",
+        _advertised,
+        None,
+    ),
+    Option(
+        "kafka_outside_listen",
+        "HOST:PORT",
+        "A second address to listen on, for Kafka clients that can't reach --kafka-advertise. Default: none.",
+        read_address,
+        None,
+    ),
+    Option(
+        "kafka_outside_advertise",
+        "HOST:PORT",
+        "The address at which clients of --kafka-outside-listen reach this broker.",
+        _advertised,
+        None,
+    ),
+    Option(
+        "kafka_auto_create",
+        "on|off",
+        "Whether a topic that does not exist is created when a Kafka client names it and does not forbid "
+        "that. Default: on for tank serve, off for a broker of a cluster.",
+        _switch,
+        None,
+    ),
+    Option(
+        "kafka_default_partitions",
+        "N",
+        "The partitions of topics that Kafka clients create without a number, and of those created for them.",
+        _number(1, MAX_PARTITIONS_OF_A_TOPIC),
+        "1",
+    ),
+    Option(
         "flush",
         "disk|replicated",
-        "When messages are acknowledged in topics that don't say: on disk, or in memory.",
+        "When messages of topics without this setting are acknowledged: when they are on the disks of the "
+        "in-sync replicas, or in their memory.",
         topic_settings.parse_flush,
         "disk",
     ),
     Option(
         "secret_file",
         "FILE",
-        "The cluster's secret, the same line for all its processes: controllers take no broker without it. "
-        "It may be changed while this runs. A lone broker needs none.",
+        "A file with the cluster's secret, the same line for all its processes: controllers accept no broker "
+        "without it. It may be changed while the broker runs. A broker alone needs none.",
         _file,
         None,
     ),
-    Option("log_format", "text|json", "How log lines are written.", _choice(LogFormat), "text"),
-    Option("log_level", "LEVEL", "debug, info, warning or error.", _choice(LogLevel), "info"),
+    Option("log_format", "text|json", "The format of log lines.", _choice(LineFormat), "text"),
+    Option(
+        "log_level",
+        "LEVEL",
+        "The least severe log lines that are written: debug, info, warning or error.",
+        _choice(LogLevel),
+        "info",
+    ),
     Option(
         "broker_id",
         "N|POD",
-        "The id a new data folder gets (1), or that it must have; of a pod NAME-N: N + 1.",
+        "This broker's id: a new data folder gets it (default 1), an old one must have it. A pod's name "
+        "NAME-N means N + 1.",
         _broker_id,
         None,
     ),
     Option("cluster_id", "ID", "The cluster that the data folder must belong to.", _text, ""),
-    Option("rack", "NAME", "Where this machine stands; replicas are spread over racks.", _text, ""),
+    Option("rack", "NAME", "The rack or zone of this machine: replicas are spread over racks.", _text, ""),
     Option(
         "forwarding",
         "POLICY",
-        "auto, always or never: which TANK clients reach other leaders through this broker; auto: those that "
-        "can't be sent there.",
+        "auto, always or never: whose requests this broker forwards when another broker leads. auto: those "
+        "of clients that can't be sent to the leader.",
         _choice(ForwardingPolicy),
         "auto",
     ),
     Option(
         "max_connections",
         "N",
-        "How many clients may be connected.",
+        "The most clients that may be connected.",
         _number(1, 1_000_000),
         str(Limits().connections),
     ),
     Option(
         "stop_grace_ms",
         "MS",
-        "How long an orderly stop waits for what is under way.",
+        "How long an orderly stop waits for requests under way.",
         _number(0, 600_000),
         "2000",
     ),
@@ -382,4 +487,4 @@ OPTIONS = (
         "30000",
     ),
 )
-"""All of them, in the order in which `--help` shows them."""
+"""All options, in the order in which `--help` shows them."""

@@ -1,8 +1,8 @@
-"""`tank-node leave`: waits until this broker's process may be stopped. What a pod's preStop runs.
+"""`tank-node leave`: waits until this broker's process may be stopped. A pod's preStop hook runs it.
 
-The controllers decide (`Brokers.Leave`); here they are asked, again and again, until they say so, or the time
-is up, or none of them is there to ask. A cluster that is taken down stops its controllers, too, and takes
-their names away: then it is not waited for them.
+The controllers decide (`Brokers.Leave`). They are asked again and again until they allow the stop, the time
+is up, or no controller answers. When a cluster is deleted, its controllers and their names go too, and the
+wait ends.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,40 +13,41 @@ from tank_protos.generated import control_pb2 as pb
 
 ASK_EVERY_S = 0.5
 ANSWER_S = 7.0
-"""How long one controller's answer may take: it asks Kubernetes first, for up to 6 s."""
+"""How long one controller's answer may take: a controller asks Kubernetes first, for up to 6 s."""
 SILENT_S = 30.0
-"""So long none may answer: longer than it takes to find out that two of them, as many of five as may be
-lost, don't answer at all. While some answer, and none leads, they are waited for: they alone know whether the
-broker leaves with what nobody else has."""
+"""How long no controller may answer before the wait ends. It is longer than two of them, as many of five as
+may be lost, take to time out. While any answers, the wait goes on, even without a leader: only the
+controllers know whether this broker holds the last copy of something."""
 NAMELESS_S = 3.0
-"""So long, and over a round of all of them, no controller may have a name: then their pods and their Service
-were taken away, for what merely crashed keeps its name. A name server that doesn't answer says nothing."""
+"""How long, and for at least one round over all controllers, no controller's name may exist before the wait
+ends: their pods and Service were deleted then, because a crashed controller keeps its name. A name server
+that doesn't answer doesn't count."""
 TELL_EVERY_S = 5.0
-"""What changes all the time is told so often."""
+"""The shortest time between two messages on a changing reason."""
 
 
 class Ending(Enum):
-    """How the waiting ended."""
+    """How the wait ended."""
 
     MAY_STOP = "may stop"
     TIME_IS_UP = "time is up"
-    NOBODY_ANSWERS = "nobody answers"
+    NOBODY_ANSWERS = "no controller answers"
     TAKEN_DOWN = "the controllers were taken away"
 
 
 @dataclass(slots=True, frozen=True)
 class Waited:
-    """What came of it."""
+    """The result of the wait."""
 
     ending: Ending
     reason: str
-    """The controllers' last word; empty when there was none."""
+    """The controllers' last reason; empty when there was none."""
 
 
 Ask = Callable[[str], Awaitable[pb.LeaveAnswer | None]]
 """Asks the controller at host:port; None: it can't be reached."""
 IsNamed = Callable[[str], Awaitable[bool]]
-"""Whether there is a host of this host:port; True while no name server says that there is none."""
+"""Whether the host of this host:port exists; False only when a name server says that it doesn't."""
 
 
 async def wait_to_leave(
@@ -58,7 +59,8 @@ async def wait_to_leave(
     sleep: Callable[[float], Awaitable[None]],
     tell: Callable[[str], None],
 ) -> Waited:
-    """Asks until the process may be stopped, for at most so long. `now` never goes back; seconds."""
+    """Asks until the process may be stopped, for at most `within_s`. now: monotonic seconds. tell: called
+    with the reasons for waiting, as they change."""
     began = heard = named = now()
     nameless = 0
     reason, told_at = "", began - TELL_EVERY_S
@@ -74,7 +76,7 @@ async def wait_to_leave(
         if answer is None or answer.HasField("not_leader"):
             says = "" if answer is None else answer.not_leader.leader
             at = at if says else (at + 1) % len(controllers)
-            hopped = bool(says) and not hopped  # two that name each other are not asked without a pause
+            hopped = bool(says) and not hopped  # pauses when two controllers name each other as the leader
             leader = says
         else:
             hopped = False

@@ -1,4 +1,5 @@
-"""The gRPC of `tank-node leave`: controllers are asked by the addresses that their names had last."""
+"""The gRPC calls of `tank-node leave`. They reach controllers by their last known addresses when the name
+service fails."""
 
 import asyncio
 import contextlib
@@ -11,36 +12,34 @@ from tank_node.cluster.channel import CHANNEL_OPTIONS, LOOK_UP_EVERY_S
 from tank_protos.call_proof import ProvenCalls, Prover
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import BrokersStub
+from tank_protos.grpc_channel import channel as channel_to
 from tank_protos.grpc_target import target_of
 from tank_protos.resolver import Resolver, host_and_port, is_no_such_name
 
 
 class LeaveCalls:
-    """Asks controllers whether this broker's process may be stopped. For one loop.
-
-    The process is new: it knows the addresses that it has looked up itself, and no others.
-    """
+    """Asks controllers whether this broker's process may be stopped. For one event loop."""
 
     def __init__(self, request: pb.LeaveRequest, prover: Prover, resolver: Resolver) -> None:
-        """prover: with what the cluster's secret is proved."""
+        """prover: proves the cluster's secret to the controllers."""
         self._request = request
         self._prover = prover
         self._resolver = resolver
 
     async def ask(self, address: str) -> pb.LeaveAnswer | None:
-        """The answer of the controller at host:port; None: it can't be reached, or its name has no answer."""
+        """Asks the controller at host:port; None when it can't be reached, or its name has no address."""
         with contextlib.suppress(grpc.aio.AioRpcError, TimeoutError):
             async with asyncio.timeout(ANSWER_S):
                 dialed = await target_of(self._resolver, address)
             options = (*CHANNEL_OPTIONS, *dialed.options)
-            async with grpc.aio.insecure_channel(dialed.target, options=options) as channel:
+            async with channel_to(dialed.target, options) as channel:
                 stub = BrokersStub(ProvenCalls(channel, self._prover))
                 answer: pb.LeaveAnswer = await stub.Leave(self._request, timeout=ANSWER_S)
                 return answer
         return None
 
     async def is_named(self, address: str) -> bool:
-        """Whether there is a host of this host:port; True while no name server says that there is none."""
+        """As `leave.IsNamed`."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 await self._resolver.resolve(host_and_port(address)[0])
@@ -50,8 +49,8 @@ class LeaveCalls:
 
     @contextlib.asynccontextmanager
     async def looking_up(self, controllers: Iterable[str]) -> AsyncIterator[None]:
-        """Within it the addresses of all these are known before the name service is away: one that was never
-        asked may lead next."""
+        """Keeps looking up the names of all controllers while its body runs, so that their addresses are
+        known when the name service fails: a controller that was never asked may lead next."""
         hosts = [host_and_port(address)[0] for address in controllers]
         looking = asyncio.create_task(self._keep_looking_up(hosts))
         try:

@@ -1,4 +1,4 @@
-"""A node's options as those of a command line: `tank-node` and `tank serve` have the same."""
+"""A node's options as flags of a command line, for `tank-node` and `tank serve`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,12 +9,12 @@ from tank_node.app.config import OPTIONS, read_address
 
 
 class ControllersOption(click.ParamType):  # type: ignore[type-arg] # generic in newer versions of click alone
-    """`HOST:PORT,HOST:PORT,…`"""
+    """A list of addresses: `HOST:PORT,HOST:PORT,…`."""
 
     name = "HOST:PORT,..."
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
-        """The addresses, at least one."""
+        """Parses the addresses, at least one."""
         try:
             return [str(read_address(item.strip())) for item in str(value).split(",")]
         except ValueError as error:
@@ -22,8 +22,8 @@ class ControllersOption(click.ParamType):  # type: ignore[type-arg] # generic in
 
 
 def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of `config.OPTIONS` as flags, in their own order; the command gets them by name, as they
-    were written, None where they were not."""
+    """Adds `config.OPTIONS` to a command as flags, in their order. The command gets each by name, as it was
+    written; None where it was not given."""
     text = "A TOML file with any of these options."
     command = click.option("--config", metavar="FILE", default=None, help=text)(command)
     for option in reversed(OPTIONS):

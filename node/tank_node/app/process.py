@@ -1,6 +1,7 @@
-"""A broker's process: put together, run until told to stop, taken apart in order.
+"""A broker's process: builds all rooms, runs until SIGTERM or SIGINT, and stops in order.
 
-Heirs bring the controller: `tank serve` has one in the same process, `tank-node` reaches it over the network.
+Subclasses add the controller: `tank serve` runs one in the same process, `tank-node` reaches it over the
+network.
 """
 
 import asyncio
@@ -11,22 +12,25 @@ import socket
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from logging import getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from tank_node.app.config import Address, NodeConfig
+from tank_node.app.config import ListenAddress, NodeConfig
+from tank_node.app.ports import Port, Ports, listen_error
 from tank_node.app.stop import bounded_stop, stop_at_once
 from tank_node.broker.broker import Broker
 from tank_node.broker.problems import MAX_PROBLEMS, partition_problems, problem_count
 from tank_node.clock import SteadyClock, SystemClock
 from tank_node.cluster.link import ControllerLink
-from tank_node.cluster.session import Registration
-from tank_node.cluster.view import OUTSIDE
+from tank_node.cluster.registration import Registration
+from tank_node.cluster.view import KAFKA, KAFKA_OUTSIDE, OUTSIDE
 from tank_node.disk import OsDisk
+from tank_node.kafka.settings import KafkaSettings
 from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.monitoring.health import Health
@@ -34,6 +38,7 @@ from tank_node.monitoring.http import HttpServer
 from tank_node.server.connections import Connections
 from tank_node.server.listener import Listener
 from tank_node.server.server import Server
+from tank_node.session import Session
 from tank_node.store.data_folder import DataFolder
 from tank_node.store.flusher import Flusher
 from tank_node.tank.dispatch import open_session
@@ -45,25 +50,23 @@ if TYPE_CHECKING:
 
 DEFAULT_BROKER_ID = 1
 WANTED_FILES = 65_536
-"""The soft limit of open files is raised to this where the hard one allows it."""
+"""The soft limit of open files that the process sets, if the hard limit allows it."""
 MOST_LOG_FILES = 2048
-"""Open files of logs: each partition in use has two; more are opened and closed as needed."""
+"""The most files of logs that stay open: each partition in use has two; others are opened and closed as
+needed."""
 OTHER_FILES = 128
-"""Kept free of logs and clients: for the controller, folders, libraries, scrapes."""
+"""Descriptors kept free of logs and clients: for the controller, folders, libraries, scrapes."""
 
 _log = getLogger("tank")
 
 
-class ListenError(OSError):
-    """An address that can't be listened on; the message says what to do."""
-
-
 @dataclass(slots=True, frozen=True)
 class Started:
-    """What a node says of itself when it is ready."""
+    """The facts that a node announces when it has started."""
 
-    listen: Address
-    http: Address | None
+    listen: ListenAddress
+    kafka: ListenAddress | None
+    http: ListenAddress | None
     data: Path
     cluster_id: str
     broker_id: int
@@ -72,19 +75,21 @@ class Started:
     messages: int
     stored_bytes: int
     cut_bytes: int
-    """What a crash left unfinished; nobody was told that it was stored."""
+    """Bytes at the ends of logs that a crash left unfinished, and that were never acknowledged."""
     clean: bool
-    """The process before this one stopped in order, or there was none."""
+    """Whether the process before this one stopped in order, or there was none."""
     problems: int
-    """How many partitions can't be used as they should, or had to be mended."""
+    """Number of partitions with a problem, or mended at the start."""
     seconds: float
 
 
 class NodeProcess(ABC):
-    """All rooms of a node. `run` is its life."""
+    """The process of a node: `run` starts it, serves, and stops it."""
 
+    auto_creates = False
+    """Whether topics that Kafka clients name are created, where no option says so."""
     data_folder: DataFolder
-    """Taken by `run`."""
+    """The data folder, which `run` opens."""
 
     def __init__(self, config: NodeConfig) -> None:
         self.config = config
@@ -96,13 +101,14 @@ class NodeProcess(ABC):
         self._incarnation = os.urandom(16)
         self._stopping = asyncio.Event()
         self._is_new = not os.path.exists(config.data / "meta.json")
-        self._starting = "it is starting"
-        """What it does before it serves; empty: it serves."""
+        self._starting = "the broker is starting"
+        """What the broker is doing before it serves, for /readyz; empty once it serves."""
 
     async def run(self, announce: Callable[[Started], None]) -> None:
-        """Starts, says so, and stops in order at SIGTERM or SIGINT.
+        """Starts, calls `announce`, serves, and stops in order at SIGTERM or SIGINT.
 
-        Raises what keeps it from starting: ListenError, what the logs and the controller's line raise.
+        Raises when it can't start: ListenError, DataFolderError, StorageError, and the errors of
+        `_open_controller`.
         """
         self._loop = asyncio.get_running_loop()
         self._watch_signals()
@@ -115,12 +121,27 @@ class NodeProcess(ABC):
     async def _run(self, http: HttpServer, announce: Callable[[Started], None]) -> None:
         config = self.config
         http_address = None
-        if self._is_new:  # whoever probes it is answered while it waits; it has nothing to recover
+        if self._is_new:  # nothing to recover: /readyz answers while the process waits for a cluster
             http_address = await self._listen_http(http)
         self.data_folder = self._open_data_folder(await self._find_cluster() if self._is_new else "")
         try:
             if self._recover():
                 http_address = http_address or await self._listen_http(http)
+            self._ports = await Ports.bind(config, self._loop)
+        except BaseException:
+            await self._abandon()
+            raise
+        try:
+            await self._run_bound(http, http_address, announce)
+        finally:
+            self._ports.close()
+
+    async def _run_bound(
+        self, http: HttpServer, http_address: ListenAddress | None, announce: Callable[[Started], None]
+    ) -> None:
+        """Runs with the ports bound, but for that of HTTP perhaps."""
+        config = self.config
+        try:
             link = await self._open_controller()
         except BaseException:
             await self._abandon()
@@ -131,7 +152,7 @@ class NodeProcess(ABC):
         server = Server(broker, self._loop, self._listeners(broker), self.limits, self.metrics)
         self._replicate(broker, server.connections)
         broker.open()
-        # What ends it before here leaves the folder as a crash does: closing says that its logs are in order.
+        # An exception before this line leaves the folder as a crash does: a close would call its logs clean.
         try:
             http_address = http_address or await self._listen_http(http)
             await self._serve(server, http_address, announce)
@@ -141,35 +162,48 @@ class NodeProcess(ABC):
                 broker.close()
 
     def _listeners(self, broker: Broker) -> list[Listener]:
-        """The broker's address, and where there is one, that for clients outside of the cluster's network."""
-        listen, outside = self.config.listen, self.config.outside_listen
-        listeners = [Listener((listen.host, listen.port), lambda: open_session(broker))]
-        if outside is not None:
-            listeners.append(
-                Listener((outside.host, outside.port), lambda: open_session(broker, is_outside=True))
-            )
-        return listeners
+        """The listeners of the ports, each with its protocol."""
+        ports = self._ports
+        open_kafka = partial(_open_kafka_session, broker, self._kafka_settings())
+        wanted = (
+            (ports.tank, partial(open_session, broker)),
+            (ports.outside, partial(open_session, broker, is_outside=True)),
+            (ports.kafka, open_kafka),
+            (ports.kafka_outside, partial(open_kafka, is_outside=True)),
+        )
+        return [port.listener(opener) for port, opener in wanted if port is not None]
 
-    async def _serve(self, server: Server, http: Address | None, announce: Callable[[Started], None]) -> None:
+    def _kafka_settings(self) -> KafkaSettings:
+        auto_create, partitions = self.config.kafka_auto_create, self.config.kafka_default_partitions
+        return KafkaSettings(self.auto_creates if auto_create is None else auto_create, partitions)
+
+    async def _serve(
+        self, server: Server, http: ListenAddress | None, announce: Callable[[Started], None]
+    ) -> None:
         config = self.config
-        listen = await _listening("--listen", config.listen, lambda: _first(server.start()))
+        self._ports.listen()
+        await server.start()
         try:
-            await self._ready(listen)
+            await self._ready()
             self._starting = ""
-            announce(self._started(listen, http))
+            announce(self._started(http))
             await self._stopping.wait()
             await self._let_go()
             _log.info("stopping: no new requests, those under way have %d ms", config.stop_grace_ms)
         finally:
             await server.stop(config.stop_grace_ms / 1000)
 
-    async def _listen_http(self, http: HttpServer) -> Address | None:
-        """Before it is registered: that may take long, and a process that waits is alive. Not before it has
-        recovered, which holds up the loop, and which a startup probe waits for."""
+    async def _listen_http(self, http: HttpServer) -> ListenAddress | None:
+        """Opens the HTTP port. It opens before the registration, which may take long, so that probes find the
+        process alive; but after recovery, which blocks the event loop, and for which a startup probe
+        waits."""
         wanted = self.config.http
         if wanted is None:
             return None
-        return await _listening("--http", wanted, lambda: http.start(wanted.host, wanted.port))
+        try:
+            return ListenAddress(*await http.start(wanted.host, wanted.port))
+        except OSError as error:
+            raise listen_error("--http", wanted, error) from error
 
     # --- starting ---
 
@@ -185,17 +219,24 @@ class NodeProcess(ABC):
             open_files=self._log_files,
         )
 
-    def _advertised(self, port: int) -> Address:
-        """Where others reach a node that listens on this port."""
-        if self.config.advertise is not None:
-            return self.config.advertise
-        host = self.config.listen.host
-        return Address(socket.gethostname() if host in ("0.0.0.0", "::") else host, port)
+    def _advertised(self) -> ListenAddress:
+        """The address at which clients and brokers reach this node."""
+        return self.config.advertise or _reached(self.config.listen.host, self._ports.tank)
+
+    def _endpoints(self) -> list[pb.Endpoint]:
+        """The node's other addresses, which it registers."""
+        config, ports = self.config, self._ports
+        found = {OUTSIDE: config.outside_advertise}
+        if config.kafka is not None and ports.kafka is not None:
+            host = config.advertise.host if config.advertise else config.kafka.host
+            found[KAFKA] = config.kafka_advertise or _reached(host, ports.kafka)
+            found[KAFKA_OUTSIDE] = config.kafka_outside_advertise
+        return [pb.Endpoint(name=name, host=it.host, port=it.port) for name, it in found.items() if it]
 
     def _registration(self) -> Registration:
-        """What this process says of itself; an heir says what of its disk."""
-        advertised = self._advertised(self.config.listen.port)
-        outside = self.config.outside_advertise
+        """What this process says of itself when it registers. A subclass adds the claims of the data
+        folder."""
+        advertised = self._advertised()
         return Registration(
             incarnation=self._incarnation,
             disk_uuid=UUID(self.data_folder.meta.disk_uuid).bytes,
@@ -204,61 +245,60 @@ class NodeProcess(ABC):
             port=advertised.port,
             rack=self.config.rack,
             flush_replicated=self.config.flush is FlushPolicy.REPLICATED,
-            endpoints=[]
-            if outside is None
-            else [pb.Endpoint(name=OUTSIDE, host=outside.host, port=outside.port)],
+            endpoints=self._endpoints(),
         )
 
     async def _find_cluster(self) -> str:
-        """What a new data folder belongs to; empty: to a cluster of its own."""
+        """The id of the cluster that a new data folder belongs to; empty: a cluster of its own."""
         return ""
 
     @abstractmethod
     def _recover(self) -> bool:
-        """Learns of its logs what it has to say when it registers; False: they are recovered when the broker
-        opens."""
+        """Recovers the logs before the registration, which names the damaged ones. Returns False when they
+        are recovered later, by `Broker.open`."""
 
     @abstractmethod
     async def _open_controller(self) -> ControllerLink:
-        """The line to the controller, with this process registered and the view of now."""
+        """Connects to the controllers and registers this process. Returns the link, with a current view."""
 
     @abstractmethod
     def _replicate(self, broker: Broker, connections: Connections) -> None:
-        """Before the broker opens: what brings its messages to other brokers."""
+        """Gives the broker its replication and forwarding to other brokers, before `Broker.open`."""
 
     @abstractmethod
-    async def _ready(self, listen: Address) -> None:
-        """Clients are served from now on, there."""
+    async def _ready(self) -> None:
+        """Called when the server listens: from now on clients are served."""
 
     @abstractmethod
     async def _let_go(self) -> None:
-        """Before an orderly stop: whatever others have to do first."""
+        """Called before an orderly stop: waits until other brokers have taken over."""
 
     @abstractmethod
     async def _stop_controller(self) -> None:
-        """Ends the line."""
+        """Ends the connection to the controllers."""
 
     @abstractmethod
     def _controller_problem(self) -> str | None:
-        """Why metadata can't be changed now; None when all is well."""
+        """A problem with the controllers that makes the broker unready; None when there is none."""
 
     def _catching_up(self) -> str | None:
-        """Why it had better be waited for after its start; None: it is as it was."""
+        """Why the broker is not ready yet after its start; None when it is."""
         return None
 
     def _controllers_away(self) -> str | None:
-        """What is the matter with the controllers, though this broker serves; None: nothing."""
+        """A problem with the controllers that leaves the broker ready; None when there is none."""
         return None
 
     async def _abandon(self) -> None:
-        """The start failed: leaves the folder as it was found."""
+        """Gives back the data folder unchanged, when the start failed."""
         self.data_folder.abandon()
 
-    def _started(self, listen: Address, http: Address | None) -> Started:
+    def _started(self, http: ListenAddress | None) -> Started:
         logs = self.data_folder.logs.values()
         recovered = self.data_folder.recovered
         return Started(
-            listen=listen,
+            listen=self._ports.tank.address,
+            kafka=self._ports.kafka.address if self._ports.kafka else None,
             http=http,
             data=Path(self.data_folder.path),
             cluster_id=self.data_folder.meta.cluster_id,
@@ -276,7 +316,7 @@ class NodeProcess(ABC):
     # --- running ---
 
     def _collector(self) -> "Collector | None":
-        """None: it is starting."""
+        """Makes the collector of the broker's metrics; None while the broker is starting."""
         from tank_node.monitoring.metrics_collector import MetricsCollector
 
         return None if self._starting else MetricsCollector(self._broker, self.metrics)
@@ -297,7 +337,7 @@ class NodeProcess(ABC):
         self._stopping.set()
 
     def _health(self) -> Health:
-        """For /readyz: the metadata can be changed, and which partitions can't be used."""
+        """The node's health for /readyz and /metrics."""
         if self._starting:
             return Health(False, [self._starting])
         problems = partition_problems(self._broker)
@@ -313,7 +353,7 @@ class NodeProcess(ABC):
         if clock := self.clock.problem:
             problems.append(clock)
         if self._stopping.is_set():
-            problems.append("it is stopping")
+            problems.append("the broker is stopping")
         facts: dict[str, str | int] = {
             "cluster_id": self.data_folder.meta.cluster_id,
             "broker_id": self.data_folder.meta.broker_id,
@@ -325,23 +365,22 @@ class NodeProcess(ABC):
         return Health(ready, problems, damaged, self.clock.ahead_ms, facts)
 
 
-async def _first(addresses: Awaitable[list[tuple[str, int]]]) -> tuple[str, int]:
-    return (await addresses)[0]
+def _open_kafka_session(broker: Broker, settings: KafkaSettings, *, is_outside: bool = False) -> Session:
+    """Makes the session of a Kafka client. The first one imports the protocol's handlers and messages, which
+    take 12 MB: a broker without Kafka clients does without."""
+    from tank_node.kafka.dispatch import open_session as open_kafka
+
+    return open_kafka(broker, settings=settings, is_outside=is_outside)
 
 
-async def _listening(flag: str, wanted: Address, start: Callable[[], Awaitable[tuple[str, int]]]) -> Address:
-    try:
-        host, port = await start()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ListenError(
-            f"can't listen on {wanted} ({reason}): choose another address with {flag}"
-        ) from error
-    return Address(host, port)
+def _reached(host: str, port: Port) -> ListenAddress:
+    """The address at which others reach a port that listens on this host. One that listens on all addresses
+    is reached by the machine's name."""
+    return ListenAddress(socket.gethostname() if host in ("0.0.0.0", "::") else host, port.address.port)
 
 
 def _raise_file_limit() -> int:
-    """As many open files as the system lets us have, up to a bound; returns how many."""
+    """Raises the soft limit of open files up to WANTED_FILES. Returns the limit in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
     if soft < wanted:
@@ -354,5 +393,5 @@ def _raise_file_limit() -> int:
 
 
 def _log_files(limit: int) -> int:
-    """What of the open files the logs may use: a third, because clients need the rest."""
+    """The number of open files for logs: a third of the limit, because clients need the rest."""
     return max(16, min(MOST_LOG_FILES, limit // 3))

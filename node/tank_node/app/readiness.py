@@ -1,7 +1,7 @@
-"""When a broker that was started has caught up, for /readyz: whoever rolls a cluster waits for that. Pure.
+"""Whether a broker has caught up after its start, for /readyz: a rolling restart waits for that. Pure.
 
-Only the first time counts: a broker that falls behind later is no less able to serve, and clients that were
-sent away from it would only make the others fall behind, too.
+Only the first time counts. A broker that falls behind later can still serve, and sending its clients to the
+other brokers would only make those fall behind too.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,28 +10,29 @@ from tank_node.broker.broker import Topic
 from tank_node.cluster.view import PartitionView
 
 ELECTION_MS = 10_000
-"""What nobody leads is waited for, too, but not for longer than elections take: all its replicas may be away,
-which no wait here ends."""
+"""How long a partition without a leader counts as not caught up: longer than an election takes. If all its
+replicas are away, waiting longer doesn't help."""
 
 
 class CatchingUp:
-    """Of one process."""
+    """Tracks whether one process has caught up."""
 
     def __init__(self, wait_ms: int, now_ms: int) -> None:
-        """`wait_ms`: after so long it counts as caught up, whatever it lacks: that may need a person."""
+        """wait_ms: after this time the broker counts as caught up in any case: the rest may need an
+        operator."""
         self._wait_ms = wait_ms
         self._until_ms = now_ms + wait_ms
         self._led_until_ms = now_ms + min(ELECTION_MS, wait_ms)
-        """So long partitions may be without a leader and count."""
+        """Until when partitions without a leader count as not caught up."""
         self._is_over = False
 
     @property
     def is_over(self) -> bool:
-        """Whether it has caught up, now or before."""
+        """Whether the broker has caught up once."""
         return self._is_over
 
     def problem(self, broker_id: int, topics: Iterable[Topic], now_ms: int) -> str | None:
-        """Why it is not ready for this; None: it has caught up, now or before."""
+        """A sentence on what the broker still lacks; None when it has caught up once."""
         if self._is_over:
             return None
         leaderless = now_ms < self._led_until_ms
@@ -44,11 +45,13 @@ class CatchingUp:
             self._is_over = True
             return None
         left_s = (self._until_ms - now_ms + 999) // 1000
-        return f"{behind} of its replicas are not in sync yet; it is ready in {left_s} s at the latest"
+        return (
+            f"{behind} of this broker's replicas are not in sync yet; it is ready in {left_s} s at the latest"
+        )
 
 
 def _held(broker_id: int, topics: Iterable[Topic]) -> Iterator[PartitionView]:
-    """This broker's replicas, but for those that are only just moving here, or wait to be deleted."""
+    """The partitions of this broker's replicas, without those being added here or waiting to be deleted."""
     for topic in topics:
         for number in topic.partitions:
             partition = topic.view.partitions[number]

@@ -1,4 +1,4 @@
-"""The end of an orderly stop: its last writes are waited for, but not for ever."""
+"""The end of an orderly stop: waits for the last writes to the disk, but not for ever."""
 
 import contextlib
 import logging
@@ -9,21 +9,20 @@ from collections.abc import Iterator
 from types import FrameType
 
 TELL_S = 10.0
-"""After so long it is said what a stop waits for."""
+"""After this a log line says that the stop waits for the disk."""
 CLOSE_S = 60.0
-"""So long a stop waits: a slow disk may have much to write, and one that hangs would keep it for good. A
-supervisor that is in more of a hurry kills it."""
+"""How long a stop waits for the disk: a slow one may have much to write, and one that hangs never ends."""
 
 _log = logging.getLogger("tank")
 
 
 @contextlib.contextmanager
 def bounded_stop(tell_s: float | None = None, close_s: float | None = None) -> Iterator[None]:
-    """What is done within waits for the disk, on the event loop's thread too. When that hangs, or at a second
-    signal, the process ends there; the next start recovers, as after any crash.
+    """Bounds the time of its body, which waits for the disk, on the event loop's thread too. When the time is
+    over, or at a second signal, the process ends at once, and the next start recovers as after a crash.
 
-    A thread in an fsync can't be ended, and the loop runs no signal handlers while it waits for one. In the
-    main thread alone.
+    A thread in an fsync can't be ended, and asyncio's signal handlers don't run while the loop waits. Use it
+    in the main thread only.
     """
     done = threading.Event()
     wait = TELL_S if tell_s is None else tell_s, CLOSE_S if close_s is None else close_s
@@ -39,14 +38,14 @@ def bounded_stop(tell_s: float | None = None, close_s: float | None = None) -> I
 def _watch(done: threading.Event, tell_s: float, close_s: float) -> None:
     if not done.wait(tell_s):
         _log.warning(
-            "the disk has not finished what it was told to write; waiting %.0f s at most, a second signal "
-            "stops at once",
+            "the disk has not finished the last writes; waiting %.0f s at most, a second signal stops "
+            "at once",
             close_s,
         )
     if not done.wait(max(close_s - tell_s, 0)):
         _log.error(
-            "stops without its disk, which has not finished its last writes in %.0f s: check it; the "
-            "next start recovers",
+            "stops without its disk, which has not finished the last writes in %.0f s: check the disk; "
+            "the next start recovers",
             close_s,
         )
         os._exit(1)
@@ -57,6 +56,6 @@ def _at_once(number: int, _: FrameType | None) -> None:
 
 
 def stop_at_once(number: int) -> None:
-    """Told to stop a second time."""
+    """Ends the process at the second signal."""
     _log.warning("told to stop a second time: stopping at once, the next start recovers")
     os._exit(128 + number)

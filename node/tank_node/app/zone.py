@@ -1,7 +1,7 @@
-"""A broker's rack, asked of Kubernetes: the zone label of the node that its pod runs on.
+"""A broker's rack from Kubernetes: the zone label of the machine (node) that the broker's pod runs on.
 
-For clusters that don't copy that label into pods (before 1.35). It is one request at the start, by the
-standard library: a broker has no other use for the package `kubernetes`.
+For Kubernetes before 1.35, which doesn't copy that label into pods. One request at the start, with the
+standard library, because a broker has no other use for the package `kubernetes`.
 """
 
 import json
@@ -16,14 +16,14 @@ from urllib.parse import quote
 
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where the kubelet puts the token of the pod's service account, and the certificate of the API server."""
+"""The folder in which a pod finds the token of its service account, and the API server's certificate."""
 ASK_S: Final = 10.0
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""Far above any node's description, which the API server keeps below 2 MiB."""
+"""The most bytes read of an answer; the API server keeps a node's description below 2 MiB."""
 
 
 class NodeZoneError(RuntimeError):
-    """The zone can't be found out; one sentence that says what to do."""
+    """The zone can't be found out. The message is a sentence that says what to do."""
 
 
 def zone_of_node(
@@ -32,13 +32,12 @@ def zone_of_node(
     account: Path = ACCOUNT,
     scheme: str = "https",
 ) -> str:
-    """The zone of a node, empty when it has none. Waits for the API server, for 10 s at most. NodeZoneError.
-
-    The pod's service account needs the right to get nodes.
+    """Asks the API server for the zone of a node; empty when it has none. Blocks for 10 s at most. Raises
+    NodeZoneError. The pod's service account needs the right to get nodes.
     """
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
-        raise NodeZoneError("the zone of a node is asked of Kubernetes, and this is no pod: set --rack")
+        raise NodeZoneError("this process is in no pod, so Kubernetes can't tell its zone: set --rack")
     url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/api/v1/nodes/{quote(node_name, safe='')}"
     try:
         token = (account / "token").read_text().strip()
@@ -48,7 +47,7 @@ def zone_of_node(
             f"the token of this pod's service account can't be read ({error}): mount it, or set --rack"
         ) from error
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
-    # The machine's proxies are not for the API server.
+    # The API server must not be reached through the machine's proxies.
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if trust is not None:
         handlers.append(urllib.request.HTTPSHandler(context=trust))
@@ -62,12 +61,13 @@ def zone_of_node(
         ) from error
     except OSError as error:
         raise NodeZoneError(
-            f"Kubernetes can't be asked for the labels of node {node_name}: {getattr(error, 'reason', error)}"
+            f"Kubernetes can't be asked for the labels of node {node_name} "
+            f"({getattr(error, 'reason', error)}): check the API server, or set --rack"
         ) from error
 
 
 def read_zone(body: bytes) -> str:
-    """The zone in a node's description, as the API server has it; empty when it has none. NodeZoneError."""
+    """The zone in a node's description from the API server; empty when it has none. Raises NodeZoneError."""
     try:
         zone = json.loads(body)["metadata"].get("labels", {}).get(ZONE_LABEL, "")
     except (ValueError, KeyError, TypeError, AttributeError) as error:

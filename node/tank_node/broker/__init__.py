@@ -1,11 +1,12 @@
 """The topics and partitions of this node, and their shared tick.
 
 - `broker`: topics, partitions, the tick
-- `wait_list`: deadlines of all that waits
-- `maintenance`, `scrubber`: retention, compaction, checks of the disk
-- `replica_removal`: replicas that moved to other brokers
-- `problems`: partitions that can't be used as they should
-- `forwarding`: requests that another broker is asked to answer
+- `deadlines`: deadlines of requests that wait for a high-water mark
+- `topic_waits`: requests that wait until topics are created or deleted
+- `maintenance`, `scrubber`: retention, compaction, fsyncs and checks of stored batches, at intervals
+- `replica_removal`: deleting replicas that moved to other brokers
+- `problems`: sentences on partitions that fail, for the health page and clients
+- `forwarding`: requests that are passed on to another broker
 """
 
 from tank_node.kernel import compiled_path

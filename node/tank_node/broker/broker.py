@@ -1,22 +1,22 @@
-"""Which topics and partitions live on this node, the tick that they share, and everybody's deadlines.
+"""The topics and partitions of this node, and the tick that they share.
 
-The server calls `begin_tick`, hands frames to sessions, and calls `end_tick`: then each partition that
-was appended to is written once, high-water marks move, long polls wake, and producers are answered.
-Single-threaded; no I/O but through the log.
+The server calls `begin_tick`, hands frames to sessions, and calls `end_tick`: this writes each partition with
+new appends once, moves high-water marks, wakes long polls, and answers producers. Single-threaded; all I/O
+goes through the logs.
 """
 
 import logging
 from collections.abc import Iterator, Sequence
 
+from tank_node.broker.deadlines import Deadlines
 from tank_node.broker.forwarding import Forwarding
-from tank_node.broker.replica_removal import MovedAway
-from tank_node.broker.wait_list import WaitList
+from tank_node.broker.replica_removal import ReplicaRemoval
+from tank_node.broker.topic_waits import TopicWaits
 from tank_node.clock import Clock
 from tank_node.cluster.link import ControllerLink, ReplicaEnd
 from tank_node.cluster.view import NO_LEADER, ChangeKind, PartitionView, TopicChange, TopicView
 from tank_node.limits import Limits
 from tank_node.log.epoch_history import epoch_at
-from tank_node.log.errors import DiskFull, StorageError
 from tank_node.log.log import LogState, PartitionLog
 from tank_node.log.settings import LogSettings
 from tank_node.metrics import Metrics
@@ -24,22 +24,24 @@ from tank_node.partition.beliefs import Beliefs
 from tank_node.partition.follower import Followers
 from tank_node.partition.follower_reads import may_show
 from tank_node.partition.partition import Partition
+from tank_node.partition.refusal import Refusal
 from tank_node.partition.roles import Roles
+from tank_node.partition.waiters import Tick
 from tank_node.refusal_log import RefusalLog
 from tank_node.replication.role import Role
+from tank_node.segment.errors import DiskFull, StorageError
 from tank_node.store.data_folder import DataFolder
 from tank_node.store.flusher import Flusher
 from tank_node.store.usage import FolderUsage, measure_strays, usage_of
 from tank_node.surroundings import Surroundings
 from tank_node.volume import Volume
-from tank_protos.error_codes import ErrorCode
 from tank_protos.topic_settings import FlushPolicy
 
 logger = logging.getLogger(__name__)
 
 
 class Topic:
-    """A topic as it lives here."""
+    """A topic of the view, with its partitions on this node."""
 
     __slots__ = ("broken", "name", "partitions", "view")
 
@@ -48,19 +50,19 @@ class Topic:
         self.view = view
         self.partitions: dict[int, Partition] = {}
         self.broken: dict[int, str] = {}
-        """Partitions whose log could not be opened, with the reason."""
+        """Reasons why logs could not be opened, by partition."""
 
-    def absence(self, number: int) -> ErrorCode:
-        """Why there is no such partition in `partitions`."""
+    def absence(self, number: int) -> Refusal:
+        """Why a partition is not in `partitions`, as the answer to a client."""
         if number in self.broken:
-            return ErrorCode.STORAGE
+            return Refusal.STORAGE
         if number >= len(self.view.partitions):
-            return ErrorCode.UNKNOWN_PARTITION
+            return Refusal.UNKNOWN_PARTITION
         led = self.view.partitions[number].leader != NO_LEADER
-        return ErrorCode.OTHER_LEADER if led else ErrorCode.NO_LEADER
+        return Refusal.OTHER_LEADER if led else Refusal.NO_LEADER
 
 
-class Broker(WaitList):
+class Broker:
     """All partitions of this node. Built by the composition root, before the server."""
 
     def __init__(
@@ -73,9 +75,12 @@ class Broker(WaitList):
         metrics: Metrics,
         default_flush: FlushPolicy = FlushPolicy.DISK,
     ) -> None:
-        super().__init__(metrics)
+        self.metrics = metrics
+        self.tick: Tick[Partition] = Tick()
+        self.deadlines = Deadlines(self.tick, metrics)
+        self.topic_waits = TopicWaits(self.deadlines)
         self.refusals = RefusalLog(metrics)
-        """Of all that clients and peers send it, and of writes that fail."""
+        """The log of refused input, of clients and peers, and of failed writes."""
         self.data_folder = data_folder
         self.link = link
         self.flusher = flusher
@@ -86,6 +91,9 @@ class Broker(WaitList):
         beliefs = Beliefs(link, metrics, self._view_epoch, self._follow_view)
         self.followers = Followers(link, flusher, self.partition_by_id, beliefs)
         self.forwarding = Forwarding()
+        self.kafka: object = None
+        """What the sessions of Kafka's protocol share. Their room makes it at its first use, and alone knows
+        its class."""
         self.surroundings = Surroundings()
         self.topics: dict[str, Topic] = {}
         self.started_ms = clock.now_ms()
@@ -94,8 +102,8 @@ class Broker(WaitList):
         self._strays: dict[str, int] = {}
         self._by_log: dict[PartitionLog, Partition] = {}
         self.rolled: list[Partition] = []
-        """Partitions that began a segment: retention looks at them as soon as the answers are out."""
-        self.moved_away = MovedAway(link, self._delete_replica)
+        """Partitions that began a segment: retention runs for them as soon as the tick's answers are sent."""
+        self.replica_removal = ReplicaRemoval(link, self._delete_replica)
         self.volume = Volume()
         flusher.listener = self.on_synced
         flusher.observe = metrics.fsync_latency.add
@@ -103,7 +111,7 @@ class Broker(WaitList):
         data_folder.removal.run = flusher.remove
 
     def open(self) -> None:
-        """Opens the logs of all topics in the view and follows its changes from now on. Call it once,
+        """Opens the logs of all topics in the view, and follows the view's changes from now on. Call it once,
         before the server starts."""
         began_ms = self.clock.monotonic_ms()
         self.begin_tick()
@@ -113,19 +121,19 @@ class Broker(WaitList):
         self.link.on_registered(self._on_registered)
         for view in views:
             self._take_in(view)
-        self.moved_away.ask()
+        self.replica_removal.ask()
         self.look_at_volume()
         self.link.on_change(self._on_change)
         self.link.on_ends_asked(self._ends)
         self.opening_ms = self.clock.monotonic_ms() - began_ms
 
     def partitions(self) -> Iterator[Partition]:
-        """All partitions that are open here."""
+        """All partitions that are open on this node."""
         for topic in self.topics.values():
             yield from topic.partitions.values()
 
     def usage(self) -> FolderUsage:
-        """What the data folder takes up now."""
+        """The sizes of what the data folder holds now."""
         return usage_of(self.data_folder, self._strays)
 
     # --- ticks -----------------------------------------------------------------------------------
@@ -138,7 +146,8 @@ class Broker(WaitList):
         tick.monotonic_ms = tick.monotonic_us // 1000
 
     def end_tick(self) -> None:
-        """Writes what was appended, moves the marks, wakes those who wait, then answers the producers."""
+        """Writes the tick's appends, moves high-water marks, wakes waiting requests, then answers
+        producers."""
         touched = self.tick.touched
         if not touched and not self.tick.late:
             return
@@ -158,28 +167,38 @@ class Broker(WaitList):
         try:
             self.roles.pushers.push()
         except Exception:
-            logger.exception("followers were not pushed to, by a bug of ours; the tick goes on")
+            logger.exception("a bug of ours: pushing to followers failed; the tick goes on, please report it")
 
     def _written(self, partition: Partition) -> None:
         log = partition.log
-        if log.segments and log.segments[-1] is not partition.active_segment:
-            partition.active_segment = log.segments[-1]
+        segments = log.segments.list
+        if segments and segments[-1] is not partition.active_segment:
+            partition.active_segment = segments[-1]
             self.rolled.append(partition)
         leadership = partition.leadership
         if partition.flush_disk:
-            self.flusher.request(log, log.last)
+            self.flusher.request(log, log.tail.last)
             if leadership is not None:
                 leadership.written()
             return
         if leadership is not None:
             leadership.written()
         elif partition.role is Role.LEADER:
-            partition.advance(log.last)
-        if 0 < partition.flush_messages <= log.last - log.synced:
-            self.flusher.request(log, log.last)
+            partition.advance(log.tail.last)
+        if 0 < partition.flush_messages <= log.tail.last - log.synced:
+            self.flusher.request(log, log.tail.last)
+
+    def answer_late(self) -> None:
+        """Makes the answers that were put off until this tick had written."""
+        late, self.tick.late = self.tick.late, []
+        for answer in late:
+            try:
+                answer.make()
+            except Exception:
+                logger.exception("a bug of ours: a fetch is not answered; the others go on, please report it")
 
     def on_synced(self, log: PartitionLog) -> None:
-        """An fsync of this log ended, well or not. The flusher's listener."""
+        """The flusher's listener: an fsync of this log has ended or failed."""
         partition = self._by_log.get(log)
         if partition is None:
             return
@@ -190,7 +209,7 @@ class Broker(WaitList):
             _report_bug(partition)
 
     def _take_over_sync(self, partition: Partition, log: PartitionLog) -> None:
-        if log.state is not LogState.ACTIVE:
+        if log.health.state is not LogState.ACTIVE:
             if not partition.refusal:
                 name, number = partition.topic_name, partition.number
                 logger.error("%s/%d takes no more writes: %s", name, number, log.reason)
@@ -198,28 +217,31 @@ class Broker(WaitList):
             self.roles.failed(partition)
         if partition.leadership is not None:
             partition.leadership.synced()
+            partition.acknowledge_written()
         elif partition.role is Role.LEADER:
             if partition.flush_disk:
                 partition.advance(log.synced)
                 partition.acks.answer(partition.high_water_mark)
         elif partition.follower is not None:
             partition.follower.synced()
+        partition.start.is_safer()
 
     # --- deadlines -------------------------------------------------------------------------------
 
     def give_up_late(self) -> None:
-        """Answers producers whose time is over before their data was safe. Call `begin_tick` first."""
+        """Answers producers whose timeout passed before their messages were committed. Call `begin_tick`
+        first."""
         for partition in self.partitions():
-            if partition.acks.waiting:
+            if not partition.acks.is_empty:
                 partition.acks.give_up_late(self.tick.monotonic_ms)
 
     def take_rolled(self) -> list[Partition]:
-        """The partitions that began a segment since the last call."""
+        """Returns the partitions that began a segment since the last call."""
         rolled, self.rolled = self.rolled, []
         return rolled
 
     def close(self) -> None:
-        """After the server has stopped: makes everything durable and writes the clean checkpoint."""
+        """Makes all logs durable, and writes the clean checkpoint. Call it after the server has stopped."""
         self.end_tick()
         self.roles.pushers.close()
         self.flusher.close()
@@ -230,60 +252,63 @@ class Broker(WaitList):
     # --- topics ----------------------------------------------------------------------------------
 
     def _on_registered(self) -> None:
-        """The registration of this process is committed, and the view has it: orders are taken from now
-        on."""
+        """Takes roles and pushes from now on: this process's registration is committed, and in the view."""
         self.begin_tick()
-        self.data_folder.told(self.link.broker_epoch)
+        self.data_folder.mark_registered(self.link.broker_epoch)
         self.roles.registered = True
         for topic in list(self.topics.values()):
             self._take_in(topic.view)
-        self.moved_away.ask()
+        self.replica_removal.ask()
 
     def partition_by_id(self, topic_id: int, number: int) -> Partition | None:
-        """The replica that is open here; of a topic made again under its name it is another one."""
+        """The open replica of this topic and partition; None where there is none. A topic that was deleted
+        and created again under its name has another id, and other replicas."""
         view = self.link.view.topic_by_id(topic_id)
         topic = None if view is None else self.topics.get(view.name)
         return None if topic is None or topic.view.topic_id != topic_id else topic.partitions.get(number)
 
     def placed(self, partition: Partition) -> PartitionView | None:
-        """Who holds it, as the view says now; None when its topic is gone."""
+        """The partition in the view: its leader, replicas and epochs. None when its topic is gone."""
         view = self.link.view.topic_by_id(partition.log.topic_id)
         if view is None or partition.number >= len(view.partitions):
             return None
         return view.partitions[partition.number]
 
     def may_show(self, partition: Partition) -> bool:
-        """Whether this replica, which doesn't lead, may be read by clients that prefer it."""
+        """Whether clients that prefer this broker may read this replica, which follows."""
         return may_show(partition, self.placed(partition), self.link)
 
     def _view_epoch(self, partition: Partition) -> int | None:
-        """The leader epoch of the view; None: this replica is not the one that is open here."""
+        """The partition's leader epoch in the view; None when the replica is no longer open here."""
         placed = self.placed(partition) if self._by_log.get(partition.log) is partition else None
         return None if placed is None else placed.leader_epoch
 
     def _follow_view(self, partition: Partition) -> None:
-        """What it knew by a push alone was not so: all is as the view says."""
+        """Gives a partition the role that the view says, after a leader epoch that it knew from a push alone
+        was refuted (see `Beliefs`)."""
         partition.note_state()
         self._take_in(self.topics[partition.topic_name].view, (partition.number,))
         self.roles.failed(partition)
 
     def _ends(self, asked: Sequence[tuple[int, int]]) -> list[ReplicaEnd]:
-        """Where these replicas' logs end: before a lossy election the controller asks all who may lead."""
+        """The ends of these replicas' logs; leaves out those that can't lead. The controllers ask all
+        eligible replicas before a lossy election."""
         found = []
         for topic_id, number in asked:
             partition = self.partition_by_id(topic_id, number)
-            if partition is not None and partition.log.state in (LogState.ACTIVE, LogState.DAMAGED):
-                log, end = partition.log, partition.log.written
-                if log.state is LogState.DAMAGED:  # the records behind this were checked by nobody
-                    end = min(end, log.recovery_point)
-                found.append(ReplicaEnd(topic_id, number, epoch_at(log.epochs, end), end, log.is_impaired))
+            if partition is not None and partition.log.health.state in (LogState.ACTIVE, LogState.DAMAGED):
+                log, end = partition.log, partition.log.tail.written
+                if log.health.state is LogState.DAMAGED:  # records behind the recovery point were not checked
+                    end = min(end, log.health.recovery_point)
+                found.append(
+                    ReplicaEnd(topic_id, number, epoch_at(log.segments.epochs, end), end, log.is_impaired)
+                )
         return found
 
     def _on_failure(self, partition: Partition, error: StorageError) -> None:
         said = f"partition {partition.topic_name}/{partition.number}: {error}"
-        if (
-            partition.log.state is LogState.ACTIVE
-        ):  # each write fails, until there is room, or files are closed
+        if partition.log.health.state is LogState.ACTIVE:
+            # A full disk, or no free descriptor: each write fails until that ends.
             self.refusals.say(error.reason, said, self.tick.monotonic_ms, logging.ERROR)
         else:
             logger.error("%s", said)
@@ -292,11 +317,11 @@ class Broker(WaitList):
         self.roles.failed(partition)
 
     def look_at_volume(self) -> None:
-        """Tells the controllers when the volume's room has changed."""
+        """Measures the volume's free space, and tells the controllers when its `Room` has changed."""
         folder = self.data_folder
         try:
             space = folder.disk.space(folder.path)
-        except OSError:  # said where people ask for it
+        except OSError:  # `store.usage`, which asks for the metrics, logs it
             space = None
         if self.volume.look(space):
             self.link.say_room(self.volume.room)
@@ -309,11 +334,12 @@ class Broker(WaitList):
                 self._drop(topic)
         else:
             self._take_in(change.topic, change.partitions)
-            self.moved_away.ask()
+            self.replica_removal.ask()
+        self.topic_waits.changed(change.topic.name)
 
     def _take_in(self, view: TopicView, changed: tuple[int, ...] = ()) -> None:
-        """Opens what a topic has here and isn't open, and applies its settings to the rest. changed: the
-        partitions that are new or different; none are named: look at all."""
+        """Opens this node's partitions of a topic where they aren't open, and applies settings and roles to
+        all. changed: the partitions to look at; empty: all of them."""
         topic = self.topics.get(view.name)
         if topic is not None and topic.view.topic_id != view.topic_id:
             self._drop(topic)
@@ -329,8 +355,9 @@ class Broker(WaitList):
             if broker_id not in placed.replicas:
                 self._let_go(topic, placed)
                 continue
-            self.moved_away.keep(view.topic_id, placed.partition)
-            # While the only replica moves there is another: what is damaged is filled anew, never mended.
+            self.replica_removal.keep(view.topic_id, placed.partition)
+            # While a topic's only replica moves to another broker there are two: damage is refilled, not
+            # mended.
             copies = max(view.replication_factor, len({*placed.replicas, *placed.in_sync}))
             settings = LogSettings.from_topic(view.settings, copies)
             partition = topic.partitions.get(placed.partition)
@@ -342,35 +369,36 @@ class Broker(WaitList):
                 partition.log.apply_settings(settings)
             partition.flush_messages = view.settings.flush_messages
             partition.flush_ms = view.settings.flush_ms
-            partition.found.walks = view.settings.validate_bundles
+            partition.found.batches.walks = view.settings.validate_bundles
             self.roles.assign(partition, view, placed, flush_disk=flush_disk)
-            if flush_disk and partition.log.synced < partition.log.written:
-                # What was written while it was not, on followers too: nobody may append for a long time.
-                self.flusher.request(partition.log, partition.log.written)
+            if flush_disk and partition.log.synced < partition.log.tail.written:
+                # Writes from before flush=disk was set, on followers too: the next append may be far off.
+                self.flusher.request(partition.log, partition.log.tail.written)
 
     def _let_go(self, topic: Topic, placed: PartitionView) -> None:
-        """Others hold this partition: what of it is here, or was found on the disk, goes when it may."""
+        """Ends this node's replica of a partition that the view gives to other brokers. Its data is deleted
+        when `ReplicaRemoval` allows it."""
         number = placed.partition
         partition = topic.partitions.get(number)
-        if partition is not None:  # who waits is told where to go on
+        if partition is not None:  # this answers all waiting requests: clients look for the leader
             role = Role.NONE if placed.leader == NO_LEADER else Role.FOLLOWER
-            partition.follow(role, placed.leader_epoch)
+            partition.become(role, placed.leader_epoch)
         topic_id = topic.view.topic_id
         if self.roles.registered and (topic_id, number) in self.data_folder.logs:
-            self.moved_away.add(topic_id, number)
+            self.replica_removal.add(topic_id, number)
 
     def _delete_replica(self, topic_id: int, number: int) -> None:
-        """Nobody counts on it any more."""
+        """Deletes a replica that no leader counts on any more."""
         view = self.link.view.topic_by_id(topic_id)
         topic = None if view is None else self.topics.get(view.name)
         if topic is None or topic.view.topic_id != topic_id:
-            return  # the topic is gone, and all that was here of it
+            return  # the topic was deleted, with all its replicas
         self.begin_tick()
         partition = topic.partitions.pop(number, None)
         if partition is not None:
             partition.remove()
             del self._by_log[partition.log]
-        logger.info("%s/%d was moved away: its data is deleted", topic.name, number)
+        logger.info("%s/%d was moved to other brokers: its data here is deleted", topic.name, number)
         self.data_folder.delete_partition(topic_id, number)
 
     def _open(self, topic: Topic, number: int, settings: LogSettings) -> Partition | None:
@@ -397,7 +425,7 @@ class Broker(WaitList):
         return partition
 
     def _drop(self, topic: Topic) -> None:
-        """Forgets a deleted topic; its folders go too."""
+        """Forgets a deleted topic, and deletes its folders."""
         del self.topics[topic.name]
         for partition in topic.partitions.values():
             partition.remove()
@@ -406,5 +434,5 @@ class Broker(WaitList):
 
 
 def _report_bug(partition: Partition) -> None:
-    """What goes wrong with one partition is not to hurt the others, nor their clients."""
-    logger.exception("%s/%d: a bug of ours", partition.topic_name, partition.number)
+    """Logs an unexpected exception of one partition: the tick goes on for the others."""
+    logger.exception("%s/%d: a bug of ours, please report it", partition.topic_name, partition.number)

@@ -1,32 +1,34 @@
-"""What a broker does for its partitions from time to time: retention, compaction, fsyncs under
-flush=replicated, the checkpoint, and telling of replicas that can't be used."""
+"""A broker's work for its partitions at intervals: retention, compaction, fsyncs under flush=replicated, the
+checkpoint, and reports of failed replicas."""
 
 from collections.abc import Iterator
 
 from tank_node.broker.broker import Broker
 from tank_node.broker.scrubber import Scrubber
 from tank_node.cluster.link import ChangeOutcome
-from tank_node.log.errors import StorageError
 from tank_node.log.log import LogState
+from tank_node.log.maintenance import maintain
 from tank_node.partition.partition import Partition
 from tank_node.replication.role import Role
+from tank_node.segment.errors import StorageError
 
 
 class Maintenance:
-    """Gives the partitions of a broker their turns. All time comes from the broker's tick."""
+    """Gives the partitions of a broker their turns, one after another. All time comes from the broker's
+    tick."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._scrubber = Scrubber(broker)
         self._waiting: Iterator[Partition] = iter(())
-        """Partitions that have not had their turn in this round."""
+        """Partitions whose turn in this round is still to come."""
 
     def run(self) -> None:
-        """Looks after partitions for `Limits.maintenance_slice_ms`; writes the checkpoint when all have had
+        """Maintains partitions for `Limits.maintenance_slice_ms`; writes the checkpoint when all have had
         their turn. Call it every `Limits.maintenance_ms`."""
         broker = self._broker
         broker.begin_tick()
-        broker.moved_away.ask()
+        broker.replica_removal.ask()
         broker.look_at_volume()
         began_ms = broker.clock.monotonic_ms()
         while (partition := next(self._waiting, None)) is not None:
@@ -38,12 +40,12 @@ class Maintenance:
         broker.data_folder.write_checkpoint_with(broker.flusher)
 
     def scrub(self) -> None:
-        """Checks a few of the stored batches. Call it every `Limits.scrub_ms`."""
+        """Checks a few stored batches. Call it every `Limits.scrub_ms`."""
         self._broker.begin_tick()
         self._scrubber.step()
 
     def look_at_rolled(self) -> None:
-        """Retention for partitions that began a segment: a busy one must not wait for its turn."""
+        """Maintains the partitions that began a segment at once: a busy one can't wait for its turn."""
         for partition in self._broker.take_rolled():
             self._look_at(partition)
 
@@ -54,12 +56,14 @@ class Maintenance:
         state = log.state
         try:
             retain = partition.role is Role.LEADER
-            log.maintain(tick.now_ms, partition.high_water_mark, self._broker.flusher, retain=retain)
+            forgets = log.settings.compact and self._all_in_sync(partition)
+            flusher = self._broker.flusher
+            maintain(log, tick.now_ms, partition.high_water_mark, flusher, retain=retain, forgets=forgets)
         except StorageError as error:
             partition.note_error(error)
-        if log.refilling and partition.role is Role.LEADER:  # nobody has more for it
-            log.refilling, log.changed = False, True
-        if log.state is not LogState.ACTIVE:  # also what a compaction found, or what is still in its set
+        if log.health.refilling and partition.role is Role.LEADER:
+            log.end_refill()  # no replica has more messages than a leader
+        if log.state is not LogState.ACTIVE:  # reported every turn, until it has left its in-sync set
             self._failed(partition)
         elif state is not LogState.ACTIVE:
             self._mended(partition)
@@ -69,20 +73,29 @@ class Maintenance:
                 partition.sync_asked_ms = tick.monotonic_ms
                 self._broker.flusher.request(log, log.written)
 
+    def _all_in_sync(self, partition: Partition) -> bool:
+        """Whether every replica has all that is below the mark, by the view."""
+        topic = self._broker.link.view.topic_by_id(partition.log.topic_id)
+        if topic is None or partition.number >= len(topic.partitions):
+            return False
+        placed = topic.partitions[partition.number]
+        return len(placed.in_sync) == len(placed.replicas)
+
     def _failed(self, partition: Partition) -> None:
         partition.note_state()
         self._broker.roles.failed(partition)
 
     def _mended(self, partition: Partition) -> None:
-        """The only replica goes on with what is left of it, and all of that is committed."""
+        """Goes on with a replica that `maintain` mended. The only replica of a partition keeps the messages
+        that are left, and all of them count as committed."""
         partition.note_state()
         if partition.role is Role.LEADER and partition.leadership is None:
             partition.advance(partition.log.synced)
             partition.acks.answer(partition.high_water_mark)
 
     def _report_unopened(self) -> None:
-        """Tells the controller, until its view shows that it knows, of replicas whose logs could not be
-        opened after the registration, which did not say so."""
+        """Reports replicas whose logs could not be opened since the registration. It repeats a report until
+        the view shows that no leader counts on the replica."""
         broker = self._broker
         if not broker.roles.registered or not broker.roles.pushers.are_needed:
             return
@@ -95,8 +108,8 @@ class Maintenance:
         ]
         most = broker.limits.changes_per_proposal
         for at in range(0, len(failed), most):
-            broker.link.report_failed(failed[at : at + most], _noted)
+            broker.link.requests.report_failed(failed[at : at + most], _noted)
 
 
 def _noted(outcome: ChangeOutcome) -> None:
-    """The view shows what came of it."""
+    """Ignores the outcome: the view shows it."""

@@ -1,4 +1,5 @@
-"""Partitions of a broker that can't be used as they should, a sentence each."""
+"""Problems of a broker's partitions, in a sentence each: logs not opened, failed or damaged, and fsyncs that
+hang."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -7,7 +8,7 @@ from tank_node.broker.broker import Broker
 from tank_node.log.log import LogState, PartitionLog
 
 MAX_PROBLEMS = 20
-"""One failing disk takes thousands of partitions with it: the first ones tell which."""
+"""The most problems that are named: one failing disk can affect thousands of partitions."""
 
 _ADVICE = {
     LogState.FAILED: "it takes no writes: check the disk, then restart the broker",
@@ -16,7 +17,7 @@ _ADVICE = {
 
 
 def partition_problems(broker: Broker) -> list[str]:
-    """A sentence for each partition that can't be used as it should, and one for those too many to name."""
+    """A sentence for each partition with a problem, up to MAX_PROBLEMS, and one that counts the others."""
     found = _each_problem(broker)
     problems = list(islice(found, MAX_PROBLEMS))
     if more := sum(1 for _ in found):
@@ -25,7 +26,7 @@ def partition_problems(broker: Broker) -> list[str]:
 
 
 def problem_count(broker: Broker) -> int:
-    """How many partitions can't be used as they should."""
+    """Number of partitions with a problem."""
     return sum(1 for _ in _each_problem(broker))
 
 
@@ -43,11 +44,11 @@ def _each_problem(broker: Broker) -> Iterator[str]:
 
 
 def waiting_for_disk(broker: Broker, log: PartitionLog) -> str | None:
-    """That an fsync of this log hangs, and what to do; None when none does."""
+    """A sentence that an fsync of this log hangs, and what to do; None when none hangs."""
     waited_s = broker.flusher.waited_s(log)
     if waited_s * 1000 < broker.limits.fsync_hangs_ms:
         return None
     return (
         f"its disk has not finished an fsync for {waited_s:.0f} s; "
-        "when it stays so, kill -9 the broker, so that others lead, and look at the disk"
+        "if that lasts, kill -9 the broker, so that other brokers lead, and check the disk"
     )

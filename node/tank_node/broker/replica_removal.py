@@ -1,8 +1,8 @@
-"""Replicas that others hold now: when their data goes.
+"""Deleting the data of replicas that moved to other brokers.
 
-A view may be behind. A replica that was moved away and back since is pushed to, says what it matches, and
-is made a member on its word, before this node hears that it was ever moved away. Deleted then, what it was
-made a member for is gone. So the data waits until the view is known to be as new as whoever may count on it.
+This node's view may be old: the replica may have been moved back meanwhile, and have joined the in-sync set
+for the data that it holds. Deleting that data would lose committed messages. So it stays until the view is
+known to be as new as that of any leader which may count on it.
 """
 
 from collections.abc import Callable
@@ -10,45 +10,47 @@ from collections.abc import Callable
 from tank_node.cluster.link import ControllerLink
 
 MOST_AT_ONCE = 100
-"""Each is a rename or two on the event loop; the others go the next time."""
+"""The most replicas deleted in one go: each is a rename or two on the event loop."""
 Key = tuple[int, int]
 """(topic id, partition)"""
 
 
-class MovedAway:
-    """Those of one node.
+class ReplicaRemoval:
+    """The replicas of one node that wait to be deleted.
 
-    Invariant: from `add` on, nothing that is pushed to such a replica is taken, and what was taken before
-    came from leaders whose view the cluster had committed by then. `await_view`, asked afterwards, brings the
-    view at least so far: a replica that is none even by that one is counted on by nobody.
+    Invariant: from `add` on, no push to such a replica is taken, and all pushes before came from leaders
+    whose view was committed by then. `await_view`, called after `add`, brings this node's view at least that
+    far: if the replica isn't assigned here even by that view, no leader counts on it.
     """
 
     def __init__(self, link: ControllerLink, delete: Callable[[int, int], None]) -> None:
-        """delete: drops a replica and its data."""
+        """delete: deletes a replica (topic id, partition) with its data."""
         self._link = link
         self._delete = delete
         self._waiting: dict[Key, None] = {}
         self._asked: dict[Key, None] = {}
-        """Those for which the view is being awaited."""
+        """The replicas for which a call of `await_view` is under way."""
         self._asking = False
 
     def add(self, topic_id: int, number: int) -> None:
-        """By the view it is no replica of this node's. Its data stays until `ask` has its answer."""
+        """Marks a replica that the view no longer assigns to this node; its data stays until `ask` has an
+        answer."""
         if (topic_id, number) not in self._asked:
             self._waiting[topic_id, number] = None
 
     def keep(self, topic_id: int, number: int) -> None:
-        """It is one again, by a later view."""
+        """Keeps the data of a replica that a later view assigns to this node again."""
         self._waiting.pop((topic_id, number), None)
         self._asked.pop((topic_id, number), None)
 
     def ask(self) -> None:
-        """Goes on with those that wait. Now, and again from time to time: an answer may say nothing."""
+        """Asks for a current view, after which the waiting replicas are deleted. Call it after `add` and at
+        intervals: an attempt may fail."""
         if self._asking or not self._waiting:
             return
         self._asking = True
         self._asked, self._waiting = self._waiting, {}
-        self._link.await_view(self._answered)
+        self._link.requests.await_view(self._answered)
 
     def _answered(self, current: bool) -> None:
         self._asking = False

@@ -1,43 +1,45 @@
-"""Reading all that a broker stores again, a little at a time, to find what its disk has spoiled."""
+"""Scrub: reads all stored batches of a broker again, a little at a time, to find bytes that the disk
+changed."""
 
 import logging
 from collections.abc import Iterator
 
 from tank_node.broker.broker import Broker
-from tank_node.log.errors import StorageError
 from tank_node.log.log import LogState
 from tank_node.partition.partition import Partition
+from tank_node.segment.errors import StorageError
 
 logger = logging.getLogger(__name__)
 
 
 class Scrubber:
-    """Gives the partitions of a broker their turns of the scrub, in many short steps: a long one would hold
-    everybody's messages up."""
+    """Gives the partitions of a broker their turns of the scrub. Each turn has many short steps, because a
+    step blocks the event loop."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._waiting: Iterator[Partition] = iter(())
-        """Those that have not had their turn in this round."""
+        """Partitions whose turn in this round is still to come."""
         self._partition: Partition | None = None
-        """Whose turn it is. None: the next one's."""
+        """The partition whose turn it is; None: the next step picks one."""
         self._turn_bytes = 0
-        """What is left of that turn; then others are checked, and this one goes on in the next round."""
+        """Bytes left of that turn. A partition with more to check goes on in the next round."""
         self._due_bytes = 0
-        """At most a step's. Below zero behind a batch that is longer: the next steps make up for it, so
-        that no more is read in an hour however long the batches are."""
+        """Bytes that the next step may check, at most `Limits.scrub_bytes`. A longer batch makes it negative,
+        and the next steps check nothing until it is positive: so the rate holds for batches of any length."""
 
     def step(self) -> None:
-        """Checks about `Limits.scrub_bytes`. Begin the broker's tick first, every `Limits.scrub_ms`."""
+        """Checks about `Limits.scrub_bytes`. Call it every `Limits.scrub_ms`, after the broker's
+        `begin_tick`."""
         limits = self._broker.limits
         self._due_bytes = min(self._due_bytes + limits.scrub_bytes, limits.scrub_bytes)
         if self._due_bytes <= 0 or (partition := self._whose_turn()) is None:
             return
-        self._partition = None  # whatever comes: others are checked, too
+        self._partition = None  # after an error the next step goes on with another partition
         try:
             done = partition.log.scrub(limits.scrub_bytes)
         except StorageError as error:
-            # A disk that fails is told of now and then, not always.
+            # Pauses the scrub, so that a failing disk doesn't fill the log with errors.
             self._due_bytes -= limits.scrub_turn_bytes
             partition.note_error(error)
             return
@@ -52,7 +54,7 @@ class Scrubber:
             self._partition = partition
 
     def _whose_turn(self) -> Partition | None:
-        """None: nobody's, before the next step."""
+        """The partition to check now; None: this step found none to check."""
         if self._partition is not None and _has_something(self._partition):
             return self._partition
         limits = self._broker.limits

@@ -1,10 +1,15 @@
-"""The node's line to the controllers, and its copy of the cluster's state.
+"""The broker's connection to the controllers, and its copy of the cluster's metadata.
 
-- `link`: what the node may ask, as an interface
-- `view`: the copy of the state
-- `session`, `requests`, `pending`: the stream's messages, without I/O
-- `channel`, `secret`: gRPC, and the proof of the cluster's secret
-- `producer_ids`: producer ids that this broker holds
+- `link`: the interface through which the broker's other rooms ask the controllers
+- `view`: the copy of the metadata
+- `stream`: the conversation with the controller that leads, without I/O; its parts:
+  - `registration`: the command by which the broker registers
+  - `controller_choice`: which controller is tried, and when
+  - `heartbeats`: when heartbeats are due, and how long the controller has been silent
+  - `view_updates`: the controllers' updates, put into the view
+  - `requests`, `pending`: the broker's requests, and those that have no answer yet
+- `channel`, `secret`: gRPC, and the proof that the broker knows the cluster's secret
+- `producer_ids`: the producer ids that this broker may give out
 """
 
 from tank_node.kernel import compiled_path

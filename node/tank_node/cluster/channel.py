@@ -1,4 +1,5 @@
-"""The node's gRPC to the controllers: carries the messages of a `ControllerSession`, one stream at a time."""
+"""The broker's gRPC to the controllers: carries the messages of a `ControllerStream`, one stream at a
+time."""
 
 import asyncio
 import contextlib
@@ -8,25 +9,26 @@ import time
 import grpc
 import grpc.aio
 
-from tank_node.cluster.session import ControllerSession
+from tank_node.cluster.stream import ControllerStream
 from tank_protos.call_proof import NO_PROOF, ChannelProofs, Prover
 from tank_protos.generated import control_pb2 as pb
 from tank_protos.generated.control_pb2_grpc import BrokersStub
+from tank_protos.grpc_channel import channel as channel_to
 from tank_protos.grpc_target import target_of
 from tank_protos.resolver import Resolver, host_and_port, look_up
 
 TICK_MS = 50
 CONNECT_S = 1.0
-"""A controller that doesn't answer so long is passed over."""
+"""A controller that doesn't accept a connection within this time is passed over."""
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """A topic of 65,530 partitions, the largest single item, takes 4 MiB."""
 SESSION = "/tank.control.Brokers/Session"
 WARN_EVERY_S = 10.0
 LOOK_UP_EVERY_S = 30.0
-"""A controller's pod that comes back has another address: so old those may be that are used while the name
-service is away."""
+"""How old the looked-up addresses may be that are used while the name service is away: a controller's pod
+that comes back has another address."""
 LOOK_AROUND_S = 1.0
-"""How soon a broker that is new is looked up."""
+"""How soon a new broker's name is looked up."""
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -38,13 +40,13 @@ _log = logging.getLogger("tank.controller")
 
 
 class ControllerChannel:
-    """`run` is its life."""
+    """Opens the streams that a `ControllerStream` asks for, and carries its messages."""
 
     def __init__(
-        self, session: ControllerSession, prover: Prover = NO_PROOF, resolver: Resolver | None = None
+        self, session: ControllerStream, prover: Prover = NO_PROOF, resolver: Resolver | None = None
     ) -> None:
-        """prover: with what the cluster's secret is proved. resolver: where the controllers' names are looked
-        up; without one, this machine's name service."""
+        """prover: proves to the controllers that this broker knows the cluster's secret. resolver: looks up
+        the controllers' names; without one, this machine's name service does."""
         self._session = session
         self._prover = prover
         self._resolver = resolver or Resolver(look_up, time.monotonic, _log)
@@ -53,7 +55,7 @@ class ControllerChannel:
     async def run(self) -> None:
         """Keeps a stream to the controller that leads, until it is cancelled.
 
-        ExceptionGroup: of a bug, in here or in a listener; both halves have ended then, none goes on alone.
+        Raises ExceptionGroup for a bug, in here or in a listener; all its tasks have ended then.
         """
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_ticking())
@@ -74,8 +76,8 @@ class ControllerChannel:
             self._session.tick()
 
     async def _keep_looking_up(self) -> None:
-        """Knows the addresses of all controllers and brokers before the name service is away: the next
-        leader may never have been dialed."""
+        """Looks up the addresses of all controllers and brokers before they are needed: the name service may
+        be away when a controller or broker that was never dialed begins to lead."""
         loop = asyncio.get_running_loop()
         known: set[str] = set()
         looked_s = -LOOK_UP_EVERY_S
@@ -91,12 +93,12 @@ class ControllerChannel:
         return controllers | {broker.host for broker in self._session.view.brokers.values() if broker.host}
 
     async def _talk(self, address: str) -> None:
-        """One stream, from its beginning to its end."""
+        """Opens one stream to this controller, and carries messages until it ends."""
         line: _Line | None = None
         why = "it ended the stream"
         dialed = await target_of(self._resolver, address)
         options = (*CHANNEL_OPTIONS, *dialed.options)
-        async with grpc.aio.insecure_channel(dialed.target, options=options) as channel:
+        async with channel_to(dialed.target, options) as channel:
             try:
                 async with asyncio.timeout(CONNECT_S):
                     await _connected(channel)
@@ -118,23 +120,23 @@ class ControllerChannel:
                     self._session.problem = why
                     self._warn(address, why)
             except asyncio.CancelledError:
-                pass  # the call may be, and this task not
-        # gRPC may have made an end of the stream of it, or a refusal was there first.
+                pass  # perhaps only the call is cancelled, not this task: the next lines find out
+        # gRPC may also report this task's cancellation as the stream's end, or a refusal may have come first.
         if (task := asyncio.current_task()) is not None and task.cancelling():
             raise asyncio.CancelledError
         self._session.closed(line, why)
 
     def _warn(self, address: str, why: str) -> None:
-        """Nothing gets better by itself here."""
+        """Logs a refusal that an operator has to end, at most every WARN_EVERY_S."""
         now_s = asyncio.get_running_loop().time()
         if now_s - self._warned_s >= WARN_EVERY_S:
             self._warned_s = now_s
-            _log.error("controller %s doesn't take this broker, or isn't believed: %s", address, why)
+            _log.error("this broker and controller %s refuse each other: %s", address, why)
 
 
 async def _connected(channel: grpc.aio.Channel) -> None:
-    """Returns when the channel is connected. ConnectionRefusedError: nobody listens there; gRPC would try
-    again and again, and meanwhile another controller leads."""
+    """Returns when the channel is connected. Raises ConnectionRefusedError when its first attempt fails: gRPC
+    alone would try this controller again and again, while another one leads."""
     state = channel.get_state(try_to_connect=True)
     while state is not grpc.ChannelConnectivity.READY:
         if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
@@ -144,7 +146,7 @@ async def _connected(channel: grpc.aio.Channel) -> None:
 
 
 class _Line:
-    """A stream, as the session sees it."""
+    """An open gRPC stream, as `ControllerStream` uses it (ControllerLine)."""
 
     def __init__(self, call: "grpc.aio.StreamStreamCall[pb.BrokerUp, pb.BrokerDown]") -> None:
         self._call = call
@@ -152,7 +154,8 @@ class _Line:
         self.ended = False
 
     def send(self, message: pb.BrokerUp) -> None:
-        """Bounded by the session: what waits for an answer, and a heartbeat now and then."""
+        """Queues a message. `ControllerStream` bounds the queue: it holds requests without an answer, and a
+        heartbeat now and then."""
         self._queue.put_nowait(message)
 
     def end(self) -> None:
@@ -160,7 +163,8 @@ class _Line:
         self._call.cancel()
 
     async def carry(self) -> None:
-        """Writes what is put in; the reader finds out when the stream is gone."""
+        """Writes the queued messages; returns when the stream has ended, which the task that reads
+        notices."""
         with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
             while True:
                 await self._call.write(await self._queue.get())

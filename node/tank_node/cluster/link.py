@@ -1,7 +1,7 @@
-"""The node's line to the controller, as an interface: for sessions and broker, which are synchronous.
+"""The broker's connection to the controllers, as an interface for the rooms that do no I/O.
 
-Every question takes a `done`, which is called on the event loop, at once or later, once (where a link says
-so: at most once). What changes something is done when the controller can't forget it any more.
+Every request takes a `done`, which is called on the event loop with the outcome, at once or later, exactly
+once (where a method says so: at most once). A change succeeds when it is committed in the controllers' log.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +22,8 @@ class NewTopic:
     replication_factor: int = 0
     """0: the cluster's default."""
     settings: dict[str, str] = field(default_factory=dict)
+    assignments: list[list[int]] = field(default_factory=list)
+    """The brokers of each partition, by number, the preferred leader first; empty: the controllers choose."""
     validate_only: bool = False
 
 
@@ -33,7 +35,9 @@ class TopicAlteration:
     partitions: int = 0
     """The new number of partitions, never fewer; 0: as it is."""
     settings: dict[str, str | None] = field(default_factory=dict)
-    """None: back to the default."""
+    """The new values; None sets a setting back to its default."""
+    assignments: list[list[int]] = field(default_factory=list)
+    """The brokers of each new partition, as in `NewTopic`."""
     validate_only: bool = False
 
 
@@ -50,7 +54,8 @@ class Position:
 
 @dataclass(slots=True)
 class TopicOutcome:
-    """Of creating, altering or deleting a topic. `message` says what to do; empty when all went well."""
+    """The outcome of creating, altering or deleting a topic. `message` explains an error, and is empty
+    without one."""
 
     error: ErrorCode
     message: str = ""
@@ -59,7 +64,8 @@ class TopicOutcome:
 
 @dataclass(slots=True)
 class ProducerOutcome:
-    """Of asking for a producer id; never 0 when all went well. `count`: so many, from that one on."""
+    """The outcome of asking for producer ids: `count` ids, from `producer_id` on, which is 0 only with an
+    error."""
 
     error: ErrorCode
     message: str = ""
@@ -70,7 +76,8 @@ class ProducerOutcome:
 
 @dataclass(slots=True)
 class CommitOutcome:
-    """Of committing positions: `error` when nothing was kept; `results` for each position, in order."""
+    """The outcome of committing positions: `error` when none was committed, else `results` has an error code
+    for each, in order."""
 
     error: ErrorCode
     message: str = ""
@@ -97,7 +104,7 @@ class GroupsOutcome:
 
 @dataclass(slots=True, frozen=True)
 class InSyncChange:
-    """A partition's in-sync set as its leader wants it, if nothing has changed since it looked."""
+    """The in-sync set that a partition's leader proposes, on the condition that neither epoch has changed."""
 
     topic_id: int
     partition: int
@@ -105,7 +112,8 @@ class InSyncChange:
     partition_epoch: int
     """The change is refused when either epoch is not the partition's any more."""
     in_sync: tuple[tuple[int, int], ...]
-    """(broker id, broker epoch), the leader among them; each epoch as the peer connection gave it."""
+    """(broker id, broker epoch) of each, the leader included; a follower's epoch is that of the connection on
+    which it answered."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -115,48 +123,142 @@ class ReplicaEnd:
     topic_id: int
     partition: int
     epoch_at_end: int = 0
-    """Of the last batch; 0: the log is empty."""
+    """The leader epoch of the last batch; 0: the log is empty."""
     end: int = 0
     damaged: bool = False
-    """Something is missing before that end."""
+    """Some messages before that end are missing."""
+
+
+@dataclass(slots=True, frozen=True)
+class Placement:
+    """The brokers that are to have a partition's replicas, the preferred leader first."""
+
+    topic_id: int
+    partition: int
+    replicas: tuple[int, ...]
 
 
 @dataclass(slots=True)
 class ChangeOutcome:
-    """Of a proposal about replicas. No outcome ever comes when the controller that was asked is gone: the
-    view is the truth."""
+    """The outcome of a proposal about replicas. None comes when the controller that was asked is gone: the
+    view alone tells then what was committed."""
 
     error: ErrorCode
     message: str = ""
     results: list[ErrorCode] = field(default_factory=list)
-    """Of each change, in order; empty when `error` says that none was judged."""
+    """An error code for each change, in order; empty when `error` says that none was considered."""
 
 
-class ControllerLink(Protocol):
-    """What the node asks of the controller, in one process or over the network."""
-
-    view: ClusterView
-    """Current whenever the event loop runs other code; changes are announced after they are in it."""
-
-    broker_epoch: int
-    """Of this process; 0: it has not been registered yet. No order is taken and nothing is led before that,
-    and before the view has reached this index."""
-
-    peer_key: bytes
-    """What the brokers of this cluster know each other by, 16 bytes; empty before the registration."""
-
-    @property
-    def connected(self) -> bool:
-        """Whether a controller that leads has a line to this process."""
-
-    @property
-    def silence_ms(self) -> int:
-        """How long ago a controller that leads was heard; one that has a line says something several times in
-        a session timeout."""
+class MetadataRequests(Protocol):
+    """Requests that the controllers answer."""
 
     @property
     def producer_ids_left(self) -> int:
-        """Producers that can start here while no controller leads."""
+        """How many producers can still start at this broker while no controller leads."""
+
+    def propose_in_sync(self, changes: Sequence[InSyncChange], done: Callable[[ChangeOutcome], None]) -> None:
+        """Proposes in-sync sets. The outcome comes twice: by `done`, which may be lost, and by the view."""
+
+    def report_failed(
+        self, partitions: Sequence[tuple[int, int]], done: Callable[[ChangeOutcome], None]
+    ) -> None:
+        """Reports that this broker's replicas of these partitions, (topic id, partition), have failed: the
+        controllers take them out of their in-sync sets."""
+
+    def elect_leaders(
+        self, partitions: Sequence[tuple[int, int]], done: Callable[[ChangeOutcome], None], *, unclean: bool
+    ) -> None:
+        """Makes the preferred replicas of these partitions, (topic id, partition), their leaders; or elects
+        any live replica of one partition that has no leader (unclean). Errors: NOT_ELECTABLE.
+
+        This method and the next two are for administrators. A controller of an older version refuses them
+        with INVALID_REQUEST.
+        """
+
+    def reassign(self, placements: Sequence[Placement], done: Callable[[ChangeOutcome], None]) -> None:
+        """Begins to move replicas. Errors: INVALID_REPLICATION_FACTOR, UNKNOWN_BROKER, INELIGIBLE_REPLICA,
+        OVERLOADED (the broker has too many), IN_USE (they move elsewhere already)."""
+
+    def cancel_reassign(
+        self, partitions: Sequence[tuple[int, int]], done: Callable[[ChangeOutcome], None]
+    ) -> None:
+        """Ends the moves of these partitions: the added replicas are removed. Errors: NOT_ENOUGH_REPLICAS
+        (the added ones hold messages that too few others have)."""
+
+    def await_view(self, done: Callable[[bool], None]) -> None:
+        """Calls `done` with True when the view has everything that was committed before this call, or with
+        False when the controllers gave no answer."""
+
+    def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
+        """Creates a topic. Errors: TOPIC_EXISTS, INVALID_NAME, INVALID_PARTITIONS, INVALID_SETTING,
+        INVALID_REPLICATION_FACTOR; of assignments UNKNOWN_BROKER and INELIGIBLE_REPLICA.
+
+        Every change may also end with OVERLOADED (too many requests wait, or a limit is reached) or STORAGE.
+        """
+
+    def alter_topic(self, change: TopicAlteration, done: Callable[[TopicOutcome], None]) -> None:
+        """Changes a topic. Errors: UNKNOWN_TOPIC, INVALID_PARTITIONS, INVALID_SETTING; of assignments
+        UNKNOWN_BROKER and INELIGIBLE_REPLICA."""
+
+    def delete_topic(self, name: str, done: Callable[[TopicOutcome], None]) -> None:
+        """Deletes a topic with its data and positions. Errors: UNKNOWN_TOPIC."""
+
+    def init_producer(self, name: str, generation: int, done: Callable[[ProducerOutcome], None]) -> None:
+        """Asks for a producer id: the same one for the same name and generation, else a new one.
+
+        Errors: STALE_PRODUCER_EPOCH for a generation below the name's last, INVALID_NAME, OVERLOADED when
+        there are too many names.
+        """
+
+    def reserve_producer_ids(self, count: int, done: Callable[[ProducerOutcome], None]) -> None:
+        """Asks for `count` new producer ids in a row; the answer has a single one while the cluster's feature
+        level knows no blocks.
+
+        Errors: INVALID_REQUEST for a count of 0, or above MAX_BLOCK_IDS.
+        """
+
+    def commit_positions(
+        self, group: str, positions: Sequence[Position], done: Callable[[CommitOutcome], None]
+    ) -> None:
+        """Commits a group's positions. Errors of the request: INVALID_NAME, OVERLOADED, TIMED_OUT (also when
+        another broker committed one of them meanwhile: ask again). Errors of one position: UNKNOWN_TOPIC,
+        UNKNOWN_PARTITION, TOO_LARGE (its metadata)."""
+
+    def fetch_positions(
+        self, group: str, topics: Sequence[str], done: Callable[[PositionsOutcome], None]
+    ) -> None:
+        """Asks for a group's positions in these topics, or in all when none is named. Errors: UNKNOWN_GROUP,
+        UNKNOWN_TOPIC (perhaps because the view is behind)."""
+
+    def list_groups(self, done: Callable[[GroupsOutcome], None]) -> None:
+        """Asks for the names of all groups that have positions."""
+
+
+class ControllerLink(Protocol):
+    """The connection: the controllers' metadata, whether a controller that leads is heard, and listeners."""
+
+    view: ClusterView
+    """The copy of the metadata. Listeners are called after a change is in it."""
+
+    broker_epoch: int
+    """This process's broker epoch: the index of its registration in the controllers' log. 0 until the view
+    has reached that index; until then the broker leads and follows nothing."""
+
+    peer_key: bytes
+    """The 16 bytes by which brokers of this cluster recognize each other; empty before the registration."""
+
+    @property
+    def requests(self) -> MetadataRequests:
+        """The requests that the broker makes, for itself and for clients."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether a controller that leads has accepted this process on the open stream."""
+
+    @property
+    def silence_ms(self) -> int:
+        """How long ago a controller that leads was heard. One that is connected sends something several times
+        in a session timeout."""
 
     def on_change(self, listener: Callable[[TopicChange], None]) -> None:
         """Calls `listener` for every topic that is created, altered or deleted from now on."""
@@ -165,65 +267,12 @@ class ControllerLink(Protocol):
         """Calls `listener` whenever brokers came, went, or have other addresses, epochs or fencing."""
 
     def on_registered(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` when `broker_epoch` has a new value and the view has reached it; at once when it
-        has now."""
+        """Calls `listener` whenever `broker_epoch` gets a new value, and at once when it isn't 0 now."""
 
     def on_ends_asked(self, answer: Callable[[Sequence[tuple[int, int]]], Sequence[ReplicaEnd]]) -> None:
-        """`answer` says where these replicas' logs, (topic id, partition), end; what isn't here, or is
-        damaged beyond use, it leaves out. The controller asks before a lossy election."""
+        """Sets the callback that answers the controllers' question, before a lossy election, where the logs
+        of these replicas, (topic id, partition), end. It leaves out replicas that this broker lacks, or that
+        are too damaged to use."""
 
     def say_room(self, room: Room) -> None:
-        """What the data folder's volume has for messages, when it is another than was said before."""
-
-    def propose_in_sync(self, changes: Sequence[InSyncChange], done: Callable[[ChangeOutcome], None]) -> None:
-        """Proposes in-sync sets. The outcome comes twice: by `done`, which may be lost, and by the view."""
-
-    def report_failed(
-        self, partitions: Sequence[tuple[int, int]], done: Callable[[ChangeOutcome], None]
-    ) -> None:
-        """These replicas, (topic id, partition), can't go on here: they leave their in-sync sets."""
-
-    def await_view(self, done: Callable[[bool], None]) -> None:
-        """Calls `done` when the view has everything that was committed before this call; with False when
-        that could not be learned."""
-
-    def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
-        """Errors: TOPIC_EXISTS, INVALID_ (NAME, PARTITIONS, SETTING, REPLICATION_FACTOR).
-
-        Every change may also end with OVERLOADED (too much waits, or is kept) or STORAGE.
-        """
-
-    def alter_topic(self, change: TopicAlteration, done: Callable[[TopicOutcome], None]) -> None:
-        """Errors: UNKNOWN_TOPIC, INVALID_PARTITIONS, INVALID_SETTING."""
-
-    def delete_topic(self, name: str, done: Callable[[TopicOutcome], None]) -> None:
-        """Deletes a topic with its data and positions. Errors: UNKNOWN_TOPIC."""
-
-    def init_producer(self, name: str, generation: int, done: Callable[[ProducerOutcome], None]) -> None:
-        """A producer id: for a name, the same for the same generation; else a fresh one.
-
-        Errors: STALE_PRODUCER_EPOCH for a generation below the name's, INVALID_NAME, OVERLOADED when there
-        are too many names.
-        """
-
-    def reserve_producer_ids(self, count: int, done: Callable[[ProducerOutcome], None]) -> None:
-        """Fresh ids that follow each other; one alone below the feature level of blocks.
-
-        Errors: INVALID_REQUEST for none, or for more than MAX_BLOCK_IDS.
-        """
-
-    def commit_positions(
-        self, group: str, positions: Sequence[Position], done: Callable[[CommitOutcome], None]
-    ) -> None:
-        """Keeps positions. Errors of the whole: INVALID_NAME, OVERLOADED, TIMED_OUT (also where another
-        broker kept one of them meanwhile: ask again); of one: UNKNOWN_TOPIC, UNKNOWN_PARTITION, TOO_LARGE
-        (metadata)."""
-
-    def fetch_positions(
-        self, group: str, topics: Sequence[str], done: Callable[[PositionsOutcome], None]
-    ) -> None:
-        """A group's positions in these topics, or in all. Errors: UNKNOWN_GROUP, UNKNOWN_TOPIC (the view may
-        be behind)."""
-
-    def list_groups(self, done: Callable[[GroupsOutcome], None]) -> None:
-        """All groups with positions."""
+        """Reports that the room for messages on the data folder's volume has changed."""

@@ -1,46 +1,52 @@
-"""What the node asked of the controller and has no answer to: numbered, bounded, in its order. No I/O."""
+"""The broker's requests to the controllers that have no answer yet: numbered, bounded, in order. No I/O."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tank_node.cluster.requests import Answered, Proposed
+from tank_node.clock import Clock
+from tank_node.cluster.view import ClusterView
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
+Proposed = Callable[[pb.ProposalOutcome], None]
+"""A callback that gets a command's outcome, once."""
+Answered = Callable[[pb.QueryAnswer], None]
+"""A callback that gets a query's whole answer, once."""
+
 MAX_PENDING = 16_384
-"""Proposals and questions without an answer."""
+"""How many proposals and queries may be without an answer."""
 PENDING_MS = 30_000
-"""After so long without a controller that answers, whoever asked is told so."""
+"""A request that no controller answers fails after this time."""
 LEADERLESS_MS = 2000
-"""After so long without one that is heard no controller leads: elections take a fraction of it. What a client
-asks then is answered at once, so that its error says why, and not that nothing answered."""
+"""When no leading controller was heard for this time, none leads: elections take a fraction of it. A client's
+requests then fail at once, so that the client's error names the reason instead of a time limit."""
 NOT_REPEATED = frozenset({"commit_positions"})
-"""Commands that have failed when their stream ends, and are not taken without one: whoever asked may have
-gone to another broker meanwhile, and a repeat could put an older position in the place of a newer one."""
+"""Commands that need an open stream, and fail when it ends: their client may have committed a newer position
+through another broker meanwhile, which a repeat would replace with the older one."""
 
 
 @dataclass(slots=True)
 class Pending:
-    """One of them."""
+    """A request without an answer."""
 
     message: pb.BrokerUp
     deadline_ms: int
-    proposed: Proposed | None = None
-    answered: Answered | None = None
-    of_client: bool = False
-    """A client waits for it, and can ask again; what the broker itself asks waits for a leader."""
+    proposed: Proposed | None
+    answered: Answered | None
+    of_client: bool
+    """A client made the request, and can repeat it. The broker's own requests wait for a leader."""
     sent: bool = False
-    """A controller may have read it, and may carry it out."""
+    """A controller may have read the request, and may carry it out."""
     answer: pb.QueryAnswer = field(default_factory=pb.QueryAnswer)
-    """The parts so far."""
+    """The parts of the answer that have come."""
 
     @property
     def is_repeated(self) -> bool:
-        """Whether the next stream brings it again."""
+        """Whether the request is sent again on the next stream."""
         return self.message.proposal.command.WhichOneof("command") not in NOT_REPEATED
 
     def fail(self, error: ErrorCode, message: str) -> None:
-        """Tells whoever asked."""
+        """Calls the request's callback with this error."""
         if self.proposed is not None:
             self.proposed(pb.ProposalOutcome(error=error, message=message))
         if self.answered is not None:
@@ -48,67 +54,109 @@ class Pending:
 
 
 class PendingRequests:
-    """One session's. Times in ms of a clock that never goes back."""
+    """The requests of one process, over all its streams.
 
-    def __init__(self) -> None:
+    Requests without an answer are sent again on the next stream, in order, because they are idempotent; those
+    that commit positions (NOT_REPEATED) are not, and fail instead.
+    """
+
+    def __init__(self, view: ClusterView, clock: Clock, silence_ms: Callable[[], int]) -> None:
+        """`silence_ms`: how long ago a controller that leads was heard."""
+        self._view = view
+        self._clock = clock
+        self._silence_ms = silence_ms
+        self._send: Callable[[pb.BrokerUp], None] | None = None
+        """Sends to the controller that has accepted this process; None: there is none."""
         self._pending: dict[int, Pending] = {}
-        """By request id, in the order of asking."""
+        """By request id, which is also the order of sending."""
         self._last_request = 0
+        self._told_index = 0
+        """The highest log index that an outcome named: committed, but perhaps not in the view yet."""
 
-    def take(self, pending: Pending, *, connected: bool, silence_ms: int = 0) -> bool:
-        """Gives it its number and keeps it; False: whoever asked was told that it failed. `connected`: it is
-        sent now. `silence_ms`: for how long no controller that leads was heard."""
+    def propose(
+        self, command: pb.Command, done: Proposed, *, validate_only: bool = False, of_client: bool = False
+    ) -> None:
+        """Proposes a command for the controllers' log; `done` gets its outcome, once. `of_client`: fails at
+        once while no controller leads."""
+        seen_index = max(self._view.index, self._told_index)  # now, before others can be answered later
+        command.now_ms = self._clock.now_ms()
+        proposal = pb.BrokerProposal(command=command, validate_only=validate_only, seen_index=seen_index)
+        self._ask(Pending(pb.BrokerUp(proposal=proposal), self._deadline_ms(), done, None, of_client))
+
+    def query(self, query: pb.BrokerQuery, done: Answered, *, of_client: bool = False) -> None:
+        """Asks the controller that leads; `done` gets the whole answer, once. `of_client`: as in
+        `propose`."""
+        self._ask(Pending(pb.BrokerUp(query=query), self._deadline_ms(), None, done, of_client))
+
+    def _deadline_ms(self) -> int:
+        return self._clock.monotonic_ms() + PENDING_MS
+
+    def _ask(self, pending: Pending) -> None:
+        """Numbers a request, keeps it and sends it; or fails it, when no answer could come."""
+        send = self._send
         if len(self._pending) >= MAX_PENDING:
-            pending.fail(ErrorCode.OVERLOADED, "too much waits for the controller: ask again")
-            return False
-        if pending.of_client and not connected and silence_ms > LEADERLESS_MS:
+            pending.fail(ErrorCode.OVERLOADED, "too many requests wait for the controller: try again")
+            return
+        if pending.of_client and send is None and self._silence_ms() > LEADERLESS_MS:
             pending.fail(ErrorCode.TIMED_OUT, _NO_LEADER)
-            return False
-        if not connected and not pending.is_repeated:
+            return
+        if send is None and not pending.is_repeated:
             pending.fail(ErrorCode.TIMED_OUT, _NO_LINE)
-            return False
+            return
         self._last_request += 1
-        pending.sent = connected
         message = pending.message
         if message.WhichOneof("message") == "proposal":
             message.proposal.request_id = self._last_request
         else:
             message.query.request_id = self._last_request
         self._pending[self._last_request] = pending
-        return True
+        if send is not None:
+            pending.sent = True
+            send(message)
 
-    def again(self) -> Iterator[pb.BrokerUp]:
-        """All of them, for a new stream; parts of an answer that came by the last one count no more."""
-        for pending in self._pending.values():
+    def line_taken(self, send: Callable[[pb.BrokerUp], None]) -> None:
+        """Sends all requests to the controller that has accepted this process, and drops the parts of answers
+        that came on the last stream."""
+        self._send = send
+        for pending in list(self._pending.values()):
             pending.answer.Clear()
             pending.sent = True
-            yield pending.message
+            send(pending.message)
+
+    def stop_sending(self) -> None:
+        """Keeps further requests for the next stream, because this one is about to end."""
+        self._send = None
 
     def line_ended(self) -> None:
-        """What is not to be repeated has failed, or nobody will know."""
+        """Fails the requests that may not be repeated, because their stream has ended: their outcome stays
+        unknown."""
+        self._send = None
         ended = [number for number, pending in self._pending.items() if not pending.is_repeated]
         for number in ended:
             self._pending.pop(number).fail(ErrorCode.TIMED_OUT, _NO_LINE)
 
-    def tick(self, now_ms: int, silence_ms: int = 0) -> None:
-        """Ends those that waited too long, and what clients ask while no controller leads. What was sent
-        waits on: it may have been carried out, and the next leader says so."""
-        if silence_ms > LEADERLESS_MS:
+    def tick(self) -> None:
+        """Fails requests that waited too long, and while no controller leads those of clients that were never
+        sent. A request that was sent waits on: it may have been carried out, which the next leader will
+        say."""
+        now_ms = self._clock.monotonic_ms()
+        if self._silence_ms() > LEADERLESS_MS:
             unsent = [n for n, pending in self._pending.items() if pending.of_client and not pending.sent]
             for number in unsent:
                 self._pending.pop(number).fail(ErrorCode.TIMED_OUT, _NO_LEADER)
         while self._pending and (first := next(iter(self._pending.items())))[1].deadline_ms <= now_ms:
             del self._pending[first[0]]
-            first[1].fail(ErrorCode.TIMED_OUT, "no controller that leads answered: ask again")
+            first[1].fail(ErrorCode.TIMED_OUT, "no controller that leads answered: try again")
 
     def on_outcome(self, outcome: pb.ProposalOutcome) -> None:
-        """Of a proposal; one that comes twice is told once."""
+        """Takes a proposal's outcome; one that comes twice is passed on once."""
+        self._told_index = max(self._told_index, outcome.index)
         pending = self._pending.pop(outcome.request_id, None)
         if pending is not None and pending.proposed is not None:
             pending.proposed(outcome)
 
     def on_answer(self, answer: pb.QueryAnswer) -> None:
-        """To a question, or a part of it."""
+        """Takes a query's answer, or a part of it."""
         pending = self._pending.get(answer.request_id)
         if pending is None or pending.answered is None:
             return
@@ -118,8 +166,8 @@ class PendingRequests:
             pending.answered(pending.answer)
 
 
-_NO_LINE = "the line to the controller is broken: ask again"
+_NO_LINE = "the broker's connection to the controller broke: try again"
 _NO_LEADER = (
-    "no controller leads, and this needs one: it goes on when a majority of the controllers runs and is "
-    "connected; `tank cluster status` names those that are away"
+    "no controller leads, and this request needs one: try again when a majority of the controllers runs and "
+    "is connected; `tank cluster status` names those that are away"
 )

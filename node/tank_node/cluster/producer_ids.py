@@ -1,6 +1,7 @@
-"""Producer ids that this broker holds, so that producers start while no controller leads. Pure.
+"""Producer ids that this broker may give out, so that producers can start while no controller leads. Pure.
 
-The controllers give them in blocks, each id once; what a process has left at its end is never used.
+The controllers give them to brokers in blocks, each id once; ids that a broker's process has left at its end
+are never used.
 """
 
 from collections.abc import Callable
@@ -9,16 +10,17 @@ from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
 ASK_BELOW = 500
-"""The next block is asked for when fewer are left: half of one, so that many are there when none leads."""
+"""The next block is requested when fewer ids are left: half a block, so that many are here when no controller
+leads."""
 ASK_AGAIN_MS = 5000
-"""Between two questions: each costs an entry, also below the feature level of blocks, where none comes."""
+"""The pause between two requests: each costs an entry of the controllers' log."""
 
 
 class ProducerIds:
-    """One process's ids. A block is asked for once at a time."""
+    """The ids that this process holds. Only one request for a block is under way at a time."""
 
     def __init__(self, ask: Callable[[Callable[[pb.ProposalOutcome], None]], None]) -> None:
-        """`ask` takes the question for a block to the controllers, and calls back once with its outcome."""
+        """`ask` asks the controllers for a block, and calls back once with the outcome."""
         self._ask = ask
         self._blocks: list[range] = []
         self._is_asking = False
@@ -26,11 +28,11 @@ class ProducerIds:
 
     @property
     def left(self) -> int:
-        """How many can be given out."""
+        """How many ids can still be given out."""
         return sum(map(len, self._blocks))
 
     def take(self) -> int:
-        """An id that was never given before; 0: there is none here, ask the controllers."""
+        """Returns an id that was never given out before; 0: none is left here."""
         if not self._blocks:
             return 0
         block = self._blocks[0]
@@ -38,7 +40,7 @@ class ProducerIds:
         return block[0]
 
     def fill(self, now_ms: int) -> None:
-        """Asks for the next block when few are left, and none is on its way or was asked for just now."""
+        """Asks for the next block when few ids are left, unless a request is under way or was just made."""
         if self._is_asking or self.left >= ASK_BELOW or now_ms < self._not_before_ms:
             return
         self._is_asking = True
@@ -47,7 +49,6 @@ class ProducerIds:
 
     def _on_outcome(self, outcome: pb.ProposalOutcome) -> None:
         self._is_asking = False
-        # Controllers below the feature level of blocks give one id, which is as good as none: it is left.
         if outcome.error == ErrorCode.NONE and outcome.producer_id and outcome.producer_ids:
             first = outcome.producer_id
             self._blocks.append(range(first, first + outcome.producer_ids))

@@ -1,107 +1,51 @@
-"""What every link to a controller does alike: the node asks by names, the controller's log holds ids.
-
-Heirs say how a command or a question reaches the controller that leads: in one process, or over the network.
-No I/O here.
+"""The requests of a broker to the controllers. Translates between the names that brokers and clients use and
+the ids in the controllers' log. No I/O.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
-from tank_node.clock import Clock
 from tank_node.cluster.link import (
     ChangeOutcome,
     CommitOutcome,
     GroupsOutcome,
     InSyncChange,
     NewTopic,
+    Placement,
     Position,
     PositionsOutcome,
     ProducerOutcome,
     TopicAlteration,
     TopicOutcome,
 )
+from tank_node.cluster.pending import PendingRequests, Proposed
 from tank_node.cluster.producer_ids import ProducerIds
-from tank_node.cluster.view import ClusterView, TopicChange, WholeState
+from tank_node.cluster.view import ClusterView
+from tank_protos import feature_levels
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated import control_pb2 as pb
 
-Proposed = Callable[[pb.ProposalOutcome], None]
-Answered = Callable[[pb.QueryAnswer], None]
 
+class ControllerRequests:
+    """Implements `tank_node.cluster.link.MetadataRequests` over the stream to the controller that leads. All
+    calls on the event loop."""
 
-class RequestingLink(ABC):
-    """The half of `tank_node.cluster.link.ControllerLink` that asks. All calls on the event loop."""
-
-    def __init__(self, cluster_id: str, broker_id: int, clock: Clock) -> None:
-        self.view = ClusterView(cluster_id, broker_id)
+    def __init__(self, view: ClusterView, pending: PendingRequests) -> None:
         self.broker_epoch = 0
-        self.peer_key = b""
-        self._clock = clock
-        self._producer_ids = ProducerIds(self._ask_for_ids)
-        self._on_change: list[Callable[[TopicChange], None]] = []
-        self._on_brokers: list[Callable[[], None]] = []
-        self._on_registered: list[Callable[[], None]] = []
+        """This process's broker epoch, which its proposals about replicas carry so that a fenced process's
+        are refused; 0: none yet."""
+        self._view = view
+        self._pending = pending
+        self.producer_ids = ProducerIds(self._ask_for_ids)
 
-    @abstractmethod
-    def _propose(
-        self, command: pb.Command, done: Proposed, *, validate_only: bool = False, of_client: bool = False
-    ) -> None:
-        """Takes a command to the controller's log; `done` gets its outcome, once. `of_client`: while no
-        controller leads, the outcome is that, at once."""
-
-    @abstractmethod
-    def _query(self, query: pb.BrokerQuery, done: Answered, *, of_client: bool = False) -> None:
-        """Takes a question to the controller; `done` gets the whole answer, once. `of_client`: as above."""
-
-    @property
-    def producer_ids_left(self) -> int:
-        """As ControllerLink."""
-        return self._producer_ids.left
-
-    # --- listeners ---
-
-    def on_change(self, listener: Callable[[TopicChange], None]) -> None:
-        """As ControllerLink."""
-        self._on_change.append(listener)
-
-    def on_brokers(self, listener: Callable[[], None]) -> None:
-        """As ControllerLink."""
-        self._on_brokers.append(listener)
-
-    def on_registered(self, listener: Callable[[], None]) -> None:
-        """As ControllerLink."""
-        self._on_registered.append(listener)
-        if self.broker_epoch:
-            listener()
-
-    def _take_delta(self, delta: pb.Delta) -> None:
-        """Puts what changed into the view, then tells of it."""
-        brokers = bool(delta.brokers or delta.removed_brokers)
-        self._announce(self.view.apply(delta), brokers=brokers)
-
-    def _take_whole(self, whole: WholeState) -> None:
-        """The same, for a state that leaves nothing out."""
-        self._announce(self.view.replace(whole), brokers=True)
-
-    def _announce(self, changes: Sequence[TopicChange], *, brokers: bool) -> None:
-        if brokers:
-            for told in self._on_brokers:
-                told()
-        for change in changes:
-            for listener in self._on_change:
-                listener(change)
-
-    def _registered(self, epoch: int) -> None:
-        """The view has reached the registration."""
-        if epoch != self.broker_epoch:
-            self.broker_epoch = epoch
-            for listener in self._on_registered:
-                listener()
+    def shut_down(self, done: Proposed) -> None:
+        """Asks the controllers to move leadership away from this broker, and then to let it stop."""
+        stop = pb.SetBroker(broker_id=self._view.broker_id, epoch=self.broker_epoch, shutting_down=True)
+        self._pending.propose(pb.Command(set_broker=stop), done)
 
     # --- replicas ---
 
     def propose_in_sync(self, changes: Sequence[InSyncChange], done: Callable[[ChangeOutcome], None]) -> None:
-        """As ControllerLink."""
+        """As MetadataRequests."""
         sets = [
             pb.InSyncSet(
                 topic_id=change.topic_id,
@@ -115,52 +59,81 @@ class RequestingLink(ABC):
             )
             for change in changes
         ]
-        change = pb.ChangeInSync(broker_id=self.view.broker_id, broker_epoch=self.broker_epoch, sets=sets)
+        change = pb.ChangeInSync(broker_id=self._view.broker_id, broker_epoch=self.broker_epoch, sets=sets)
         self._change_replicas(pb.Command(change_in_sync=change), done)
 
     def report_failed(
         self, partitions: Sequence[tuple[int, int]], done: Callable[[ChangeOutcome], None]
     ) -> None:
-        """As ControllerLink."""
+        """As MetadataRequests."""
         report = pb.ReportFailed(
-            broker_id=self.view.broker_id,
+            broker_id=self._view.broker_id,
             broker_epoch=self.broker_epoch,
-            partitions=[pb.PartitionRef(topic_id=topic, partition=number) for topic, number in partitions],
+            partitions=_refs(partitions),
         )
         self._change_replicas(pb.Command(report_failed=report), done)
 
-    def _change_replicas(self, command: pb.Command, done: Callable[[ChangeOutcome], None]) -> None:
+    def elect_leaders(
+        self, partitions: Sequence[tuple[int, int]], done: Callable[[ChangeOutcome], None], *, unclean: bool
+    ) -> None:
+        """As MetadataRequests."""
+        kind = pb.ElectLeader.UNCLEAN if unclean else pb.ElectLeader.PREFERRED
+        elect = pb.ElectLeader(kind=kind, partitions=_refs(partitions))
+        self._change_replicas(pb.Command(elect_leader=elect), done, of_client=True)
+
+    def reassign(self, placements: Sequence[Placement], done: Callable[[ChangeOutcome], None]) -> None:
+        """As MetadataRequests."""
+        placed = [
+            pb.Placed(topic_id=each.topic_id, partition=each.partition, replicas=each.replicas)
+            for each in placements
+        ]
+        self._change_replicas(pb.Command(reassign=pb.Reassign(partitions=placed)), done, of_client=True)
+
+    def cancel_reassign(
+        self, partitions: Sequence[tuple[int, int]], done: Callable[[ChangeOutcome], None]
+    ) -> None:
+        """As MetadataRequests."""
+        cancel = pb.CancelReassign(partitions=_refs(partitions))
+        self._change_replicas(pb.Command(cancel_reassign=cancel), done, of_client=True)
+
+    def _change_replicas(
+        self, command: pb.Command, done: Callable[[ChangeOutcome], None], *, of_client: bool = False
+    ) -> None:
         def answer(outcome: pb.ProposalOutcome) -> None:
             done(ChangeOutcome(_known(outcome.error), outcome.message, _all_known(outcome.results)))
 
-        self._propose(self._dated(command), answer)
+        self._pending.propose(command, answer, of_client=of_client)
 
     def await_view(self, done: Callable[[bool], None]) -> None:
-        """As ControllerLink. A controller of before this question refuses it."""
+        """As MetadataRequests. A controller of an older version, without this query, refuses it."""
 
         def answer(found: pb.QueryAnswer) -> None:
-            done(not found.error and self.view.index >= found.index)
+            done(not found.error and self._view.index >= found.index)
 
-        self._query(pb.BrokerQuery(view=pb.ViewQuery()), answer)
+        self._pending.query(pb.BrokerQuery(view=pb.ViewQuery()), answer)
 
     # --- topics ---
 
     def create_topic(self, topic: NewTopic, done: Callable[[TopicOutcome], None]) -> None:
-        """As ControllerLink."""
+        """As MetadataRequests."""
         if not _is_text(topic.name, *topic.settings, *topic.settings.values()):
             done(_NOT_TEXT)
+            return
+        if topic.assignments and self._view.feature_level < feature_levels.KAFKA:
+            done(_LEVEL_TOO_LOW)
             return
         create = pb.CreateTopic(
             name=topic.name,
             partitions=topic.partitions,
             replication_factor=topic.replication_factor,
             settings=[pb.Setting(key=key, value=value) for key, value in topic.settings.items()],
+            assignments=[pb.Assignment(replicas=replicas) for replicas in topic.assignments],
         )
         self._change_topic(pb.Command(create_topic=create), done, validate_only=topic.validate_only)
 
     def alter_topic(self, change: TopicAlteration, done: Callable[[TopicOutcome], None]) -> None:
-        """As ControllerLink."""
-        topic = self.view.topic(change.name)
+        """As MetadataRequests."""
+        topic = self._view.topic(change.name)
         if topic is None:
             done(_unknown_topic(change.name))
             return
@@ -168,17 +141,21 @@ class RequestingLink(ABC):
         if not _is_text(*change.settings, *given.values()):
             done(_NOT_TEXT)
             return
+        if change.assignments and self._view.feature_level < feature_levels.KAFKA:
+            done(_LEVEL_TOO_LOW)
+            return
         alter = pb.AlterTopic(
             topic_id=topic.topic_id,
             partitions=change.partitions,
             set=[pb.Setting(key=key, value=value) for key, value in given.items()],
             unset=[key for key, value in change.settings.items() if value is None],
+            assignments=[pb.Assignment(replicas=replicas) for replicas in change.assignments],
         )
         self._change_topic(pb.Command(alter_topic=alter), done, validate_only=change.validate_only)
 
     def delete_topic(self, name: str, done: Callable[[TopicOutcome], None]) -> None:
-        """As ControllerLink."""
-        topic = self.view.topic(name)
+        """As MetadataRequests."""
+        topic = self._view.topic(name)
         if topic is None:
             done(_unknown_topic(name))
             return
@@ -190,13 +167,19 @@ class RequestingLink(ABC):
         def answer(outcome: pb.ProposalOutcome) -> None:
             done(TopicOutcome(_known(outcome.error), outcome.message, outcome.topic_id))
 
-        self._propose(self._dated(command), answer, validate_only=validate_only, of_client=True)
+        self._pending.propose(command, answer, validate_only=validate_only, of_client=True)
 
     # --- producers and groups ---
 
+    @property
+    def producer_ids_left(self) -> int:
+        """As MetadataRequests."""
+        return self.producer_ids.left
+
     def init_producer(self, name: str, generation: int, done: Callable[[ProducerOutcome], None]) -> None:
-        """As ControllerLink; epochs begin at 0. One without a name has its id from this broker's block."""
-        if not name and (producer_id := self._producer_ids.take()):
+        """As MetadataRequests; epochs begin at 0. A producer without a name gets an id of this broker's
+        block."""
+        if not name and (producer_id := self.producer_ids.take()):
             done(ProducerOutcome(ErrorCode.NONE, "", producer_id))
             return
         if not _is_text(name):
@@ -207,10 +190,10 @@ class RequestingLink(ABC):
             done(ProducerOutcome(_known(outcome.error), outcome.message, outcome.producer_id))
 
         init = pb.InitProducer(name=name, generation=generation)
-        self._propose(self._dated(pb.Command(init_producer=init)), answer, of_client=True)
+        self._pending.propose(pb.Command(init_producer=init), answer, of_client=True)
 
     def reserve_producer_ids(self, count: int, done: Callable[[ProducerOutcome], None]) -> None:
-        """As ControllerLink; the controllers say what more than MAX_BLOCK_IDS are."""
+        """As MetadataRequests; the controllers refuse more than MAX_BLOCK_IDS."""
         if count == 0:
             done(ProducerOutcome(ErrorCode.INVALID_REQUEST, "ask for one producer id at least"))
             return
@@ -221,15 +204,15 @@ class RequestingLink(ABC):
             done(ProducerOutcome(error, outcome.message, outcome.producer_id, count=ids))
 
         init = pb.InitProducer(block=True, block_ids=count)
-        self._propose(self._dated(pb.Command(init_producer=init)), answer, of_client=True)
+        self._pending.propose(pb.Command(init_producer=init), answer, of_client=True)
 
     def _ask_for_ids(self, done: Proposed) -> None:
-        self._propose(self._dated(pb.Command(init_producer=pb.InitProducer(block=True))), done)
+        self._pending.propose(pb.Command(init_producer=pb.InitProducer(block=True)), done)
 
     def commit_positions(
         self, group: str, positions: Sequence[Position], done: Callable[[CommitOutcome], None]
     ) -> None:
-        """As ControllerLink: positions are kept under the ids that the topics have now."""
+        """As MetadataRequests: positions are stored under the topics' present ids."""
         if not _is_text(group):
             done(CommitOutcome(ErrorCode.INVALID_NAME, "a group's name is UTF-8 text"))
             return
@@ -249,12 +232,12 @@ class RequestingLink(ABC):
         def answer(outcome: pb.ProposalOutcome) -> None:
             done(CommitOutcome(_known(outcome.error), outcome.message, _all_known(outcome.results)))
 
-        self._propose(self._dated(pb.Command(commit_positions=commit)), answer, of_client=True)
+        self._pending.propose(pb.Command(commit_positions=commit), answer, of_client=True)
 
     def fetch_positions(
         self, group: str, topics: Sequence[str], done: Callable[[PositionsOutcome], None]
     ) -> None:
-        """As ControllerLink."""
+        """As MetadataRequests."""
         if not _is_text(group):
             done(PositionsOutcome(ErrorCode.UNKNOWN_GROUP, "a group's name is UTF-8 text"))
             return
@@ -264,19 +247,19 @@ class RequestingLink(ABC):
             done(PositionsOutcome(_known(found.error), found.message, self._named(found.positions)))
 
         query = pb.BrokerQuery(positions=pb.PositionsQuery(group=group, topic_ids=wanted))
-        self._query(query, answer, of_client=True)
+        self._pending.query(query, answer, of_client=True)
 
     def list_groups(self, done: Callable[[GroupsOutcome], None]) -> None:
-        """As ControllerLink."""
+        """As MetadataRequests."""
 
         def answer(found: pb.QueryAnswer) -> None:
             done(GroupsOutcome(_known(found.error), found.message, sorted(found.groups)))
 
-        self._query(pb.BrokerQuery(groups=pb.GroupsQuery()), answer, of_client=True)
+        self._pending.query(pb.BrokerQuery(groups=pb.GroupsQuery()), answer, of_client=True)
 
     def _topic_id(self, name: str) -> int:
-        """0: there is none, which the controller answers with UNKNOWN_TOPIC."""
-        topic = self.view.topic(name)
+        """The topic's id; 0 for an unknown topic, which the controller answers with UNKNOWN_TOPIC."""
+        topic = self._view.topic(name)
         return 0 if topic is None else topic.topic_id
 
     def _named(self, positions: Sequence[pb.Position]) -> list[Position]:
@@ -289,20 +272,25 @@ class RequestingLink(ABC):
                 committed_ms=position.committed_ms,
             )
             for position in positions
-            if (topic := self.view.topic_by_id(position.topic_id)) is not None
+            if (topic := self._view.topic_by_id(position.topic_id)) is not None
         ]
         return sorted(named, key=lambda position: (position.topic, position.partition))
 
-    def _dated(self, command: pb.Command) -> pb.Command:
-        command.now_ms = self._clock.now_ms()
-        return command
+
+def _refs(partitions: Iterable[tuple[int, int]]) -> list[pb.PartitionRef]:
+    return [pb.PartitionRef(topic_id=topic, partition=number) for topic, number in partitions]
 
 
+_LEVEL_TOO_LOW = TopicOutcome(
+    ErrorCode.INELIGIBLE_REPLICA,
+    f"choosing brokers needs feature level {feature_levels.KAFKA}, which is not in force: upgrade all "
+    "processes",
+)
 _NOT_TEXT = TopicOutcome(ErrorCode.INVALID_REQUEST, "names and settings are UTF-8 text")
 
 
 def _is_text(*strings: str) -> bool:
-    """Whether it is UTF-8: what came off the wire may hold bytes that are not, as lone surrogates."""
+    """Whether all strings are UTF-8: strings from the wire may have other bytes, as lone surrogates."""
     try:
         for string in strings:
             string.encode()
@@ -316,7 +304,7 @@ def _unknown_topic(name: str) -> TopicOutcome:
 
 
 def _known(error: int) -> ErrorCode:
-    """As an error of ours; of a newer controller's, which we don't know, only that it refused."""
+    """The error code; INVALID_REQUEST for a code that only a newer controller knows."""
     try:
         return ErrorCode(error)
     except ValueError:

@@ -1,6 +1,7 @@
-"""The node's copy of the cluster's state: brokers, topics, partitions, and which producers were ended.
+"""The broker's copy of the cluster's metadata: brokers, topics, partitions, and the producers that were
+ended.
 
-It changes by deltas alone, in the order of the controller's log. Sessions and broker read it.
+Updates from the controllers alone change it, in the order of the controllers' log.
 """
 
 from collections.abc import Iterable
@@ -12,9 +13,13 @@ from tank_protos.generated import control_pb2 as pb
 from tank_protos.topic_settings import SettingError, TopicSettings
 
 OUTSIDE = "outside"
-"""The endpoint of a broker that is for clients of the outside; "tank" is for all others."""
+"""The name of a broker's endpoint for clients outside the network; "tank" is the one for all others."""
+KAFKA, KAFKA_OUTSIDE = "kafka", "kafka-outside"
+"""The names of its endpoints for clients of Kafka's protocol, inside and outside the network."""
 NO_LEADER = 0
-"""In `PartitionView.leader`: nobody leads now."""
+"""In `PartitionView.leader`: the partition has no leader now."""
+_NOWHERE = ("", 0)
+"""Host and port of an endpoint that a broker doesn't have."""
 
 
 @dataclass(slots=True)
@@ -25,42 +30,56 @@ class BrokerView:
     epoch: int
     """The log index at which its present process registered."""
     host: str
-    """With `port`: for other brokers, and for clients that reach them there."""
+    """With `port`: the address for other brokers, and for clients inside the network."""
     port: int
     rack: str
     fenced: bool = False
-    """It may lead nothing, and be in sync nowhere."""
+    """A fenced broker leads nothing, and is in no in-sync set."""
     draining: bool = False
-    """What it has is to go elsewhere."""
+    """The controllers move its replicas to other brokers."""
     shutting_down: bool = False
     outside_host: str = ""
-    """With `outside_port`: for clients of the outside; empty: it has no such address."""
+    """With `outside_port`: the address for clients outside the network; empty: it has none."""
     outside_port: int = 0
+    kafka_host: str = ""
+    """With `kafka_port`: the address for clients of Kafka's protocol inside the network; empty: none."""
+    kafka_port: int = 0
+    kafka_outside_host: str = ""
+    """With `kafka_outside_port`: the address for clients of Kafka's protocol outside the network; empty:
+    none."""
+    kafka_outside_port: int = 0
 
     def address(self, *, outside: bool) -> tuple[str, int]:
-        """Where a client reaches it. A broker without an address of the outside is shown to all by its one:
-        one of an older version may have said that of the outside there."""
+        """The address at which a client reaches this broker. Without an outside address it is `host` and
+        `port` for all: brokers of older versions may have registered their outside address there."""
         if outside and self.outside_host:
             return self.outside_host, self.outside_port
         return self.host, self.port
 
+    def kafka_address(self, *, outside: bool) -> tuple[str, int] | None:
+        """The address at which a client reaches this broker with Kafka's protocol; None when the broker
+        serves no such clients. Without an outside address it is `kafka_host` and `kafka_port` for all."""
+        if outside and self.kafka_outside_host:
+            return self.kafka_outside_host, self.kafka_outside_port
+        return (self.kafka_host, self.kafka_port) if self.kafka_host else None
+
 
 @dataclass(slots=True)
 class PartitionView:
-    """Who holds a partition."""
+    """The replicas of a partition."""
 
     partition: int
     leader: int
     leader_epoch: int
     partition_epoch: int
     replicas: tuple[int, ...]
-    """In the order of preference; during a move those that are to go come last."""
+    """In the order of preference as leader; during a move those that will be removed come last."""
     in_sync: tuple[int, ...]
     """In the order of `replicas`."""
     eligible: tuple[int, ...] = ()
-    """Out of sync, but nothing was acknowledged without them: they may be elected."""
+    """Replicas that are out of sync, but without which nothing was acknowledged: they may be elected."""
     impaired: tuple[int, ...] = ()
-    """Eligible ones that may have lost something: a lossy election alone makes one of them lead."""
+    """Eligible replicas that may have lost messages: only a lossy election makes one of them the leader."""
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     lossy_elections: int = 0
@@ -69,7 +88,7 @@ class PartitionView:
     may have been lost."""
 
     def counts_on(self, broker_id: int) -> bool:
-        """Whether this broker's replica is taken for one that has everything."""
+        """Whether the controllers believe that this broker's replica has every acknowledged message."""
         if broker_id == self.leader or broker_id in self.in_sync:
             return True
         return broker_id in self.eligible and broker_id not in self.impaired
@@ -77,14 +96,14 @@ class PartitionView:
 
 @dataclass(slots=True)
 class TopicView:
-    """A topic as the controller last told it. Replaced whole by a change: hold the id, not the object."""
+    """A topic in the view. Every change puts another object in its place: keep the id, not the object."""
 
     topic_id: int
     name: str
     replication_factor: int
     settings: TopicSettings
     settings_text: dict[str, str]
-    """What somebody set, as it was written."""
+    """The settings that were set for this topic, as they were written."""
     partitions: list[PartitionView]
     """By number, without holes."""
 
@@ -99,25 +118,26 @@ class ChangeKind(Enum):
 
 @dataclass(slots=True, frozen=True)
 class TopicChange:
-    """A topic that was created, altered (settings, partitions, leaders) or deleted, after the view has it."""
+    """A topic that was created, altered (settings, partitions, leaders) or deleted. The view shows it
+    already."""
 
     kind: ChangeKind
     topic: TopicView
-    """As it is now; of a deleted one, as it was."""
+    """The topic as it is now, or a deleted topic as it last was."""
     partitions: tuple[int, ...] = ()
-    """Of an altered topic: those that are new or changed. Of a created one: all."""
+    """The partitions that are new or changed; of a created topic: all."""
 
 
 @dataclass(slots=True)
 class ClusterView:
-    """What this node knows of the cluster."""
+    """The cluster's metadata, as far as this broker has received them."""
 
     cluster_id: str
     broker_id: int
     index: int = 0
-    """The last log entry that is in here."""
+    """The index of the last entry of the controllers' log whose changes are in here."""
     feature_level: int = feature_levels.FIRST
-    """The one in force; it only rises."""
+    """The cluster's feature level, which only rises."""
     brokers: dict[int, BrokerView] = field(default_factory=dict)
     _by_name: dict[str, TopicView] = field(default_factory=dict)
     _by_id: dict[int, TopicView] = field(default_factory=dict)
@@ -132,7 +152,7 @@ class ClusterView:
         return self._by_id.get(topic_id)
 
     def topics(self) -> Iterable[TopicView]:
-        """All topics, in no order. Not to be held over a change."""
+        """All topics, in no order. The result must not be used after a change."""
         return self._by_id.values()
 
     def was_deleted(self, topic_id: int) -> bool:
@@ -140,11 +160,13 @@ class ClusterView:
         return topic_id <= self.index and topic_id not in self._by_id
 
     def producer_ended(self, producer_id: int) -> bool:
-        """Whether a higher generation of the producer's name ended this id: it may write no more."""
+        """Whether a later process with the producer's name has ended this id, which may write nothing
+        more."""
         return producer_id in self._ended_producers
 
     def apply(self, delta: pb.Delta) -> list[TopicChange]:
-        """Takes in what a log entry changed. One that is here already changes nothing."""
+        """Applies the changes of a log entry, and returns the topics that changed. An entry that was applied
+        before changes nothing."""
         if delta.index <= self.index:
             return []
         for broker_id in delta.removed_brokers:
@@ -163,7 +185,8 @@ class ClusterView:
         return changes
 
     def replace(self, whole: "WholeState") -> list[TopicChange]:
-        """Takes in the whole state: what isn't in it is gone. One of before what is here changes nothing."""
+        """Replaces all metadata, and returns the topics that changed. A state older than the present one
+        changes nothing."""
         if whole.index < self.index:
             return []
         present = {topic.topic_id for topic in whole.topics}
@@ -194,7 +217,8 @@ class ClusterView:
         return TopicChange(ChangeKind.ALTERED, view, tuple(changed))
 
     def _change(self, topic: TopicView, changed: Iterable[pb.Partition]) -> TopicChange:
-        """The topic with other partitions; those that did not change are shared, and not looked at."""
+        """Puts changed partitions into a topic. The unchanged ones are shared with the old object, and not
+        compared."""
         partitions = list(topic.partitions)
         numbers = []
         for partition in changed:
@@ -214,16 +238,16 @@ class ClusterView:
 
 
 class WholeState:
-    """The whole state on its way into a view, which it replaces at one stroke (`ClusterView.replace`).
+    """All metadata, collected from several messages until `ClusterView.replace` takes them over in one step.
 
-    A million partitions are seconds of work: they are made part by part as they come, and those that are as
-    the view has them are its own, so that the stroke need not compare what is in them.
+    A million partitions are seconds of work, so each message's objects are made when it comes. Partitions
+    that have not changed are the view's own objects, so that the last step need not compare their fields.
     """
 
     __slots__ = ("_view", "brokers", "ended_producers", "feature_level", "index", "topics")
 
     def __init__(self, view: ClusterView) -> None:
-        """view: what it is to replace."""
+        """view: the view whose metadata will be replaced."""
         self.index = self.feature_level = 0
         self.brokers: dict[int, BrokerView] = {}
         self.topics: list[TopicView] = []
@@ -231,7 +255,7 @@ class WholeState:
         self._view = view
 
     def add(self, part: pb.Delta) -> None:
-        """Takes in what a message has of it. A topic is never in two. An empty part says nothing."""
+        """Adds a message's part of the metadata. No topic is split over two messages; a part may be empty."""
         self.index = max(self.index, part.index)
         self.feature_level = max(self.feature_level, part.feature_level)
         for broker in part.brokers:
@@ -252,24 +276,18 @@ def _differ(one: PartitionView, other: PartitionView) -> bool:
 
 
 def _broker(broker: pb.Broker) -> BrokerView:
-    host, port = "", 0
-    outside_host, outside_port = "", 0
-    for endpoint in broker.endpoints:
-        if endpoint.name == "tank":
-            host, port = endpoint.host, endpoint.port
-        elif endpoint.name == OUTSIDE:
-            outside_host, outside_port = endpoint.host, endpoint.port
+    at = {endpoint.name: (endpoint.host, endpoint.port) for endpoint in broker.endpoints}
     return BrokerView(
         broker.broker_id,
         broker.epoch,
-        host,
-        port,
+        *at.get("tank", _NOWHERE),
         broker.rack,
         broker.fenced_index != 0,
         broker.draining,
         broker.shutting_down,
-        outside_host,
-        outside_port,
+        *at.get(OUTSIDE, _NOWHERE),
+        *at.get(KAFKA, _NOWHERE),
+        *at.get(KAFKA_OUTSIDE, _NOWHERE),
     )
 
 
@@ -303,7 +321,8 @@ def _partition(partition: pb.Partition) -> PartitionView:
 
 
 def _settings(pairs: dict[str, str]) -> TopicSettings:
-    """The controller has checked them; what a newer one knows and we don't must not stop the node."""
+    """Parses settings that the controllers have checked. A setting that only a newer version knows is left
+    out: it must not stop this broker."""
     try:
         return topic_settings.from_pairs(pairs)
     except SettingError as error:

@@ -1,14 +1,15 @@
 """One partition's log on disk.
 
-- `log`, made of `replica` and `append`: the log; `staged`: what a tick is about to write
-- `segment`, `index`, `record`, `open_files`: its files
-- `reading`, `scrub`: what is found and checked in them
-- `producers`, `epoch_history`: what the batches say of producers and of leaders
-- `pushed`, `pushing`: batches from a leader, and to followers
-- `flush_work`: what an fsync round has to do
-- `recovery`, with `checkpoint`; `mend`, `rewrite`, `read_back`, `swap`: after a crash, after damage
-- `truncation`, `refill`, `retention`, `maintenance`, `compaction`: what goes
-- `settings`, `errors`
+- `log`: the log, of five parts: the segments and cursors (`tank_node.segment`), `tail`, `producer_table`,
+  `health`
+- `staged`: batches that a tick is about to write; `flush_work`: the files that an fsync round syncs
+- `producers`, `epoch_history`: idempotent producers, and leader epochs, by the batches in a log
+- `pushed`, `pushing`: storing a leader's pushes, and reading batches to push
+- `time_search`: finding records by their timestamps
+- `refill`: emptying a log, to copy it anew from its leader
+- `maintenance`, with `retention` and `compaction`: removing and rewriting segments, at intervals
+- `recovery` and `mend`, with `folder_files` and `checkpoint`: opening a log after a crash, and after damage
+- `settings`: a log's part of its topic's settings
 """
 
 from tank_node.kernel import compiled_path

@@ -1,6 +1,6 @@
-"""The checkpoint: what the whole data folder knows of its partitions without reading them. Pure.
+"""The checkpoint: the ends of all logs in a data folder, so that a start need not read the logs. Pure.
 
-One file for all, because one for each would cost seconds at 10,000 partitions. Little-endian:
+It is one file, because one for each of 10,000 partitions would take seconds to write. Little-endian:
 `8 bytes magic, u8 clean, u32 partitions`, then for each `u64 topic_id, u32 partition, u64 high_water_mark,
 u64 recovery_point, u64 log_start, u64 compacted_through, u64 end_base, u32 end_log_bytes, u32 end_records,
 u8 damaged, u16 epochs, {u32 epoch, u64 first}*`, and `u32 crc32c` over all before it.
@@ -16,28 +16,28 @@ _HEAD = Struct("<8sBI")
 _ENTRY = Struct("<QIQQQQQII?H")
 _EPOCH = Struct("<IQ")
 MAX_EPOCHS = 65535
-"""Of one partition; older ones are told by the records."""
+"""The most epochs of one partition in the checkpoint; older ones are in the records."""
 
 
 @dataclass(slots=True, frozen=True)
-class Entry:
-    """One partition. All of it is true of the files as they were synced, or of earlier ones."""
+class CheckpointEntry:
+    """One partition. Its fields hold for the files as they were when synced, or for an earlier state."""
 
     topic_id: int
     partition: int
     high_water_mark: int = 0
     recovery_point: int = 0
-    """Every batch up to this number was synced: recovery looks only behind it."""
+    """Every batch up to this number was synced: recovery checks only the batches behind it."""
     log_start: int = 0
     compacted_through: int = 0
     end_base: int = 0
-    """The last segment, and its two files' sizes: at a clean stop nothing needs to be read when they
+    """The base of the last segment, whose file sizes follow: after a clean stop nothing is checked when they
     agree."""
     end_log_bytes: int = 0
     end_records: int = 0
     damaged: bool = False
-    """Bad batches were found and not mended: no start may believe the files, however whole they look. The
-    recovery point then says which numbers were given out."""
+    """Whether the log is damaged or being refilled: no start may trust its files, even if they look whole.
+    The recovery point is the last number given out then."""
     epochs: tuple[tuple[int, int], ...] = ()
     """(leader epoch, first number), rising."""
 
@@ -64,25 +64,25 @@ class Checkpoint:
     """All partitions by (topic id, partition)."""
 
     clean: bool
-    """Written at the end of an orderly stop, after everything was synced."""
-    entries: dict[tuple[int, int], Entry]
+    """Whether it was written at the end of an orderly stop, after all logs were synced."""
+    entries: dict[tuple[int, int], CheckpointEntry]
 
 
 def encode(clean: bool, entries: list[bytes]) -> bytes:
-    """The file's content, from packed entries."""
+    """Encodes the file's content, from packed entries."""
     body = _HEAD.pack(_MAGIC, clean, len(entries)) + b"".join(entries)
     return body + crc32c(body).to_bytes(4, "little")
 
 
 def decode(content: bytes) -> Checkpoint:
-    """What a checkpoint says. Raises ValueError when it is torn, damaged or of an unknown format."""
+    """Decodes a checkpoint. Raises ValueError when it is torn, damaged or of an unknown format."""
     body = content[:-4]
     if len(content) < _HEAD.size + 4 or crc32c(body) != int.from_bytes(content[-4:], "little"):
         raise ValueError("the checkpoint does not match its checksum")
     try:
         magic, clean, count = _HEAD.unpack_from(body, 0)
         if magic != _MAGIC:
-            raise ValueError("a checkpoint of a format that is not known here")
+            raise ValueError("the checkpoint has a format that this version doesn't know")
         at = _HEAD.size
         entries = {}
         for _ in range(count):
@@ -97,7 +97,7 @@ def decode(content: bytes) -> Checkpoint:
     return Checkpoint(bool(clean), entries)
 
 
-def _unpack(body: bytes, at: int) -> tuple[Entry, int]:
-    """One entry without its epochs, and how many of them follow."""
+def _unpack(body: bytes, at: int) -> tuple[CheckpointEntry, int]:
+    """Unpacks one entry without its epochs, and the number of epochs that follow."""
     *fields, epochs = _ENTRY.unpack_from(body, at)
-    return Entry(*fields), epochs
+    return CheckpointEntry(*fields), epochs

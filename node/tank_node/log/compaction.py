@@ -1,11 +1,10 @@
-"""Compaction by key: of sealed segments, the newest message of each key stays, and every message without a
-key.
+"""Compaction by key: sealed segments keep the newest message of each key, and all messages without a key.
 
-TANK's rule: a message without key and without content goes too, but where nothing would be left of the newest
-batch; a key with empty content (a tombstone) stays.
-Nothing is numbered anew. Out of one batch comes at most one, with the same first, last and epoch in its
-record; where messages were taken out of it, it is sparse. The work is done in a thread on files that never
-change; the event loop only puts the results in place.
+As in TANK, a message without key and value is removed too. A key without a value (a tombstone) stays; where
+batches have a place for the time, until `delete_retention_ms` after the first round that met it, so that
+readers of an older message of the key meet the tombstone, too. Numbers don't change: a batch that lost
+messages becomes a sparse one, with the same first and last number and epoch in its record. A thread reads the
+sealed segments and writes new files; the event loop only puts them in place.
 """
 
 import contextlib
@@ -13,60 +12,74 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import NamedTuple
 
 from tank_node.disk import Disk, sync_file
 from tank_node.limits import COMPACTED_MESSAGES
-from tank_node.log import swap
-from tank_node.log.errors import StorageError
-from tank_node.log.index import SCAN_RECORDS
-from tank_node.log.record import MARKER, RECORD_BYTES, SPARSE, Record, matches, read_record
-from tank_node.log.rewrite import SegmentWriter
-from tank_node.log.segment import INDEX, LOG, PRODUCERS, Segment, file_name
-from tank_protos import bundle
-from tank_protos.wire import varint
-from tank_protos.wire.errors import WireError
-
-if TYPE_CHECKING:
-    from tank_node.log.log import PartitionLog
+from tank_node.log.producers import Producers
+from tank_node.log.settings import LogSettings
+from tank_node.segment import swap
+from tank_node.segment.batch_format import InvalidBatch, KeyedEntry
+from tank_node.segment.batch_formats import format_of
+from tank_node.segment.errors import StorageError
+from tank_node.segment.index import SCAN_RECORDS
+from tank_node.segment.record import MARKER, RECORD_BYTES, SPARSE, Record, matches, read_record
+from tank_node.segment.rewrite import SegmentWriter
+from tank_node.segment.segment import INDEX, LOG, PRODUCERS, Segment, file_name
 
 MAX_KEYS = 4_000_000
-"""Remembered in one round, some 400 MiB at worst: of further keys every message stays until the next
+"""The most keys remembered in one round, some 400 MiB at worst. Messages of further keys stay until the next
 round."""
 RETRY_MS = 60_000
-"""After a round that failed (a full disk): reading everything again at once would fail again."""
+"""The pause after a round that failed, for instance on a full disk."""
+
+
+class BatchChange(NamedTuple):
+    """What becomes of a batch that changes."""
+
+    kept: list[int]
+    """The places of the messages that stay; empty: the batch goes."""
+    horizon_ms: int
+    """The time to write into it, from which on its tombstones may go; 0: as it is."""
 
 
 @dataclass(slots=True)
 class CompactionWork:
-    """One round for one log. `run` in a thread; then `PartitionLog.end_compaction` on the loop."""
+    """One round for one log. `run` in a thread; then `maintenance.end_compaction` on the loop."""
 
     folder: str
     segments: list[Segment]
-    """Sealed and wholly below the high-water mark, oldest first."""
+    """The segments to compact: sealed and wholly below the high-water mark, the oldest first."""
     through: int
-    """The last number looked at."""
+    """The last number that the round covers."""
     sizes: list[tuple[int, int]]
-    """Of each segment when the work was made: bytes of batches, number of records."""
+    """By segment, when the work was made: bytes of batches, number of records."""
     remembered: frozenset[int] = frozenset()
-    """First numbers of the batches that producers' memory consists of: they stay as they are, for a replica
-    that copies this log learns that memory from their records."""
+    """First numbers of the batches in the table of producers. They stay unchanged, because replicas that copy
+    this log build that table from their records."""
     newest: int = 0
-    """First number of the last batch that is looked at. Something of it stays: where a log ended in numbers
-    without a batch, no replica that copies it would ever have its end."""
+    """First number of the last batch that the round covers. It keeps at least one message: replicas that copy
+    this log could not match an end without a batch."""
+    now_ms: int = 0
+    delete_retention_ms: int = 0
+    forgets: bool = False
+    """Whether tombstones may go: every replica of the partition has what the round covers. Otherwise one that
+    copied the log later would keep an older message of a tombstone's key."""
+    tombstones_due_ms: int = 0
+    """When the next tombstones may go, as far as this round has seen; 0: none."""
     cancelled: bool = False
-    """The log was truncated or closed: nothing may be put in place. See `cancel`."""
+    """Whether the log was truncated or closed, so that no file may be put in place. See `cancel`."""
     error: Exception | None = None
     rewritten: list[tuple[Segment, int, int]] = field(default_factory=list)
     """Segments whose new files are complete as `.swap`, with their bytes and records."""
     messages_dropped: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    """Holds `cancelled` together with the `.swap` files that are complete."""
+    """Guards `cancelled` and `rewritten`, with the `.swap` files."""
 
     def cancel(self, disk: Disk) -> None:
-        """Nothing of it will exist, not even after a crash. On the loop, also while `run` is under way.
-
-        Raises OSError.
+        """Cancels the round and removes its complete files, so that not even a crash puts them in place. Call
+        it on the loop, also while `run` is under way. Raises OSError.
         """
         with self._lock:
             self.cancelled = True
@@ -75,30 +88,46 @@ class CompactionWork:
             self.rewritten = []
 
     def run(self, disk: Disk) -> None:
-        """Reads the segments twice and writes those that change. Never raises: see `error`."""
+        """Finds the newest message of each key, and writes the segments that change anew, in any thread.
+        Never raises, but sets `error`."""
         try:
-            newest: dict[bytes, int] = {}
+            keys = RoundKeys()
             for segment, sizes in zip(self.segments, self.sizes, strict=True):
                 for record, batch in self._stored(disk, segment, sizes):
-                    _note_keys(newest, record, batch)
+                    keys.note(record, batch, stays=record.first in self.remembered)
             self._sync_producers(disk)
             for segment, sizes in zip(self.segments, self.sizes, strict=True):
-                self._rewrite(disk, segment, sizes, newest)
+                self._rewrite(disk, segment, sizes, keys)
         except _Cancelled:
             pass
         except (OSError, SpoiledBatch) as error:
             self.error = error
 
-    def _kept(
-        self, record: Record, batch: memoryview, newest: dict[bytes, int]
-    ) -> list[bundle.Message] | None:
+    def _change(self, record: Record, batch: memoryview, keys: "RoundKeys") -> BatchChange | None:
+        """What becomes of a batch; None when it stays as it is."""
         if record.first in self.remembered:
             return None
-        kept = kept_messages(record, batch, newest)
-        return None if not kept and record.first == self.newest else kept
+        entries = _entries(record, batch)
+        if not entries:
+            return None
+        kept, horizon_ms = kept_messages(entries, keys.newest), 0
+        tombstones = [place for place in kept if entries[place].key is not None and entries[place].is_empty]
+        if tombstones and (found_ms := format_of(record.format).horizon_ms(batch)) is not None:
+            if not found_ms:
+                horizon_ms = self.now_ms + self.delete_retention_ms
+            elif found_ms <= self.now_ms and self.forgets:
+                gone = {place for place in tombstones if keys.may_forget(entries[place])}
+                kept = [place for place in kept if place not in gone]
+            if horizon_ms or found_ms > self.now_ms:
+                end_ms = horizon_ms or found_ms
+                self.tombstones_due_ms = min(self.tombstones_due_ms or end_ms, end_ms)
+        if (len(kept) == len(entries) and not horizon_ms) or (not kept and record.first == self.newest):
+            return None
+        return BatchChange(kept, horizon_ms)
 
     def _sync_producers(self, disk: Disk) -> None:
-        """Makes the snapshot behind these segments durable: rewritten records don't say all of producers."""
+        """Makes the producers' snapshot behind these segments durable, because rewritten records don't hold
+        all that it does."""
         path = os.path.join(self.folder, file_name(self.through + 1, PRODUCERS))
         with contextlib.suppress(FileNotFoundError):
             sync_file(disk, path)
@@ -111,24 +140,26 @@ class CompactionWork:
                 raise _Cancelled
             yield stored
 
-    def _rewrite(
-        self, disk: Disk, segment: Segment, sizes: tuple[int, int], newest: dict[bytes, int]
-    ) -> None:
-        dropped = 0
+    def _rewrite(self, disk: Disk, segment: Segment, sizes: tuple[int, int], keys: "RoundKeys") -> None:
+        dropped, is_changed = 0, False
         for record, batch in self._stored(disk, segment, sizes):
-            kept = self._kept(record, batch, newest)
-            dropped += 0 if kept is None else record.messages - len(kept)
-        if not dropped:
+            if (change := self._change(record, batch, keys)) is not None:
+                is_changed = True
+                dropped += record.messages - len(change.kept)
+        if not is_changed:
             return
         writer = SegmentWriter(disk, self.folder, segment.base)
         try:
             for record, batch in self._stored(disk, segment, sizes):
-                kept = self._kept(record, batch, newest)
-                if kept is None:
+                change = self._change(record, batch, keys)
+                if change is None:
                     writer.add(batch, record)
-                elif kept:
-                    changed = record._replace(messages=len(kept), flags=record.flags | SPARSE)
-                    writer.add(_encode(kept), changed)
+                elif change.kept:
+                    changed = record._replace(messages=len(change.kept), flags=record.flags | SPARSE)
+                    rewritten = format_of(record.format).rewritten(
+                        batch, record.first, change.kept, change.horizon_ms
+                    )
+                    writer.add(rewritten, changed)
             writer.finish()
             with self._lock:
                 if self.cancelled:
@@ -142,17 +173,18 @@ class CompactionWork:
 
 
 class _Cancelled(Exception):
-    """Nobody wants the round any more."""
+    """The round was cancelled."""
 
 
 class SpoiledBatch(Exception):
-    """A batch that does not match its checksum: the round ends, and the log is damaged."""
+    """A batch doesn't match its checksum, or the index is too short: the round ends, and the log is
+    damaged."""
 
 
 def _stored(
     disk: Disk, folder: str, base: int, log_bytes: int, records: int
 ) -> Iterator[tuple[Record, memoryview]]:
-    """A segment's records and batches, by descriptors of its own (this runs in a thread)."""
+    """Yields a segment's records and batches. Opens its own descriptors, because it runs in a thread."""
     stem = os.path.join(folder, f"{base:020d}")
     index_fd = disk.open(stem + INDEX)
     try:
@@ -184,93 +216,110 @@ def _read_records(disk: Disk, fd: int, records: int) -> Iterator[Record]:
             yield read_record(piece, at)
 
 
-def _messages(record: Record, batch: memoryview) -> list[bundle.Message]:
-    """None of a marker, nor of what no client can decode either, nor of a batch with more messages than one
-    should hold in memory: such a batch stays as it is."""
-    if record.flags & MARKER or record.messages > COMPACTED_MESSAGES:
+def _entries(record: Record, batch: memoryview) -> list[KeyedEntry] | None:
+    """Decodes a batch's messages, of a marker none. Returns None for batches that stay unchanged because they
+    can't be decoded, or have too many messages for the memory."""
+    if record.flags & MARKER:
         return []
+    if record.messages > COMPACTED_MESSAGES:
+        return None
     try:
-        _, start = varint.read(batch, 0)
-        return bundle.decode(batch[start:], record.first)
-    except WireError:
-        return []
+        return format_of(record.format).entries(batch, record.first)
+    except InvalidBatch:
+        return None
 
 
-def _note_keys(newest: dict[bytes, int], record: Record, batch: memoryview) -> None:
-    for message in _messages(record, batch):
-        if message.key and (message.key in newest or len(newest) < MAX_KEYS):
-            newest[message.key] = message.sequence_number
+class RoundKeys:
+    """The keys of all messages that a round covers. `note` takes the batches in order."""
+
+    __slots__ = ("_held", "_unread", "newest")
+
+    def __init__(self) -> None:
+        self.newest: dict[bytes, int] = {}
+        """The number of each key's newest message, of MAX_KEYS keys."""
+        self._held: dict[bytes, int] = {}
+        """The number of each key's oldest message in batches that stay as they are."""
+        self._unread = 0
+        """The first number of the first batch whose keys aren't known; 0: all are."""
+
+    def note(self, record: Record, batch: memoryview, *, stays: bool) -> None:
+        """Notes the keys of a batch. stays: whether the batch stays as it is."""
+        entries = _entries(record, batch)
+        if entries is None:
+            self._unread = self._unread or record.first
+            return
+        newest = self.newest
+        for number, key, _ in entries:
+            if key is not None and (key in newest or len(newest) < MAX_KEYS):
+                newest[key] = number
+                if stays:
+                    self._held.setdefault(key, number)
+
+    def may_forget(self, tombstone: KeyedEntry) -> bool:
+        """Whether no older message of the tombstone's key is left when the round is through."""
+        number, key, _ = tombstone
+        if key is None or self.newest.get(key) != number or 0 < self._unread < number:
+            return False
+        return self._held.get(key, number) >= number
 
 
-def kept_messages(record: Record, batch: memoryview, newest: dict[bytes, int]) -> list[bundle.Message] | None:
-    """The messages that stay; None when all do."""
-    messages = _messages(record, batch)
-    kept = [
-        message
-        for message in messages
-        if (newest.get(message.key, 0) <= message.sequence_number if message.key else message.value)
+def kept_messages(entries: Sequence[KeyedEntry], newest: dict[bytes, int]) -> list[int]:
+    """The places of a batch's messages that have no newer message of their key, and are not empty without
+    one."""
+    return [
+        place
+        for place, (number, key, is_empty) in enumerate(entries)
+        if (newest.get(key, 0) <= number if key is not None else not is_empty)
     ]
-    return kept if len(kept) < len(messages) else None
 
 
-def _encode(kept: Sequence[bundle.Message]) -> bytes:
-    return bundle.as_batch(
-        bundle.encode_sparse(
-            [message.sequence_number for message in kept],
-            [message.value for message in kept],
-            timestamps=[message.timestamp_ms for message in kept],
-            keys=[message.key for message in kept],
-        )
-    )
+def plan(
+    segments: Sequence[Segment],
+    compacted_through: int,
+    high_water_mark: int,
+    settings: LogSettings,
+    folder: str,
+    producers: Callable[[], Producers],
+    now_ms: int,
+    *,
+    forgets: bool = False,
+    tombstones_due_ms: int = 0,
+) -> CompactionWork | None:
+    """Plans the next round for a log with these segments. None while too little of it is new
+    (`min_cleanable_ratio`), and no tombstones are due. Raises StorageError.
 
-
-def plan(log: "PartitionLog", high_water_mark: int) -> CompactionWork | None:
-    """The next round for a log; None while too little of it is new (`min_cleanable_ratio`)."""
+    compacted_through: the last number of the round before. producers: returns the log's table of producers;
+    may raise StorageError. forgets, tombstones_due_ms: as in CompactionWork.
+    """
     sealed = []
-    for segment, following in zip(log.segments, log.segments[1:], strict=False):
+    lag_ms = settings.min_compaction_lag_ms
+    for segment, following in pairwise(segments):
         if following.base > high_water_mark + 1 or not segment.synced:
             break
+        if lag_ms and segment.count and segment.last_append_ms + lag_ms > now_ms:
+            break  # its messages neither go, nor let older ones go
         sealed.append((segment, following.base - 1))
     total = sum(segment.size_bytes for segment, _ in sealed)
-    fresh = sum(segment.size_bytes for segment, last in sealed if last > log.compacted_through)
-    if not fresh or fresh < total * log.settings.min_cleanable_ratio:
+    fresh = sum(segment.size_bytes for segment, last in sealed if last > compacted_through)
+    is_due = forgets and 0 < tombstones_due_ms <= now_ms and bool(sealed)
+    if not is_due and (not fresh or fresh < total * settings.min_cleanable_ratio):
         return None
-    segments = [segment for segment, _ in sealed]
-    sizes = [(segment.size_bytes, segment.count) for segment in segments]
+    chosen = [segment for segment, _ in sealed]
+    sizes = [(segment.size_bytes, segment.count) for segment in chosen]
     try:
-        remembered = frozenset(batch.first for batch in log.load_producers().batches())
-        held = next((segment for segment in reversed(segments) if segment.count), None)
+        remembered = frozenset(batch.first for batch in producers().batches())
+        held = next((segment for segment in reversed(chosen) if segment.count), None)
         newest = held.index.record(held.count - 1).first if held is not None else 0
-    except StorageError:  # its disk refuses: that is found out where it matters
+    except StorageError:  # the disk refuses reads: a later read that matters reports it
         return None
-    return CompactionWork(log.folder, segments, sealed[-1][1], sizes, remembered, newest)
-
-
-def finish(log: "PartitionLog", work: CompactionWork, note: Callable[[str], None]) -> None:
-    """Puts the rewritten segments in place of the old ones, on the loop."""
-    if work.cancelled:
-        return
-    for segment, size, count in work.rewritten:
-        if segment not in log.segments:  # retention took it, and its new files too
-            continue
-        try:
-            swap.put_in_place(log.disk, log.folder, segment.base)
-        except OSError as error:
-            # One of two files may be the new one: nothing may be read until the next start ends it.
-            log.spoiled(f"compaction could not replace {segment.path(LOG)}: {error.strerror}")
-            return
-        for file in segment.files():
-            log.files.forget(file)
-        fresh = Segment(log.files, log.folder, segment.base, size, count)
-        log.segments[log.segments.index(segment)] = fresh
-        log.size_bytes += size - segment.size_bytes
-        log.folder_dirty = True
-    log.forget_cursors()
-    if work.error is not None:
-        note(f"compaction of {log.folder} stopped: {work.error}")
-        if isinstance(work.error, SpoiledBatch):
-            log.spoiled(str(work.error))
-    else:
-        log.compact_after_ms = 0
-        log.compacted_through = work.through
-        log.changed = True
+    return CompactionWork(
+        folder,
+        chosen,
+        sealed[-1][1],
+        sizes,
+        remembered,
+        newest,
+        now_ms,
+        settings.delete_retention_ms,
+        forgets,
+    )

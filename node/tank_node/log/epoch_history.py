@@ -1,6 +1,7 @@
-"""Under which leader epoch each number of a log was written. Pure.
+"""The leader epoch of each number of a log. Pure.
 
-A history is what `PartitionLog.epochs` holds: (leader epoch, the first number written in it), both rising.
+A history, as in `PartitionLog.epochs`, is a list of (leader epoch, first number given out in it), both
+rising.
 """
 
 from collections.abc import Sequence
@@ -10,8 +11,7 @@ History: TypeAlias = Sequence[tuple[int, int]]
 
 
 def epoch_at(history: History, number: int) -> int:
-    """The epoch in which this number, or the last one before it that exists, was written; 0: none is
-    known."""
+    """The epoch in which `number` was given out; 0 when none is known."""
     for epoch, first in reversed(history):
         if first <= number:
             return epoch
@@ -19,12 +19,11 @@ def epoch_at(history: History, number: int) -> int:
 
 
 def last_common(history: History, end: int, number: int, epoch: int) -> tuple[int, int]:
-    """The last point of a log at or below `number` whose epoch is at or below `epoch`: (number, its epoch);
-    (0, 0) when there is none. `end` is the log's last number.
+    """The last number of a log, at or below `number`, whose epoch is at or below `epoch`: (number, its
+    epoch); (0, 0) when there is none. end: the log's last number.
 
-    Where two logs part is found with it: each side in turn names its last point at or below the other's.
-    Both only go down, so it ends, after as many rounds as there are epochs that one of them lacks. (An answer
-    of the log's end alone need not lead there: an epoch that the other side lacks would come back for ever.)
+    Two replicas find the point where their logs part by calling it in turn, each with the other's result.
+    Results only fall, so this ends, after at most as many rounds as there are epochs that only one log has.
     """
     number = min(number, end)
     for own, first in reversed(history):

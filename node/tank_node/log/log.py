@@ -1,91 +1,178 @@
-"""One partition's log: append, read, find, truncate. The rooms above use this class and `DataFolder`.
+"""One partition's log: append, read, find, truncate.
 
-Used from one thread, the event loop's; only `FlushWork.run` goes elsewhere. A batch's way: `stage` numbers it
-and makes its record, `write_staged` puts everything staged in a tick into the files, the flusher makes it
-durable.
+It has five parts: the `Segments` on the disk, the `Tail` that grows, the `ProducerTable`, the `ReadCursors`,
+and its `LogHealth`. `tail.stage` numbers a batch and makes its record, `tail.write` writes all batches of a
+tick, and the flusher makes them durable. Only the event loop's thread uses a log, but for `FlushWork.run`.
 
-Invariant: first_available <= last + 1; synced <= written <= last; batches above `written` are staged only and
-nobody but the producers' memory sees them.
+Invariant: first_available <= last + 1; synced <= written <= last. Batches above `written` are only staged.
 """
 
-import contextlib
-import logging
-from bisect import bisect_right
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
-from tank_node.log import compaction, maintenance, mend, recovery, scrub, truncation
-from tank_node.log.append import LogState
-from tank_node.log.errors import LogDamaged, LogFailed, StorageError
+from tank_node.disk import Disk
+from tank_node.log.compaction import CompactionWork
 from tank_node.log.flush_work import FlushWork
-from tank_node.log.open_files import OpenFiles
-from tank_node.log.reading import behind_rewritten, stretch_from
-from tank_node.log.replica import ReplicaLog
-from tank_node.log.segment import Segment, Stretch
+from tank_node.log.health import LogHealth, LogState
+from tank_node.log.producer_table import ProducerTable
 from tank_node.log.settings import LogSettings
+from tank_node.log.tail import Tail
+from tank_node.segment import scrub
+from tank_node.segment.cursors import ReadCursors
+from tank_node.segment.errors import DiskFailed, LogDamaged, LogFailed, StorageError
+from tank_node.segment.open_files import OpenFiles
+from tank_node.segment.reading import behind_rewritten, stretch_from
+from tank_node.segment.segment import PRODUCERS, FileRange, Segment
+from tank_node.segment.segments import Segments
 
 __all__ = ["LogState", "PartitionLog"]
-
-logger = logging.getLogger(__name__)
 
 _DAMAGED: Final = LogState.DAMAGED
 _CLOSED: Final = LogState.CLOSED
 
-_CURSORS: Final = 256
-"""Places in one partition that are remembered, for consumers that read on from there."""
 
+class PartitionLog:
+    """The log of one replica. Made by `DataFolder.open_log`."""
 
-class Background(Protocol):
-    """Does long work in a thread, one at a time, then a function on the loop: `flusher.Flusher`."""
-
-    def run_long(
-        self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]
-    ) -> None: ...
-
-
-class PartitionLog(ReplicaLog):
-    """The batches of one partition on one replica. Made by `DataFolder.open_log`."""
+    __slots__ = (
+        "before_compaction", "before_refill", "before_truncation", "compact_after_ms", "compaction",
+        "cursors", "discard", "flushing", "health", "high_water_mark", "partition", "producers",
+        "scrub_place", "segments", "synced", "tail", "tombstones_due_ms", "topic_id",
+    )  # fmt: skip
 
     def __init__(
         self, files: OpenFiles, folder: str, topic_id: int, partition: int, settings: LogSettings
     ) -> None:
-        super().__init__(files, folder, topic_id, partition, settings)
+        self.topic_id = topic_id
+        self.partition = partition
+        self.segments = Segments(files, folder)
+        self.cursors: ReadCursors = self.segments.cursors
+        self.producers = ProducerTable(self.segments)
+        self.health = LogHealth()
+        self.tail = Tail(self.segments, self.producers, self.health, settings)
+        self.synced = 0
+        """The last number that survives a power failure: log and index are fsynced up to it."""
+        self.high_water_mark = 0
+        """The partition's high-water mark, set by the partition, for the checkpoint and for retention."""
+        self.flushing: FlushWork | None = None
+        """The fsync round under way."""
+        self.compaction: CompactionWork | None = None
+        """The compaction under way."""
         self.compact_after_ms = 0
-        """No compaction begins before."""
+        """The time before which no compaction begins."""
+        self.tombstones_due_ms = 0
+        """When the next tombstones may go, as the last compaction has seen; 0: not known."""
         self.scrub_place = scrub.ScrubPlace()
+        self.before_truncation: Callable[[PartitionLog, int], None] = _nothing
+        """Called with the new end before a truncation, so that the checkpoint promises no more. The data
+        folder sets this callable and the next three."""
+        self.before_refill: Callable[[PartitionLog], None] = _nothing_at_all
+        """Called before a damaged log is emptied or mended, so that the checkpoint calls it damaged."""
+        self.before_compaction: Callable[[PartitionLog, int], None] = _nothing
+        """Called before a compaction, so that the checkpoint promises the log up to this number. Otherwise
+        recovery would take missing numbers at the ends of segments for batches that a crash lost."""
+        self.discard: Callable[[], None] = self._remove_folder
+        """Deletes the log's folder at once; raises OSError."""
+
+    # ---- what is there ----
+
+    @property
+    def disk(self) -> Disk:
+        return self.segments.disk
+
+    @property
+    def folder(self) -> str:
+        return self.segments.folder
+
+    @property
+    def settings(self) -> LogSettings:
+        return self.tail.settings
+
+    @property
+    def state(self) -> LogState:
+        return self.health.state
+
+    @property
+    def reason(self) -> str:
+        """A sentence on why the log is FAILED or DAMAGED."""
+        return self.health.reason
+
+    @property
+    def is_impaired(self) -> bool:
+        """See `LogHealth.is_impaired`."""
+        return self.health.is_impaired
+
+    @property
+    def last(self) -> int:
+        """The last number given out, staged batches included; 0 when there never was one."""
+        return self.tail.last
+
+    @property
+    def written(self) -> int:
+        """The last number that is written to the files."""
+        return self.tail.written
+
+    @property
+    def epochs(self) -> list[tuple[int, int]]:
+        """See `Segments.epochs`."""
+        return self.segments.epochs
+
+    @property
+    def log_start(self) -> int:
+        """See `Segments.log_start`."""
+        return self.segments.log_start
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Segments.size_bytes`."""
+        return self.segments.size_bytes
+
+    @property
+    def first_available(self) -> int:
+        """The smallest number that can be read; 0 while the log has never held a message."""
+        segments = self.segments
+        if self.tail.written == 0 or not segments.list:
+            return 0
+        return max(segments.log_start, segments.list[0].base)
+
+    @property
+    def held(self) -> int:
+        """See `Segments.held`."""
+        return self.segments.held
 
     # ---- reading ----
 
-    def read(self, number: int, max_bytes: int, through: int) -> Stretch | None:
-        """Whole batches from the one that holds `number` (or the next that exists); None when there is none.
+    def read(self, number: int, max_bytes: int, through: int) -> FileRange | None:
+        """Returns whole batches of one segment, from the one that holds `number` (or the next one) on: at
+        least one, otherwise at most `max_bytes`, and none that begins above `through`. None when there is
+        none.
 
-        None begins above `through`; at least one, however long, else at most `max_bytes`; never over the end
-        of a segment, nor over a hole when the batch behind it does not carry its numbers. What an earlier
-        process wrote is checked when it is first read, in smaller pieces. The stretch's file must be
-        released. Raises LogDamaged for a damaged log, StorageError when the files cannot be opened or read.
+        Batches of an earlier process are checked at their first read, in smaller pieces. The caller must
+        release the file of the result. Raises LogDamaged for a damaged log, StorageError when the files can't
+        be read.
         """
-        state = self.state
+        state = self.health.state
         if state is _DAMAGED:
-            raise LogDamaged(self.reason)
-        written = self.written
+            raise LogDamaged(self.health.reason)
+        written = self.tail.written
         if through > written:
             through = written
         if number > through or state is _CLOSED:
             return None
-        if number < self.log_start:
-            number = self.log_start
-        cursors = self.cursors
+        segments = self.segments
+        if number < segments.log_start:
+            number = segments.log_start
         try:
-            found = cursors.get(number)
+            found = self.cursors.places.get(number)
             if found is None or found[1] >= found[0].index.count:
                 # No cursor, or the log went on in the next segment.
-                found = self._find(number)
+                found = segments.find(number)
                 if found is None:
                     return None
                 behind = behind_rewritten(found[0], found[1], number)
                 if behind:
                     number = behind
-                    found = self._find(number)
+                    found = segments.find(number)
                     if found is None:
                         return None
             segment, i = found
@@ -100,20 +187,12 @@ class PartitionLog(ReplicaLog):
             raise
         if taken is None:
             return None
-        if len(cursors) >= _CURSORS:
-            del cursors[next(iter(cursors))]
-        cursors[taken.last + 1] = (segment, taken.next_record)
+        self.cursors.remember(taken.last + 1, segment, taken.next_record)
         return taken
 
-    def remember_place(self, number: int, segment: Segment, i: int) -> None:
-        """A read that begins at this number finds record `i` there; for those who read in another way."""
-        cursors = self.cursors
-        if len(cursors) >= _CURSORS:
-            del cursors[next(iter(cursors))]
-        cursors[number] = (segment, i)
-
-    def _check(self, segment: Segment, number: int, i: int, taken: Stretch | None) -> None:
-        """Nothing found is believed only when the record that says so is good."""
+    def _check(self, segment: Segment, number: int, i: int, taken: FileRange | None) -> None:
+        """Checks the batches that a read found. Also when it found none, checks the record from which that
+        follows."""
         try:
             scrub.check_before_reading(segment, i, i + 1 if taken is None else taken.next_record, number)
         except StorageError:
@@ -121,187 +200,279 @@ class PartitionLog(ReplicaLog):
                 taken.file.release()
             raise
 
-    def _find(self, number: int) -> tuple[Segment, int] | None:
-        """The record that holds `number`, or the next one that exists."""
-        segments = self.segments
-        at = max(bisect_right(segments, number, key=lambda s: s.base) - 1, 0)
-        for segment in segments[at:]:
-            i = segment.index.containing(number)
-            if i < segment.count:
-                return segment, i
-            segment.check_end()
-            if segment.count:
-                scrub.check_before_reading(segment, segment.count - 1, segment.count)
-        return None
-
     def find_time(self, timestamp_ms: int) -> tuple[int, int]:
-        """(first number, greatest time up to its end) of the first batch that has, or follows, a message at
-        or after the time; (written + 1, 0) when there is none. Raises StorageError."""
-        for segment in self.segments:
+        """The first batch whose running maximum of times is at or after `timestamp_ms`: (its first number,
+        that maximum); (written + 1, 0) when there is none. Raises StorageError."""
+        for segment in self.segments.list:
             i = segment.index.first_at_time(timestamp_ms)
             if i < segment.count:
                 record = segment.index.record(i)
                 return max(record.first, self.log_start), record.max_timestamp_ms
         return self.written + 1, 0
 
+    def producers_before(self, number: int) -> bytes:
+        """A snapshot of the producers of all batches before `number`, for a follower whose log begins there;
+        empty when there are none. Raises StorageError."""
+        return self.producers.snapshot_before(number)
+
     # ---- making it durable ----
 
     def begin_flush(self) -> FlushWork | None:
-        """What an fsync round has to do for this log; None when nothing, or one is under way. For the
-        flusher."""
-        if self.flushing is not None or self.state is not LogState.ACTIVE:
-            return None  # an fsync makes nothing of a damaged one sure: its end was checked by nobody
-        if self.synced == self.written and not self.folder_dirty:
+        """Begins an fsync round, for the flusher. Returns its work; None when there is none, or a round is
+        under way."""
+        segments, written = self.segments, self.tail.written
+        if self.flushing is not None or self.health.state is not LogState.ACTIVE:
+            return None  # a damaged log's end was not checked: an fsync proves nothing about it
+        if self.synced == written and not segments.folder_dirty:
             return None
-        folders = self.folders if self.folder_dirty else ()
-        work = FlushWork(self, self.written, [s for s in self.segments if not s.synced], folders)
+        folders = segments.folders if segments.folder_dirty else ()
+        work = FlushWork(segments.files, written, [s for s in segments.list if not s.synced], folders)
         try:
             work.pin()
         except StorageError as error:
             work.error = OSError(str(error))
-        self.folder_dirty = False
+        segments.folder_dirty = False
         self.flushing = work
         return work
 
     def end_flush(self, work: FlushWork) -> None:
-        """Takes over what the round did, on the loop. An error makes the log FAILED: it never retries."""
+        """Ends an fsync round, on the event loop. An error makes the log FAILED, without a second try."""
         self.flushing = None
+        segments = self.segments
         if work.error is not None and not work.void:
-            self.folder_dirty = self.folder_dirty or bool(work.folders)
+            segments.folder_dirty = segments.folder_dirty or bool(work.folders)
             self.fail(f"fsync failed: {work.error}")
         elif not work.void:
             work.succeeded()
             if work.through > self.synced:
                 self.synced = work.through
-                self.changed = True
+                segments.changed = True
         work.release()
 
     def flush(self) -> None:
-        """Makes everything written durable, here and now. Raises LogFailed when the disk refuses."""
+        """Makes everything written durable before it returns. Raises LogFailed when the disk refuses."""
         assert self.flushing is None, "an fsync round is under way"
         work = self.begin_flush()
         if work is not None:
             if work.error is None:
                 work.run(self.disk)
             self.end_flush(work)
-        if self.state is LogState.FAILED:
+        if self.health.state is LogState.FAILED:
             raise LogFailed(self.reason)
 
     # ---- changing what is there ----
 
     def apply_settings(self, settings: LogSettings) -> None:
-        """Takes new settings; they hold from the next batch, and the next `maintain`, on."""
-        self.settings = settings
+        """Applies new settings from the next batch and the next maintenance on."""
+        self.tail.settings = settings
 
-    # ---- from time to time ----
+    def roll(self) -> None:
+        """Seals the active segment, and makes an empty new one for the next batch."""
+        self.tail.write()
+        segments = self.segments
+        if segments.list and segments.list[-1].count:
+            snapshot = self.producers.load(self.written).snapshot()
+            segments.begin(self.written + 1, snapshot)
 
-    def maintain(
-        self, now_ms: int, high_water_mark: int, flusher: Background | None = None, *, retain: bool = True
-    ) -> None:
-        """Rolling by age, retention, compaction (in the flusher's thread; here when there is none), mending.
-
-        For the broker's timer, every few seconds. Nothing above `high_water_mark` goes. `retain`: whether
-        this replica leads; a follower cuts where its leader did (`retain_from`). Raises StorageError.
+    def truncate_to(self, last: int) -> None:
+        """Removes every batch that ends above `last`, with its producers and epochs. The log's last number is
+        `last` or lower afterwards. Raises StorageError.
         """
-        self.high_water_mark = max(self.high_water_mark, high_water_mark)
-        if self.state is LogState.DAMAGED and self.settings.replication_factor == 1:
-            maintenance.mend_if_alone(self, now_ms)
-        if self.state is not LogState.ACTIVE:
+        self.cancel_compaction()
+        self.tail.drop()
+        if last >= self.written:
             return
-        maintenance.roll_by_age(self, now_ms)
-        if retain:
-            maintenance.apply_retention(self, now_ms, high_water_mark)
-        if self.settings.compact and self.compaction is None and now_ms >= self.compact_after_ms:
-            work = compaction.plan(self, min(high_water_mark, self.synced))
-            if work is not None:
-                self.compact_after_ms = now_ms + compaction.RETRY_MS
-                self.before_compaction(self, work.through)
-                self.compaction = work
-                if flusher is None:
-                    work.run(self.disk)
-                    self.end_compaction(work)
-                else:
-                    flusher.run_long(
-                        lambda: work.run(self.disk),
-                        lambda: self.end_compaction(work),
-                        lambda: work.cancel(self.disk),
-                    )
+        segments = self.segments
+        end, kept, keep = segments.end_at_or_below(last)
+        self.synced = min(self.synced, end)
+        self.before_truncation(self, end)
+        segments.cut(kept, keep)
+        self._ended_at(end)
+        # An empty log needs a segment that names its end, or numbers would begin again after a restart.
+        # Behind a rewritten segment the next batch would need BREAK, where compaction removed the end: a new
+        # segment begins.
+        if end and (not kept or segments.list[-1].is_rewritten):
+            segments.begin(end + 1, b"")
 
-    def end_compaction(self, work: compaction.CompactionWork) -> None:
-        """Puts the results of a compaction in place, on the loop."""
-        self.compaction = None
-        if self.state is not LogState.ACTIVE:
-            with contextlib.suppress(OSError):  # a deleted topic's folder is gone
-                work.cancel(self.disk)
-        compaction.finish(self, work, logger.error)
+    def _ended_at(self, end: int) -> None:
+        """Lowers all state in memory to the log's new end."""
+        segments = self.segments
+        self.tail.end_at(end)
+        self.synced = min(self.synced, end)
+        self.high_water_mark = min(self.high_water_mark, end)
+        segments.log_start = min(segments.log_start, end + 1)
+        segments.compacted_through = min(segments.compacted_through, end)
+        if self.flushing is not None:  # the round under way covers no batch written behind the new end
+            self.flushing.through = min(self.flushing.through, end)
+        segments.drop_epochs_above(end)
+        segments.cursors.clear()
+        self.producers.forget()
+        self.producers.drop_behind(end)
+        segments.changed = True
+
+    def cancel_compaction(self) -> None:
+        """Cancels the compaction under way, before its segments change. Raises StorageError."""
+        if self.compaction is not None:
+            try:
+                self.compaction.cancel(self.disk)
+            except OSError as error:
+                raise DiskFailed(
+                    f"cannot remove a compaction from {self.folder}: {error.strerror}"
+                ) from error
+
+    def drop_oldest(self, count: int) -> None:
+        """Removes the `count` oldest segments, after the snapshot of their producers is durable. Raises
+        StorageError."""
+        segments = self.segments
+        kept = segments.list[count]
+        try:
+            self.producers.make_durable(kept.base)
+            if segments.folder_dirty:
+                # If the names of the kept files got lost, numbers would begin again.
+                segments.disk.sync_folder(segments.folder)
+        except OSError as error:
+            raise StorageError(f"cannot sync {kept.path(PRODUCERS)}: {error.strerror}") from error
+        segments.drop_oldest(count)
+
+    def retain_from(self, number: int) -> None:
+        """Sets the log start to `number`, which may lie within a batch: removes whole segments below it, and
+        serves no number below it. A lower number than the log start changes nothing. Raises StorageError."""
+        segments = self.segments
+        if self.health.state is not LogState.ACTIVE or number <= segments.log_start or not segments.list:
+            return
+        if number > self.written and segments.list[-1].count and self.last == self.written:
+            self.roll()  # not while batches are staged: the partition writes them, and answers for them
+        segments.log_start = max(segments.log_start, min(number, self.written + 1))
+        self.drop_below_start()
+        segments.cursors.clear()  # no cursor may be below the first available number
+        segments.changed = True
+
+    def drop_below_start(self) -> None:
+        """Removes the segments wholly below the log start. Raises StorageError."""
+        segments = self.segments
+        gone = 0
+        for following in segments.list[1:]:
+            if following.base > segments.log_start:
+                break
+            gone += 1
+        if gone:
+            self.drop_oldest(gone)
+
+    @property
+    def first_batch(self) -> int:
+        """The first number of the batch that holds the log start, or the log start itself where no batch does
+        or the index can't be read. Copies of the log begin here, since batches are copied whole."""
+        start = self.first_available
+        for segment in self.segments.list:
+            try:
+                i = segment.index.containing(start)
+                if i < segment.count:
+                    return min(segment.index.record(i).first, start)
+            except StorageError:
+                break
+        return start
+
+    # ---- copied anew ----
+
+    def emptied(self, number: int, previous_epoch: int) -> None:
+        """Resets the state for an empty log that goes on at `number`. For `refill`, after all files were
+        removed."""
+        segments = self.segments
+        self.tail.end_at(number - 1)
+        self.synced = self.health.recovery_point = segments.compacted_through = 0
+        segments.log_start = number
+        self.high_water_mark = min(self.high_water_mark, number - 1)
+        segments.epochs = [(previous_epoch, number - 1)] if number > 1 else []
+        if self.flushing is not None:
+            self.flushing.void = True
+        segments.changed = True
+
+    def refilled_through(self, mark: int) -> None:
+        """Ends a refill when the log is synced up to `mark`, a high-water mark of the leader that it has
+        matched."""
+        health = self.health
+        if health.refilling and health.state is LogState.ACTIVE and self.synced >= mark:
+            self.end_refill()
+
+    def end_refill(self) -> None:
+        """Marks the log as whole: its copy is complete, or no other replica has more."""
+        self.health.refilling = False
+        self.segments.changed = True
+
+    def forget_files(self) -> None:
+        """Forgets all segments and the state derived from them, and keeps the files, which the caller reads
+        anew or removes."""
+        self.tail.drop()
+        self.tail.forget()
+        self.segments.forget()
+        self.producers.forget()
+
+    # ---- trouble ----
+
+    def fail(self, reason: str) -> None:
+        """See `LogHealth.fail`."""
+        self.health.fail(reason)
+
+    def damage(self, reason: str) -> None:
+        """Makes the log DAMAGED, because stored batches are missing or wrong: nothing is written, cut or
+        served until it is mended or refilled."""
+        health = self.health
+        if health.state is not LogState.CLOSED:
+            health.state, health.reason = LogState.DAMAGED, reason
+            self.segments.changed = True
+
+    def spoiled(self, reason: str) -> None:
+        """Makes the log DAMAGED, because batches went bad while it was in use. All its numbers count as given
+        out."""
+        self.health.recovery_point = self.written
+        self.damage(reason)
 
     def scrub(self, max_bytes: int) -> scrub.Scrubbed:
-        """Checks about so many stored bytes, going on where the last call ended. A bad batch makes the log
-        DAMAGED.
-
-        Raises DiskFailed when the files cannot be read.
+        """Checks about `max_bytes` of stored batches, beginning where the last call ended. A bad batch makes
+        the log DAMAGED. Raises DiskFailed when the files can't be read.
         """
         try:
-            done = scrub.scrub(self, self.scrub_place, max_bytes)
+            done = scrub.scrub(self.segments.list, self.scrub_place, max_bytes)
         except LogDamaged as damage:
             done = scrub.Scrubbed(0, str(damage), wrapped=False)
         if done.bad:
             self.spoiled(done.bad)
         return done
 
-    def spoiled(self, reason: str) -> None:
-        """Stored batches went bad while the log was in use: it is DAMAGED; what was promised stays
-        promised."""
-        self.recovery_point = self.written
-        self.damage(reason)
-
-    # ---- its life ----
+    # ---- its end ----
 
     def abandon(self) -> None:
-        """The partition is deleted: closes its files without a word to the disk. For the data folder."""
-        self.state, self.reason = LogState.CLOSED, "the partition was deleted"
-        self.drop_staged()
-        for segment in self.segments:
-            for file in segment.files():
-                self.files.forget(file)
-        self.segments = []
-        self.written = self.last = self.synced = 0
+        """Closes the files of a deleted partition without an fsync. For the data folder."""
+        self.health.end("the partition was deleted")
+        self.tail.drop()
+        self.segments.forget()
+        self.tail.end_at(0)
+        self.synced = 0
 
     def close(self) -> None:
-        """Syncs, snapshots the producers and takes nothing any more. Raises StorageError; for the data
-        folder."""
-        if self.state is LogState.CLOSED:
+        """Syncs the log, writes a snapshot of the producers, and ends all writes. For the data folder. Raises
+        StorageError."""
+        health = self.health
+        if health.state is LogState.CLOSED:
             return
         try:
-            self.write_staged()
-            if self.state is not LogState.DAMAGED:
+            self.tail.write()
+            if health.state is not LogState.DAMAGED:
                 self.flush()
-                truncation.snapshot_producers(self)
+                self.producers.store_at(self.written)
         finally:
-            for segment in self.segments:
+            for segment in self.segments.list:
                 segment.seal()
-            if self.state is not LogState.DAMAGED:  # the last checkpoint has to say it
-                self.state, self.reason = LogState.CLOSED, "the node stops"
+            if health.state is not LogState.DAMAGED:  # stays DAMAGED, so that the last checkpoint says so
+                health.end("the node stops")
 
-    def mend(self, now_ms: int, leader_epoch: int | None = None) -> mend.Mended:
-        """Makes a DAMAGED log ACTIVE with what is left of it: good batches stay, bad ones become holes.
+    def _remove_folder(self) -> None:
+        self.disk.remove_tree(self.folder)
 
-        For replication factor 1, and (with its leader epoch) for the replica that a lossy election chose:
-        what is behind the first loss is of that epoch then, and numbers behind the last batch that is left
-        are given again. Reads everything, and blocks. Raises StorageError; the log is then damaged as before,
-        or has lost the numbers at its end, too.
-        """
-        self._cancel_compaction()
-        newest = self.epochs[-1][0] if self.epochs else 0
-        parts = leader_epoch is not None and leader_epoch > newest
-        epoch = max(newest, leader_epoch or 0)
-        self.before_refill(self)  # the holes that it leaves are above what was promised
-        mended = mend.mend(self, self.recovery_point, epoch, now_ms, parts=parts)
-        if leader_epoch is not None:
-            mend.end_with_a_batch(self)
-        return mended
 
-    def take_over(self, last: int) -> None:
-        """The log goes on behind `last`, after its files were mended and synced. Raises StorageError."""
-        recovery.take_over(self, last, None)
-        self.state, self.reason = LogState.ACTIVE, ""
+def _nothing(log: PartitionLog, last: int) -> None:
+    """`before_truncation` and `before_compaction` without a data folder."""
+
+
+def _nothing_at_all(log: PartitionLog) -> None:
+    """`before_refill` without a data folder."""

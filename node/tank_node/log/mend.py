@@ -1,9 +1,8 @@
-"""Making a damaged log whole with what is left of it: when there is no other replica, or none may lead.
+"""Mending: making a damaged log usable with the batches that are left, when no other replica can be copied.
 
-Good batches stay, at their numbers; bad ones become holes; of an index that is lost, or ends before what was
-promised, the records are made anew by parsing the batches. Numbers that were given out are never given out
-again, but for those behind the last batch where a lossy election chose the log. The files as they were found
-stay beside the new ones as `.damaged`.
+Good batches keep their numbers; the numbers of bad ones stay empty (a hole); records that are lost are made
+anew by parsing the batches. Numbers are not given out again, except those behind the last batch after a lossy
+election. The old files stay beside the new ones as `.damaged`.
 """
 
 from __future__ import annotations
@@ -11,34 +10,30 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from tank_node.log import swap
-from tank_node.log.errors import DiskFailed
-from tank_node.log.read_back import READ_BYTES, batches
-from tank_node.log.record import RECORD_BYTES, SPARSE, Record, matches
-from tank_node.log.recovery import FolderScan, rewrite, scan
-from tank_node.log.rewrite import SegmentWriter
-from tank_node.log.segment import INDEX, LOG, Segment
-from tank_protos import bundle
-from tank_protos.wire import varint
-from tank_protos.wire.errors import WireError
+from tank_node.log.folder_files import FolderScan, rewrite, scan, take_over
+from tank_node.log.log import PartitionLog
+from tank_node.segment import swap
+from tank_node.segment.batch_format import HEAD_BYTES, BatchFormat, FoundBatch, InvalidBatch
+from tank_node.segment.batch_formats import format_of
+from tank_node.segment.errors import DiskFailed
+from tank_node.segment.read_back import READ_BYTES, batches
+from tank_node.segment.record import RECORD_BYTES, Record, matches
+from tank_node.segment.rewrite import SegmentWriter
+from tank_node.segment.segment import INDEX, LOG, Segment
 from tank_protos.wire.framing import MAX_FRAME_BYTES
-
-if TYPE_CHECKING:
-    from tank_node.log.log import PartitionLog
 
 
 @dataclass(slots=True)
 class Mended:
-    """What mending a log did."""
+    """The result of mending a log."""
 
     lost: list[tuple[int, int]] = field(default_factory=list)
-    """Ranges of numbers, first and last, that hold bad or missing batches (and perhaps holes from before)."""
+    """Ranges of lost numbers, (first, last); they may include numbers that were empty before."""
     rebuilt: int = 0
-    """Messages whose records were made anew by parsing; their producers and epochs are not known any more."""
+    """Number of messages whose records were made anew by parsing, without their producers and epochs."""
     broken_at: int = 0
-    """The first number that is missing, or was rebuilt; 0: none is."""
+    """The first number that is lost or rebuilt; 0: there is none."""
 
     def sentence(self) -> str:
         parts = []
@@ -51,17 +46,37 @@ class Mended:
         return "; ".join(parts) or "nothing was lost"
 
 
-def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int, *, parts: bool) -> Mended:
-    """Mends all segments of a log; it is ACTIVE afterwards. Reads everything.
+def mend(log: PartitionLog, now_ms: int, leader_epoch: int | None = None) -> Mended:
+    """Makes a DAMAGED log ACTIVE with its good batches. Reads the whole log, and blocks.
 
-    promised: numbers up to this one were given out and acknowledged (the recovery point). leader_epoch: what
-    is rebuilt gets it. parts: so does everything behind the first loss, because other replicas may hold there
-    what this one has not: they find by the epochs where the logs part. Raises StorageError; the log is then
-    damaged as before.
+    leader_epoch: None with replication factor 1; the new epoch, when a lossy election chose this replica.
+    Then everything behind the first loss gets this epoch, and numbers behind the last good batch are given
+    out again. Raises StorageError: the log is still damaged, and may have lost numbers at its end.
+    """
+    log.cancel_compaction()
+    newest = log.epochs[-1][0] if log.epochs else 0
+    parts = leader_epoch is not None and leader_epoch > newest
+    log.before_refill(log)  # a crash while mending must find the log damaged
+    epoch = max(newest, leader_epoch or 0)
+    mended = _mend_segments(log, log.health.recovery_point, epoch, now_ms, parts=parts)
+    if leader_epoch is not None:
+        _end_with_a_batch(log)
+    return mended
+
+
+def _mend_segments(
+    log: PartitionLog, promised: int, leader_epoch: int, now_ms: int, *, parts: bool
+) -> Mended:
+    """Mends all segments of a log and makes it ACTIVE.
+
+    promised: the recovery point, up to which numbers are given out. leader_epoch: the epoch of rebuilt
+    records. parts: whether everything behind the first loss gets this epoch too, so that other replicas,
+    which may have the lost batches, find by the epochs where the logs part. Raises StorageError, after which
+    the log is still damaged.
     """
     mended = Mended()
     synced = log.synced
-    log.drop_files()
+    log.forget_files()
     try:
         files = scan(log)
         last = 0
@@ -72,32 +87,34 @@ def mend(log: PartitionLog, promised: int, leader_epoch: int, now_ms: int, *, pa
             last = _mend_segment(
                 log, files, base, below, last, promised, leader_epoch, now_ms, mended, parts=parts
             )
-        if last < promised or (bases and not log.segments):
+        if last < promised or (bases and not log.segments.list):
             mended.lost.append((last + 1, max(promised, last)))
             mended.broken_at = mended.broken_at or last + 1
         last = max(last, promised)
-        # Segments that were whole stay as they are, but nobody knows whether the disk has their ends.
+        # Whole segments stay as they are; batches behind `synced` are written again, because they may not be
+        # on the disk.
         rewrite([(s, s.index.containing(synced + 1)) for s in log.segments if s.count and s.last > synced])
-        if not log.segments or log.segments[-1].last != last:
-            log.begin_at(last + 1)
+        if not log.segments.list or log.segments[-1].last != last:
+            log.segments.begin(last + 1, b"")
     except OSError as error:
         raise DiskFailed(f"cannot mend {log.folder}: {error.strerror}") from error
-    log.take_over(last)
+    take_over(log, last, None)
+    log.health.restore()
     if parts and mended.broken_at and (not log.epochs or log.epochs[-1][0] != leader_epoch):
         log.epochs.append((leader_epoch, mended.broken_at))
     return mended
 
 
-def end_with_a_batch(log: PartitionLog) -> None:
-    """Takes off what a mended log that has followers ends in without a batch: nothing that is pushed carries
-    those numbers over, so nobody would ever have all that their leader has. Raises StorageError."""
-    log.truncate_to(max(log.held, log.first_available - 1))  # what retention took is not given again
+def _end_with_a_batch(log: PartitionLog) -> None:
+    """Removes the numbers without a batch from the end of a mended log. Pushes can't carry them, so no
+    follower would ever match the leader's end. Raises StorageError."""
+    log.truncate_to(max(log.held, log.first_available - 1))  # not below numbers that retention removed
 
 
 def _note_gap(log: PartitionLog, base: int, last: int, promised: int, mended: Mended) -> None:
-    """What a segment's name says was before it, and the one before it has not; noted unless compaction may
-    have taken it."""
-    if not log.segments or base - 1 <= last:
+    """Notes numbers as lost that are missing between the last segment and the base of the next one, unless
+    compaction may have removed them."""
+    if not log.segments.list or base - 1 <= last:
         return
     before = log.segments[-1]
     sure = base - 1 > promised or (before.count and not before.is_rewritten)
@@ -119,9 +136,10 @@ def _mend_segment(
     *,
     parts: bool,
 ) -> int:
-    """Keeps what is good of one segment, writing it anew where anything is not; returns its last number.
+    """Keeps the good batches of one segment, and writes it anew if any is bad. Returns the log's last number
+    then.
 
-    parts: what is behind the first loss gets the new epoch.
+    below: the base of the next segment. parts: as for `_mend_segments`.
     """
     log_bytes = files.logs.get(base, 0)
     index_bytes = files.indexes.get(base, 0)
@@ -129,13 +147,21 @@ def _mend_segment(
     for suffix, sizes in ((LOG, files.logs), (INDEX, files.indexes)):
         if base not in sizes:
             log.disk.close(log.disk.open(stem + suffix, create=True))
-    segment = Segment(log.files, log.folder, base, log_bytes, index_bytes // RECORD_BYTES)
+    segment = Segment(log.segments.files, log.folder, base, log_bytes, index_bytes // RECORD_BYTES)
     good, bad, whole_through = _good_records(segment, log_bytes, max(last, base - 1), below)
     begin = max(good[-1].end if good else 0, max((r.end for r in bad if r.end <= log_bytes), default=0))
-    # Bytes without a record were not acknowledged unless they were promised: then their producer sends them
-    # again, and must not find them stored by nobody.
+    # Batches without a record are rebuilt only up to `promised`: later ones were not acknowledged. Their
+    # producer sends them again, and rebuilt ones, which have no producer, would not be found as repeats.
     behind = below if base not in files.indexes else min(below, promised + 1)
-    rebuilt = _parse(segment, begin, log_bytes, max([last, base - 1, *(r.last for r in good)]), behind, below)
+    rebuilt = _parse(
+        segment,
+        format_of(log.settings.format),
+        begin,
+        log_bytes,
+        max([last, base - 1, *(r.last for r in good)]),
+        behind,
+        below,
+    )
     whole = not bad and not rebuilt and begin == log_bytes and index_bytes == len(good) * RECORD_BYTES
     if not whole:
         mended.broken_at = mended.broken_at or whole_through + 1
@@ -146,26 +172,31 @@ def _mend_segment(
             for record in good
         ]
     if not whole:
-        times = good[-1] if good else None
-        template = Record(0, 0, 0, 0, 0, now_ms, 0, 0, 0, leader_epoch, 0, log.settings.format, 0, 0)
-        if times is not None:
-            template = template._replace(
-                append_ms=max(now_ms, times.append_ms), max_timestamp_ms=times.max_timestamp_ms
-            )
+        template = _template(good, leader_epoch, now_ms, log.settings.format)
         _write_anew(log, segment, good, rebuilt, template)
-        mended.rebuilt += sum(item.messages for item in rebuilt)
+        mended.rebuilt += sum(item.batch.messages for item in rebuilt)
         _note_losses(bad, good, rebuilt, max(last, base - 1), below, mended)
         records = len(good) + len(rebuilt)
         size = sum(r.length for r in good) + sum(item.length for item in rebuilt)
-        segment = Segment(log.files, log.folder, base, size, records)
-    log.add_segment(segment)
+        segment = Segment(log.segments.files, log.folder, base, size, records)
+    log.segments.add(segment)
     return max(segment.last, last)
+
+
+def _template(good: list[Record], leader_epoch: int, now_ms: int, batch_format: int) -> Record:
+    """The common fields of all records that are made anew behind the good ones."""
+    newest_ms = timestamp_ms = 0
+    if good:
+        newest_ms, timestamp_ms = good[-1].append_ms, good[-1].max_timestamp_ms
+    append_ms = max(now_ms, newest_ms)
+    return Record(0, 0, 0, 0, 0, append_ms, timestamp_ms, 0, 0, leader_epoch, 0, batch_format, 0, 0)
 
 
 def _good_records(
     segment: Segment, log_bytes: int, last: int, below: int
 ) -> tuple[list[Record], list[Record], int]:
-    """The records that match their bytes and come in order, the others, and the last number before these."""
+    """Returns the records that match their batches and are in order, the other records, and the last number
+    before the first of the others."""
     good: list[Record] = []
     bad: list[Record] = []
     whole_through = last
@@ -182,50 +213,38 @@ def _good_records(
 
 @dataclass(slots=True)
 class _Parsed:
-    """A batch found by parsing bytes that have no record."""
+    """A batch without a record, found by parsing."""
 
     position: int
     length: int
-    first: int
-    span: int
-    messages: int
-    sparse: bool
-    timestamp_ms: int
+    batch: FoundBatch
 
 
-def _parse(segment: Segment, begin: int, log_bytes: int, last: int, behind: int, below: int) -> list[_Parsed]:
-    """The batches from a position on that begin before number `behind` and end before `below`.
-
-    As far as they can be understood.
+def _parse(
+    segment: Segment, batches: BatchFormat, begin: int, log_bytes: int, last: int, behind: int, below: int
+) -> list[_Parsed]:
+    """Parses the batches from a position on that begin before number `behind` and end before `below`, up to
+    the first that is no valid batch.
     """
     found: list[_Parsed] = []
     if last + 1 >= behind:
         return found
     try:
-        for position, batch, start in _raw_batches(segment, begin, log_bytes):
-            header = bundle.validate(batch)
-            first = header.first if header.sparse else last + 1
-            span = header.last - header.first if header.sparse else header.messages - 1
-            if first <= last or first >= behind or first + span >= below:
+        for position, batch in _raw_batches(segment, batches, begin, log_bytes):
+            read = batches.find(batch, last)
+            if read.first <= last or read.first >= behind or read.first + read.span >= below:
                 break
-            timestamp = bundle.first_timestamp_ms(batch, header) or 0
-            bundle.decode(
-                batch[start:], first
-            )  # the header alone could be chance: nothing else vouches for it
-            found.append(
-                _Parsed(position, len(batch), first, span, header.messages, header.sparse, timestamp)
-            )
-            last = first + span
-    except WireError:
+            found.append(_Parsed(position, len(batch), read))
+            last = read.first + read.span
+    except InvalidBatch:
         pass
     return found
 
 
-def _raw_batches(segment: Segment, position: int, log_bytes: int) -> Iterator[tuple[int, memoryview, int]]:
-    """(position, batch, where its bundle begins) of what lies back to back, by its length prefixes alone.
-
-    A few MiB at a time. Raises WireError.
-    """
+def _raw_batches(
+    segment: Segment, batches: BatchFormat, position: int, log_bytes: int
+) -> Iterator[tuple[int, memoryview]]:
+    """Yields (position, batch) of batches back to back, by their lengths alone. Raises InvalidBatch."""
     file = segment.log_end.file
 
     def read(length: int) -> memoryview:
@@ -234,15 +253,14 @@ def _raw_batches(segment: Segment, position: int, log_bytes: int) -> Iterator[tu
 
     window = memoryview(b"")
     while position < log_bytes:
-        if len(window) < varint.MAX_BYTES:
+        if len(window) < HEAD_BYTES:
             window = read(READ_BYTES)
-        length, start = varint.read(window, 0)
-        end = start + length
+        end = batches.batch_bytes(window[:HEAD_BYTES])
         if len(window) < end <= MAX_FRAME_BYTES:
             window = read(max(end, READ_BYTES))
         if len(window) < end:
             return
-        yield position, window[:end], start
+        yield position, window[:end]
         position += end
         window = window[end:]
 
@@ -250,24 +268,27 @@ def _raw_batches(segment: Segment, position: int, log_bytes: int) -> Iterator[tu
 def _write_anew(
     log: PartitionLog, segment: Segment, good: list[Record], rebuilt: list[_Parsed], template: Record
 ) -> None:
-    """Writes the segment with these batches alone; the old files stay as `.damaged`."""
-    disk = log.disk
+    """Writes the segment anew with only these batches; keeps the old files as `.damaged`."""
+    disk, batch_format = log.disk, format_of(template.format)
     file = segment.log_end.file
     writer = SegmentWriter(disk, log.folder, segment.base)
     try:
         for record in good:
-            writer.add(disk.read_at(file.files.use(file), record.length, record.position), record)
+            batch = disk.read_at(file.files.use(file), record.length, record.position)
+            writer.add(batch_format.given_epoch(batch, record.leader_epoch), record)
         greatest = template.max_timestamp_ms
         for item in rebuilt:
-            greatest = max(greatest, item.timestamp_ms or template.append_ms)
+            read = item.batch
+            greatest = max(greatest, read.timestamp_ms or template.append_ms)
             record = template._replace(
-                first=item.first,
-                span=item.span,
-                messages=item.messages,
+                first=read.first,
+                span=read.span,
+                messages=read.messages,
                 max_timestamp_ms=greatest,
-                flags=SPARSE if item.sparse else 0,
+                flags=read.flags,
             )
-            writer.add(disk.read_at(file.files.use(file), item.length, item.position), record)
+            batch = disk.read_at(file.files.use(file), item.length, item.position)
+            writer.add(batch_format.given_epoch(batch, record.leader_epoch), record)
         writer.finish()
     finally:
         writer.close()
@@ -282,10 +303,12 @@ def _write_anew(
 def _note_losses(
     bad: list[Record], good: list[Record], rebuilt: list[_Parsed], last: int, below: int, mended: Mended
 ) -> None:
-    """The ranges between kept batches, where bad ones lay."""
+    """Notes the ranges of numbers between kept batches as lost, when there were bad batches."""
     if not bad:
         return
-    kept = [(r.first, r.last) for r in good] + [(p.first, p.first + p.span) for p in rebuilt]
+    kept = [(r.first, r.last) for r in good] + [
+        (p.batch.first, p.batch.first + p.batch.span) for p in rebuilt
+    ]
     for first, end in kept:
         if first > last + 1:
             mended.lost.append((last + 1, first - 1))

@@ -1,123 +1,91 @@
-"""Opening a log: what the files hold, checked where a crash may have left it in pieces.
+"""Opening a log, and checking it where a crash may have left it incomplete.
 
-Up to the recovery point everything was synced and is believed. Behind it every record is checked against the
-one before it and against its bytes; both files are cut at the first mismatch that has no good record behind
-it. Where the machine has run on since, such a record is damage: a batch is written before its record, so what
-a killed process leaves unfinished has none. What is kept is written again and synced, because after a crash
-the page cache may hold what the disk never got.
+Batches up to the recovery point were synced, and are not checked. Behind it each record is checked against
+the record before and its batch; both files are cut at the first mismatch without a good record behind it. If
+the machine has not restarted since, any mismatch is damage: a process writes a batch before its record, so a
+kill leaves no bad record. Kept batches are written again and synced, because the page cache may hold bytes
+that the disk never got.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
-from tank_node.log import swap
-from tank_node.log.checkpoint import Entry
-from tank_node.log.errors import DiskFailed
-from tank_node.log.read_back import READ_BYTES, end_of, good_in_a_row, is_good_behind
-from tank_node.log.record import RECORD_BYTES
-from tank_node.log.segment import INDEX, LOG, Appender, Segment
-from tank_node.log.truncation import drop_snapshots
-
-if TYPE_CHECKING:
-    from tank_node.log.log import PartitionLog
+from tank_node.log.checkpoint import CheckpointEntry
+from tank_node.log.folder_files import FolderScan, rewrite, scan, take_over
+from tank_node.log.log import PartitionLog
+from tank_node.log.mend import mend
+from tank_node.segment import swap
+from tank_node.segment.errors import DiskFailed
+from tank_node.segment.read_back import end_of, good_in_a_row, is_good_behind
+from tank_node.segment.record import RECORD_BYTES
+from tank_node.segment.segment import INDEX, LOG, Segment
 
 
 @dataclass(slots=True)
 class Found:
-    """What opening one log came across."""
+    """What opening one log found."""
 
     messages: int = 0
+    """Number of messages checked against their checksums."""
     bytes: int = 0
-    """Checked against their checksums."""
+    """Bytes checked against their checksums."""
     cut: int = 0
-    """Bytes at the end that belonged to no whole batch."""
+    """Bytes behind the last whole batch that were cut."""
     sentence: str = ""
-    """What is damaged, or was mended with loss; empty when nothing."""
+    """A sentence on damage, or on a loss by mending; empty when there is none."""
 
 
 class _Damage(Exception):
-    """Stored batches are missing or wrong. `segments` of the log hold what comes before."""
+    """Stored batches are missing or wrong. The log's `segments` hold those before."""
 
     def __init__(self, sentence: str, given_out: int = 0) -> None:
         super().__init__(sentence)
         self.given_out = given_out
-        """Numbers up to this one are in use, though no good batch has them."""
-
-
-@dataclass(slots=True)
-class FolderScan:
-    """The segments' files by base, with their sizes."""
-
-    logs: dict[int, int]
-    indexes: dict[int, int]
-
-    @property
-    def bases(self) -> list[int]:
-        return sorted(self.logs.keys() | self.indexes.keys())
-
-
-def scan(log: PartitionLog) -> FolderScan:
-    """Which segments the folder holds, after unfinished compactions were ended. Raises StorageError."""
-    found = FolderScan({}, {})
-    try:
-        entries = log.disk.entries(log.folder)
-        if swap.finish_swaps(log.disk, log.folder, entries):
-            entries = log.disk.entries(log.folder)
-    except FileNotFoundError:
-        return found
-    except OSError as error:
-        raise DiskFailed(f"cannot read {log.folder}: {error.strerror}") from error
-    for entry in entries:
-        stem, suffix = os.path.splitext(entry.name)
-        if len(stem) == 20 and stem.isdigit():
-            if suffix == LOG:
-                found.logs[int(stem)] = entry.size_bytes
-            elif suffix == INDEX:
-                found.indexes[int(stem)] = entry.size_bytes
-    return found
+        """The last number that was given out, though no good batch may have it; 0: unknown."""
 
 
 def open_files_of(
-    log: PartitionLog, entry: Entry | None, now_ms: int, *, clean: bool, sure: bool
+    log: PartitionLog, entry: CheckpointEntry | None, now_ms: int, *, clean: bool, sure: bool
 ) -> Found:  # fmt: skip
-    """Fills a new log with what its folder holds.
+    """Opens the files of a log's folder, and checks them if necessary.
 
-    entry: what the checkpoint says of it; clean: whether it was written at an orderly stop; sure: whether the
-    machine has run on since it was written. Damage ends in the state DAMAGED, or, with replication factor 1,
-    in a mended log. Raises StorageError when nothing can be read.
+    entry: the log's checkpoint; clean: whether that was written at an orderly stop; sure: whether the machine
+    has not restarted since. A damaged log becomes DAMAGED or, with replication factor 1, is mended. Raises
+    StorageError when the files can't be read.
     """
     files = scan(log)
     found = Found()
-    entry = entry or Entry(log.topic_id, log.partition)
+    entry = entry or CheckpointEntry(log.topic_id, log.partition)
     log.high_water_mark = entry.high_water_mark
-    log.log_start = entry.log_start
-    log.compacted_through = entry.compacted_through
+    log.segments.log_start = entry.log_start
+    log.segments.compacted_through = entry.compacted_through
     if clean and not entry.damaged and _matches(files, entry):
         _believe(log, files, entry)
         return found
-    # A first batch behind a gap may have set it and been truncated since: what came then would be hidden.
-    log.log_start = min(log.log_start, entry.recovery_point + 1)
+    # The entry's log start may come from a first batch behind a gap that was truncated since: it would hide
+    # the batches that came instead.
+    log.segments.log_start = min(log.log_start, entry.recovery_point + 1)
     try:
         if entry.damaged:
             _take_damaged(log, files)
         _check(log, files, entry, found, sure=sure)
     except _Damage as damage:
         found.sentence = str(damage)
-        log.recovery_point = max(entry.recovery_point, damage.given_out)
-        log.epochs = list(entry.epochs)
-        log.last = log.written = log.segments[-1].last if log.segments else 0
+        log.health.recovery_point = max(entry.recovery_point, damage.given_out)
+        log.segments.epochs = list(entry.epochs)
+        log.tail.end_at(log.segments[-1].last if log.segments.list else 0)
         log.synced = min(log.last, entry.recovery_point)
         log.damage(found.sentence)
-        if log.settings.replication_factor == 1:  # nobody can refill it
-            found.sentence += "; " + log.mend(now_ms).sentence()
+        if log.settings.replication_factor == 1:  # no other replica can be copied
+            found.sentence += "; " + mend(log, now_ms).sentence()
     return found
 
 
-def _matches(files: FolderScan, entry: Entry) -> bool:
-    """Whether the files are those of the clean checkpoint, as far as names and sizes tell."""
+def _matches(files: FolderScan, entry: CheckpointEntry) -> bool:
+    """Whether the files have the names and sizes of the clean checkpoint."""
     if not files.logs and not files.indexes:
         return entry.recovery_point == 0
     base = entry.end_base
@@ -129,16 +97,18 @@ def _matches(files: FolderScan, entry: Entry) -> bool:
     )
 
 
-def _believe(log: PartitionLog, files: FolderScan, entry: Entry) -> None:
+def _believe(log: PartitionLog, files: FolderScan, entry: CheckpointEntry) -> None:
     for base in files.bases:
         _add_segment(log, base, files.logs[base], files.indexes[base] // RECORD_BYTES)
-    log.last = log.written = log.synced = entry.recovery_point
-    log.epochs = list(entry.epochs)
-    log.changed = False
+    log.tail.end_at(entry.recovery_point)
+    log.synced = entry.recovery_point
+    log.segments.epochs = list(entry.epochs)
+    log.segments.changed = False
 
 
 def _take_damaged(log: PartitionLog, files: FolderScan) -> NoReturn:
-    """A log that was found damaged before the last stop: looking whole now proves nothing. Raises _Damage."""
+    """Takes over a log that was damaged before the last stop, and is so even if its files look whole. Raises
+    _Damage."""
     for base in files.bases:
         if base in files.logs and base in files.indexes:
             _add_segment(log, base, files.logs[base], files.indexes[base] // RECORD_BYTES)
@@ -146,13 +116,12 @@ def _take_damaged(log: PartitionLog, files: FolderScan) -> NoReturn:
 
 
 def _add_segment(log: PartitionLog, base: int, log_bytes: int, records: int) -> Segment:
-    segment = Segment(log.files, log.folder, base, log_bytes, records)
-    log.segments.append(segment)
-    log.size_bytes += log_bytes
+    segment = Segment(log.segments.files, log.folder, base, log_bytes, records)
+    log.segments.add(segment)
     return segment
 
 
-def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found, *, sure: bool) -> None:
+def _check(log: PartitionLog, files: FolderScan, entry: CheckpointEntry, found: Found, *, sure: bool) -> None:
     """Takes over the segments and checks those behind the recovery point. Raises _Damage."""
     point = entry.recovery_point
     bases = files.bases
@@ -161,7 +130,7 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found, *, 
     if not bases:
         return
     first_checked = _take_covered(log, files, point)
-    last = log.segments[-1].last if log.segments else 0
+    last = log.segments[-1].last if log.segments.list else 0
     kept: list[tuple[Segment, int]] = []
     for at, base in enumerate(bases[first_checked:], first_checked):
         if base not in files.indexes or base not in files.logs:
@@ -169,14 +138,16 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found, *, 
                 raise _Damage(_missing(log, base, files))
             _remove_rest(log, files, bases[at:], found)
             break
-        if log.segments and base - 1 > max(last, point):
-            # Where the log ended by its name never reached the disk: compaction takes only what is promised.
+        if log.segments.list and base - 1 > max(last, point):
+            # Batches before this segment never reached the disk: compaction removes none above the point.
             if last < point or _any_good(log, files, bases[at:]):
                 raise _Damage(f"the messages {last + 1} to {base - 1} are missing, and good ones follow")
             _remove_rest(log, files, bases[at:], found)
             break
         log_bytes = files.logs[base]
-        segment = Segment(log.files, log.folder, base, log_bytes, files.indexes[base] // RECORD_BYTES)
+        segment = Segment(
+            log.segments.files, log.folder, base, log_bytes, files.indexes[base] // RECORD_BYTES
+        )
         start = _first_behind(segment, point)
         good, last = _good_records(segment, start, max(last, base - 1), log_bytes, found)
         if good < segment.count and (
@@ -190,8 +161,8 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found, *, 
         if end > log_bytes:
             raise _Damage(f"bytes of {segment.path(LOG)} before number {last} are missing")
         kept.append((segment, start))
-        log.segments.append(segment)
-        log.size_bytes += end
+        log.segments.list.append(segment)
+        log.segments.size_bytes += end
         if good < segment.count or end < log_bytes or files.indexes[base] % RECORD_BYTES:
             is_end = at == len(bases) - 1 or not _any_good(log, files, bases[at + 1 :])
             if last < point or not is_end:
@@ -213,8 +184,8 @@ def _check(log: PartitionLog, files: FolderScan, entry: Entry, found: Found, *, 
 
 
 def _given_out(segment: Segment, good: int, last: int) -> int:
-    """The last number of the records behind the good ones: as far as each goes on from the one before it, and
-    one at least."""
+    """The last number given out by the bad records: as far as each follows the one before, and one number at
+    least."""
     end, through = end_of(segment, good), last + 1
     for record in segment.index.records(good):
         if (record.first, record.position) != (last + 1, end):
@@ -225,16 +196,15 @@ def _given_out(segment: Segment, good: int, last: int) -> int:
 
 
 def _end_at(log: PartitionLog, segment: Segment, good: int) -> None:
-    """Takes over what is good of a damaged segment, in memory alone."""
+    """Takes over the good batches of a damaged segment, in memory only."""
     segment.index.cut(good)
     segment.log_end.length = end_of(segment, good)
-    log.segments.append(segment)
-    log.size_bytes += segment.size_bytes
+    log.segments.add(segment)
 
 
 def _take_covered(log: PartitionLog, files: FolderScan, point: int) -> int:
-    """Takes over the segments wholly below the recovery point, which are believed. Returns how many: the next
-    one, which may hold it, is looked into. Raises _Damage."""
+    """Takes over the segments wholly below the recovery point, without a check. Returns their number: the
+    next segment may hold the recovery point. Raises _Damage."""
     bases = files.bases
     covered = max((i for i, base in enumerate(bases) if base <= point), default=0)
     for base in bases[:covered]:
@@ -247,8 +217,8 @@ def _take_covered(log: PartitionLog, files: FolderScan, point: int) -> int:
 def _first_behind(segment: Segment, point: int) -> int:
     """The first record that the recovery point does not cover.
 
-    Behind it anything may lie: after a loss of power zeros, where a file grew and its bytes never came. They
-    must not lead the search astray, so only what a record of this segment can be counts as covered.
+    After a loss of power records behind it may be zeros, which must not mislead the search: so only records
+    with numbers of this segment count as covered.
     """
     low, high = 0, segment.count
     while low < high:
@@ -267,9 +237,8 @@ def _missing(log: PartitionLog, base: int, files: FolderScan) -> str:
 
 
 def _good_records(segment: Segment, start: int, last: int, log_bytes: int, found: Found) -> tuple[int, int]:
-    """How many records are good in one row from `start` on (those before it included), and their last number.
-
-    last: the number that the first of them must be above.
+    """Counts the good records in a row from `start` on. Returns their number, the records before `start`
+    included, and their last number. last: the number that the first must be above.
     """
     good = start
     if start:
@@ -282,21 +251,23 @@ def _good_records(segment: Segment, start: int, last: int, log_bytes: int, found
 
 
 def _any_good(log: PartitionLog, files: FolderScan, bases: list[int]) -> bool:
-    """Whether one of these segments holds a record that matches its bytes."""
+    """Whether any of these segments holds a record that matches its batch."""
     for base in bases:
         records = files.indexes.get(base, 0) // RECORD_BYTES
         log_bytes = files.logs.get(base, 0)
         if (
             records
             and log_bytes
-            and is_good_behind(Segment(log.files, log.folder, base, log_bytes, records), -1, log_bytes)
+            and is_good_behind(
+                Segment(log.segments.files, log.folder, base, log_bytes, records), -1, log_bytes
+            )
         ):
             return True
     return False
 
 
 def _cut(segment: Segment, count: int, end: int) -> None:
-    """Cuts both files behind the good batches: index first, and synced."""
+    """Cuts both files behind the good batches: the index first, with an fsync."""
     try:
         segment.index.cut(count)
         segment.index_end.cut_back(count * RECORD_BYTES)
@@ -307,81 +278,11 @@ def _cut(segment: Segment, count: int, end: int) -> None:
 
 
 def _remove_rest(log: PartitionLog, files: FolderScan, bases: list[int], found: Found) -> None:
-    """Removes segments that hold nothing good; the last first, so that a crash leaves no gap."""
+    """Removes segments without good batches, the last first, so that a crash leaves no gap."""
     for base in reversed(bases):
         found.cut += files.logs.get(base, 0)
         try:
             swap.remove(log.disk, log.folder, base)
         except OSError as error:
             raise DiskFailed(f"cannot remove segment {base} of {log.folder}: {error}") from error
-        log.folder_dirty = True
-
-
-def rewrite(kept: list[tuple[Segment, int]]) -> None:
-    """Writes again what is kept behind the recovery point, and syncs it.
-
-    After a crash of the machine's disk, or a process that died between a failed fsync and its report, pages
-    may be marked clean that never reached the disk: only writing them again makes an fsync cover them.
-    """
-    for segment, start in kept:
-        if start == segment.count:
-            continue
-        try:
-            _rewrite_file(segment.log_end, end_of(segment, start))
-            _rewrite_file(segment.index_end, start * RECORD_BYTES)
-        except OSError as error:
-            raise DiskFailed(f"cannot make {segment.path(LOG)} durable: {error.strerror}") from error
-
-
-def _rewrite_file(end: Appender, start: int) -> None:
-    file = end.file
-    disk = file.files.disk
-    fd = file.files.use(file)
-    position = start
-    file.dirty = True
-    while position < end.length:
-        data = disk.read_at(fd, min(READ_BYTES, end.length - position), position)
-        if not data:
-            raise OSError(5, f"{file.path} is shorter than it was")
-        done = 0
-        while done < len(data):
-            done += disk.write_at(fd, [memoryview(data)[done : done + 64 * 1024]], position + done)
-        position += len(data)
-    file.sync()
-
-
-def take_over(log: PartitionLog, last: int, entry: Entry | None) -> None:
-    """The log's numbers and epochs, after its files were found good; without an entry all are read."""
-    log.last = log.written = last
-    drop_snapshots(log, last)
-    log.high_water_mark = min(log.high_water_mark, last)
-    log.log_start = min(log.log_start, last + 1)
-    if entry is not None and not entry.recovery_point and log.segments and log.segments[0].base == 1:
-        log.log_start = max(log.log_start, log.segments[0].first)  # it may begin anywhere
-    base = log.segments[0].base if log.segments else last + 1
-    if entry is None or not entry.epochs or not log.segments or base > entry.recovery_point + 1:
-        log.epochs, start = [], 0
-    else:
-        log.epochs = [epoch for epoch in entry.epochs if epoch[1] <= entry.recovery_point]
-        start = entry.recovery_point + 1
-    before = start - 1
-    if not start:
-        before = base - 1
-    for at, segment in enumerate(log.segments):
-        if at + 1 < len(log.segments) and log.segments[at + 1].base <= start:
-            continue
-        for record in segment.index.records(segment.index.containing(start)):
-            if not log.epochs or log.epochs[-1][0] != record.leader_epoch:
-                log.epochs.append((record.leader_epoch, before + 1))
-            before = record.last
-    try:
-        point = entry.recovery_point if entry is not None else -1
-        # The names may be as new as the batches behind the recovery point, or as a segment without any.
-        if log.folder_dirty or last > point or (log.segments and log.segments[-1].base > point):
-            for folder in log.folders:
-                log.disk.sync_folder(folder)
-            log.folder_dirty = False
-    except OSError as error:
-        raise DiskFailed(f"cannot make {log.folder} durable: {error.strerror}") from error
-    log.synced = last
-    log.changed = True
+        log.segments.folder_dirty = True

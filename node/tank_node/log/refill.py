@@ -1,55 +1,52 @@
-"""Dropping what a replica has, to copy everything from its leader: the one way back for a log with a bad
-batch, a lost index, an emptied disk, or an end before its leader's log start. And the cut at the log start
-that the leader pushes.
+"""Refilling: emptying a replica's log, to copy it anew from its leader. It is for a log with a bad batch or a
+lost file, and for one that ends before its leader's log start.
 
-A log that was damaged stays it until the copy is whole: a crash in the middle finds it damaged, and the copy
-begins again.
+The log counts as damaged until the copy is complete: after a crash the copy begins again.
 """
 
-from typing import TYPE_CHECKING
-
 from tank_node.disk import write_file
-from tank_node.log.errors import DiskFailed, StorageError
-from tank_node.log.maintenance import drop_segments
-from tank_node.log.truncation import snapshot_path
-
-if TYPE_CHECKING:
-    from tank_node.log.replica import ReplicaLog
+from tank_node.log.log import LogState, PartitionLog
+from tank_node.segment.errors import DiskFailed, StorageError
 
 
-def begin_anew(log: "ReplicaLog", number: int, previous_epoch: int, producers: bytes) -> None:
-    """See `PartitionLog.begin_anew`."""
-    log.drop_files()
+def begin_anew(log: PartitionLog, number: int, previous_epoch: int, producers: bytes = b"") -> None:
+    """Empties a log, whole or damaged: its next batch comes at or behind `number`, the leader's log start.
+
+    previous_epoch: the leader's epoch at number - 1. producers: the leader's snapshot of the producers there.
+    Unless the log was whole and ended below `number`, it is `refilling` until it is copied
+    (`PartitionLog.refilled_through`). Raises StorageError.
+    """
+    health, segments = log.health, log.segments
+    if health.state not in (LogState.ACTIVE, LogState.DAMAGED):
+        health.refuse()
+    log.cancel_compaction()
+    if health.state is LogState.DAMAGED or number <= log.written:
+        # A whole log too: otherwise a start in the middle would compare the copy with the old log's
+        # checkpoint.
+        health.refilling = True
+        log.before_refill(log)
+    log.forget_files()
     try:
-        if log.disk.exists(log.folder):
-            log.discard()
-        log.disk.make_folders(log.folder)
-        # Before a new name is there: what comes back after a power failure must not lie before it.
-        for folder in log.folders:
-            log.disk.sync_folder(folder)
-        if producers:  # no record says it again: it must be there when the first batch is
-            write_file(log.disk, snapshot_path(log, number), producers, sync=True)
+        _empty(log, number, producers)
     except OSError as error:
-        log.damage("it could not be emptied")  # nobody knows what is left, and all of it was forgotten here
+        log.damage("it could not be emptied")  # the files left are unknown, and the memory of them is gone
         raise DiskFailed(f"cannot empty {log.folder}: {error.strerror}") from error
+    health.restore()
     log.emptied(number, previous_epoch)
     try:
-        log.begin_segment(number, b"")
+        segments.begin(number, b"")
     except StorageError:
-        if producers:  # they went with the segment: nothing may go on from here without them
+        if producers:  # the snapshot was removed with the segment, and no batch may be stored without it
             log.damage("it could not be begun anew")
         raise
 
 
-def retain_from(log: "ReplicaLog", number: int) -> None:
-    """See `PartitionLog.retain_from`."""
-    if number <= log.log_start or not log.segments:
-        return
-    if number > log.written and log.segments[-1].count:
-        log.roll()
-    gone = sum(following.base <= number for following in log.segments[1:])
-    if gone:
-        drop_segments(log, gone)
-    log.log_start = max(log.log_start, min(number, log.written + 1))
-    log.forget_cursors()  # there is none below the first available number
-    log.changed = True
+def _empty(log: PartitionLog, number: int, producers: bytes) -> None:
+    """Replaces the log's folder by an empty one, with the producers' snapshot. Raises OSError."""
+    if log.disk.exists(log.folder):
+        log.discard()
+    log.disk.make_folders(log.folder)
+    # Before new files: otherwise a power failure could bring old ones back beside them.
+    log.segments.sync_names()
+    if producers:  # durable before the first batch, because no record repeats it
+        write_file(log.disk, log.producers.path(number), producers, sync=True)

@@ -1,4 +1,4 @@
-"""Which segments have to go, by time, size and count. Pure."""
+"""Which segments retention removes, by time, size and count. Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from tank_node.log.settings import LogSettings
 
 
 class SegmentFacts(NamedTuple):
-    """What retention looks at. `last` is the segment's last number, or one below the next segment's first."""
+    """The facts of a segment that retention uses. last: the number before the next segment's base."""
 
     last: int
     size_bytes: int
@@ -21,10 +21,11 @@ def expired(
     now_ms: int,
     high_water_mark: int,
 ) -> int:
-    """How many of the oldest sealed segments go. Only whole ones, in order, wholly at or below the mark.
+    """The number of oldest sealed segments to remove, all of them wholly at or below the high-water mark.
 
-    A segment goes when its newest batch was appended longer ago than `retention_ms`, while the partition is
-    larger than `retention_bytes`, or while there are more than `retention_segments` (the active one counts).
+    A segment is removed when its newest batch was appended longer ago than `retention_ms`, while the log is
+    larger than `retention_bytes`, or while it has more than `retention_segments` segments, the active one
+    included.
     """
     total_bytes = active_bytes + sum(segment.size_bytes for segment in sealed)
     held = len(sealed) + 1

@@ -1,22 +1,24 @@
-"""What a log needs to know of its topic's settings, as plain numbers."""
+"""A log's part of its topic's settings, as plain numbers."""
 
 from dataclasses import dataclass
 
-from tank_protos.topic_settings import CleanupPolicy, TopicSettings
+from tank_node.segment.record import FORMAT_KAFKA, FORMAT_TANK
+from tank_protos.topic_settings import LogFormat, TopicSettings
 
 MAX_SEGMENT_RECORDS = 16 * 1024 * 1024
-"""A segment is sealed at so many batches: an index of 1 GiB, which the next recovery may have to read."""
+"""The most batches of a segment: an index of 1 GiB, which a recovery may have to read."""
 
 MAX_SEGMENT_BYTES = 2**32 - 1
-"""Positions in an index record are 32 bits: whatever the topic's setting, a segment ends before."""
+"""The most bytes of a segment, whatever the topic's setting: positions in index records have 32 bits."""
 
 UNKNOWN_FACTOR = 0
-"""A replication factor that nobody has said yet: nothing is mended, as if there were others."""
+"""The replication factor of a log that is opened before the view is known: it is not mended, as with
+others."""
 
 
 @dataclass(slots=True, frozen=True)
 class LogSettings:
-    """One partition's limits. Times in milliseconds, sizes in bytes; 0 means no limit, but for the roll."""
+    """The settings of one log. Times in milliseconds, sizes in bytes; 0 means no limit."""
 
     segment_bytes: int = 1024**3
     roll_ms: int = 7 * 86_400_000
@@ -26,22 +28,32 @@ class LogSettings:
     retention_segments: int = 0
     compact: bool = False
     min_cleanable_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    """How long after its last append a segment stays as it is."""
+    delete_retention_ms: int = 86_400_000
+    """How long a tombstone stays after the first compaction that met it."""
     replication_factor: int = 1
-    """With 1 nobody can refill a damaged log: it is mended at once, with what is left (see recovery)."""
-    format: int = 0
-    """Of the batches: 0 TANK bundles, 1 Kafka record batches. Fixed when the topic is created."""
+    """With 1 no other replica can refill a damaged log: it is mended at once with the batches left (see
+    `mend`)."""
+    format: int = FORMAT_TANK
+    """The number of the batch format in `batch_formats`. It never changes in a topic's life."""
 
     @classmethod
     def from_topic(cls, settings: TopicSettings, replication_factor: int = 1) -> "LogSettings":
-        """The part of a topic's settings that concerns the log of one partition."""
+        """Makes a log's settings from a topic's. What bounds a log's age, size and segments holds only for a
+        topic whose policy deletes."""
+        policy = settings.cleanup_policy
         return cls(
             segment_bytes=min(settings.segment_bytes, MAX_SEGMENT_BYTES),
             roll_ms=settings.roll_ms,
             roll_jitter_ms=settings.roll_jitter_ms,
-            retention_ms=settings.retention_ms,
-            retention_bytes=settings.retention_bytes,
-            retention_segments=settings.retention_segments_count,
-            compact=settings.cleanup_policy is CleanupPolicy.CLEANUP,
+            retention_ms=settings.retention_ms if policy.deletes else 0,
+            retention_bytes=settings.retention_bytes if policy.deletes else 0,
+            retention_segments=settings.retention_segments_count if policy.deletes else 0,
+            compact=policy.compacts,
             min_cleanable_ratio=settings.min_cleanable_ratio,
+            min_compaction_lag_ms=settings.min_compaction_lag_ms,
+            delete_retention_ms=settings.delete_retention_ms,
             replication_factor=replication_factor,
+            format=FORMAT_KAFKA if settings.log_format is LogFormat.KAFKA else FORMAT_TANK,
         )

@@ -1,18 +1,55 @@
-"""What a tick has staged for one segment: batches and their records, until they are written."""
+"""Batches that a tick has staged for one segment, with their records, until they are written."""
 
+from collections.abc import Sequence
 from struct import Struct
-from typing import Final
+from typing import Final, Protocol
 
-from tank_node.log.record import CHECKED_HEAD, MAX_TIMESTAMP_AT, RECORD_BYTES
-from tank_node.log.segment import Segment
 from tank_node.log.settings import MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, LogSettings
-from tank_protos.storage.produce_run import ProduceRun
+from tank_node.segment.record import CHECKED_HEAD, MAX_TIMESTAMP_AT, RECORD_BYTES
+from tank_node.segment.segment import Segment
+from tank_protos.wire.buffer import Buffer
 
 _U64: Final = Struct("<Q")
 
 
+class BatchRun(Protocol):
+    """Dense, checked batches for one partition, found in received bytes, that a log stores together.
+    `tank_protos.storage.produce_run.ProduceRun` is TANK's."""
+
+    @property
+    def batches(self) -> int:
+        """The number of batches."""
+
+    @property
+    def batch_bytes(self) -> int:
+        """The bytes of all batches."""
+
+    @property
+    def messages(self) -> int:
+        """The number of messages in all batches."""
+
+    def records(
+        self,
+        start: int,
+        number: int,
+        position: int,
+        room: int,
+        most: int,
+        append_ms: int,
+        max_timestamp_ms: int,
+        leader_epoch: int,
+        stored_format: int,
+    ) -> bytes:
+        """Makes the index records of the batches from `start` on, at most `most` of them, as far as they fit
+        into `room` bytes. The first gets `number` and `position`. Empty when none fits."""
+
+    def slices(self, start: int, stop: int) -> Sequence[Buffer]:
+        """The bytes of the batches from `start` to `stop` - 1, in order; a buffer may hold several
+        batches."""
+
+
 class StagedRun:
-    """Batches staged for one segment, in order. `segment` is None when they begin a new one."""
+    """Batches staged for one segment, in order. segment: None when they begin a new one."""
 
     __slots__ = ("base", "batches", "count", "end", "records", "roll_at_ms", "segment", "snapshot", "start")
 
@@ -23,16 +60,16 @@ class StagedRun:
         self.end = start
         self.roll_at_ms = roll_at_ms
         self.count = 0 if segment is None else segment.count
-        """Batches in the segment, these included."""
-        self.batches: list[memoryview] = []
-        """The bytes, in order; a piece may be several batches."""
+        """Number of batches in the segment, the staged ones included."""
+        self.batches: list[Buffer] = []
+        """The batches, in order; a buffer may hold several."""
         self.records: list[bytes] = []
-        """Their records, in order; a piece may be those of several batches."""
+        """Their records, in order; an item may hold several."""
         self.snapshot = b""
-        """The producers' memory before this run, for a new segment."""
+        """A snapshot of the producers before this run, for a new segment."""
 
-    def has_room(self, found: ProduceRun, settings: LogSettings, append_ms: int) -> bool:
-        """Whether all of `found` goes into this segment."""
+    def has_room(self, found: BatchRun, settings: LogSettings, append_ms: int) -> bool:
+        """Whether all batches of `found` fit into this segment."""
         return (
             self.end + found.batch_bytes <= settings.segment_bytes
             and self.count + found.batches <= MAX_SEGMENT_RECORDS
@@ -41,7 +78,7 @@ class StagedRun:
 
     def take(
         self,
-        found: ProduceRun,
+        found: BatchRun,
         start: int,
         number: int,
         append_ms: int,
@@ -49,8 +86,8 @@ class StagedRun:
         leader_epoch: int,
         settings: LogSettings,
     ) -> tuple[int, int, int] | None:
-        """Takes the batches from `start` on as far as there is room: where the rest begins, the last number,
-        and the greatest time so far. None when not one of them belongs here any more."""
+        """Stages the batches from `start` on, as far as there is room. Returns where the rest begins, the
+        last number, and the greatest time so far; None when this segment takes no more batch."""
         position = self.end
         if position and append_ms >= self.roll_at_ms:
             return None
@@ -61,7 +98,7 @@ class StagedRun:
         if not records:
             if position:
                 return None
-            # One is taken, however long it is.
+            # An empty segment takes one batch of any length.
             records = found.records(start, number, position, MAX_SEGMENT_BYTES, 1, *rest)
         stop = start + len(records) // RECORD_BYTES
         newest_at = len(records) - RECORD_BYTES

@@ -1,19 +1,19 @@
-"""Whether a node can do its work, and what is wrong with it: for /readyz and /metrics."""
+"""Whether a node can do its work, and its problems: for /readyz and /metrics."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class Health:
-    """For people and for probes."""
+    """The health of a node at one moment."""
 
     ready: bool
-    """It takes requests, and its metadata can be changed."""
+    """Whether the node takes requests, and metadata can be changed."""
     problems: list[str] = field(default_factory=list)
-    """What is wrong, a sentence each; a node may be ready in spite of some (one damaged partition)."""
+    """A sentence for each problem; a node may be ready with some, such as one damaged partition."""
     found_at_start: list[str] = field(default_factory=list)
-    """What recovery found damaged, and what became of it; the partition may be in order again."""
+    """A sentence for each log that recovery found damaged or mended; it may be in order by now."""
     clock_ahead_ms: int = 0
-    """How far the wall clock is ahead of what is believed of it (`SteadyClock`)."""
+    """How far the wall clock is ahead of the node's `SteadyClock`."""
     facts: dict[str, str | int] = field(default_factory=dict)
-    """What else a person wants to see: ids, addresses, counts."""
+    """Further facts for people: ids, addresses, counts."""

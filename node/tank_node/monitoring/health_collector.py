@@ -10,7 +10,7 @@ from tank_node.version import kernel_name, software_version
 
 
 class HealthCollector(Collector):
-    """For one node. `collect` runs on the event loop's thread, as the health it asks for does."""
+    """Collects one node's health. `collect` must run on the event loop's thread, as `health` must."""
 
     def __init__(self, health: Callable[[], Health]) -> None:
         self._health = health
@@ -26,7 +26,9 @@ class HealthCollector(Collector):
             value=health.clock_ahead_ms / 1000,
         )
         build = GaugeMetricFamily(
-            "tank_build_info", "Always 1; the labels say what runs", labels=["version", "kernel"]
+            "tank_build_info",
+            "Always 1; the labels are the software's version and kernel",
+            labels=["version", "kernel"],
         )
         build.add_metric([software_version() or "unknown", kernel_name()], 1)
         yield build

@@ -13,15 +13,17 @@ if TYPE_CHECKING:
 
 
 MAX_CONNECTIONS = 64
-"""More than probes and scrapers need, so few that they don't take the descriptors of logs and clients. Above
-it the oldest go: most likely somebody's who sends nothing. A burst may pass it by the listener's backlog."""
+"""The most connections: enough for probes and scrapers, and few beside the descriptors of logs and clients.
+Above it the oldest are closed, which most likely are idle. A burst may exceed it by the listener's
+backlog."""
 
 
 class HttpServer:
     """Serves one node's metrics and health.
 
-    collector: makes what Prometheus' library asks at every scrape; None: there is nothing to ask yet. Called
-    when it is scraped: a broker that nobody scrapes doesn't carry that library.
+    collector: returns the collector of the broker's metrics, or None while the broker starts. It is called,
+    and the Prometheus library imported, at the first scrape: a broker without scrapes does without that
+    library's memory.
     """
 
     def __init__(self, collector: "Callable[[], Collector | None]", health: Callable[[], Health]) -> None:
@@ -32,7 +34,8 @@ class HttpServer:
         self._listener: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listens; the address with the port that the system chose for port 0. OSError."""
+        """Listens. Returns the bound address (the system chooses the port when 0 is asked for). Raises
+        OSError."""
         app = web.Application(client_max_size=4096)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._healthz)
@@ -60,7 +63,7 @@ class HttpServer:
         return address[0], address[1]
 
     async def stop(self) -> None:
-        """Ends it; requests under way get a second."""
+        """Stops; requests under way get a second."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -86,7 +89,7 @@ class HttpServer:
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _healthz(self, request: web.Request) -> web.Response:
-        """That this answers at all says that the event loop runs."""
+        """Answers always: an answer shows that the event loop runs."""
         return web.json_response({"status": "ok"})
 
     async def _readyz(self, request: web.Request) -> web.Response:

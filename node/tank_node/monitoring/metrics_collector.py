@@ -1,5 +1,5 @@
-"""The node's counters as Prometheus families, made when somebody scrapes. Every family of the node is
-named here, but for those of replication, which are in `replication`."""
+"""The node's metrics as Prometheus families, made at each scrape. All families of the node are here, but for
+those of `replication` and `health_collector`."""
 
 from collections.abc import Iterable, Iterator
 
@@ -23,9 +23,9 @@ MESSAGE_NAMES = {
 }  # fmt: skip
 
 MOST_TOPICS = 1000
-"""So many topics have series of their own."""
+"""The most topics with their own series."""
 OTHER_TOPICS = "(others)"
-"""The label of the rest: no topic can be called so."""
+"""The label of all other topics together: no topic can have this name."""
 
 _COUNTERS = {
     "connections_opened": "Client connections that were opened",
@@ -36,23 +36,25 @@ _COUNTERS = {
     "produced_bytes": "Bytes of bundles that were stored",
     "consumed_bytes": "Bytes of bundles that were given to consumers",
     "ticks": "Turns of the event loop that handled requests",
-    "storage_errors": "Errors of the disk that a request met",
+    "storage_errors": "Errors of logs at reads and writes, and logs that could not be opened",
 }
 _LEVELS = {
     "connections": "Client connections that are open",
-    "held_bytes": "Memory held for half frames and unsent answers",
+    "held_bytes": "Memory held for incomplete frames and unsent answers",
+    "fetch_sessions": "Fetch sessions of Kafka clients",
 }
 _HISTOGRAMS = {
-    "produce_latency": "From receiving a bundle to its acknowledgement",
-    "consume_latency": "From receiving a consume request to its answer, where it did not wait",
-    "wait_latency": "How long waiting consumers waited",
-    "tick_latency": "One turn of the event loop",
-    "fsync_latency": "One round of fsync",
+    "produce_latency": "Time from receiving a bundle to its acknowledgement",
+    "consume_latency": "Time from receiving a consume request to its answer, for requests answered at once",
+    "wait_latency": "Time that consume requests waited for messages",
+    "tick_latency": "Duration of one turn of the event loop",
+    "fsync_latency": "Duration of one round of fsyncs",
 }
 
 
 class MetricsCollector(Collector):
-    """For one node. `collect` runs on the event loop's thread, because it reads the broker's partitions."""
+    """Collects one node's metrics. `collect` must run on the event loop's thread, because it reads the
+    broker's partitions."""
 
     def __init__(self, broker: Broker, metrics: Metrics) -> None:
         self._broker = broker
@@ -60,6 +62,7 @@ class MetricsCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield from self._counters()
+        yield from self._kafka()
         yield from self._levels()
         yield from replication.families(self._broker, self._metrics)
         for name, about in _HISTOGRAMS.items():
@@ -75,20 +78,38 @@ class MetricsCollector(Collector):
         for (message_id, outcome), count in sorted(metrics.requests.items()):
             requests.add_metric([MESSAGE_NAMES.get(message_id, "other"), outcome], count)
         yield requests
-        errors = CounterMetricFamily("tank_request_errors", "Errors answered", labels=["kind", "error"])
+        errors = CounterMetricFamily(
+            "tank_request_errors", "Errors in answers, by kind of request", labels=["kind", "error"]
+        )
         for (kind, error), count in sorted(metrics.errors.items()):
             errors.add_metric([kind, error], count)
         yield errors
         forwarded = CounterMetricFamily(
-            "tank_forwarded", "Requests brought to brokers that lead, by outcome", labels=["kind", "outcome"]
+            "tank_forwarded",
+            "Requests forwarded to the brokers that lead, by outcome",
+            labels=["kind", "outcome"],
         )
         for (message_id, outcome), count in sorted(metrics.forwarded.items()):
             forwarded.add_metric([MESSAGE_NAMES[message_id], outcome], count)
         yield forwarded
-        refused = CounterMetricFamily("tank_refused", "Input not taken, by reason", labels=["reason"])
+        refused = CounterMetricFamily("tank_refused", "Input that was refused, by reason", labels=["reason"])
         for reason, count in sorted(metrics.refused.items()):
             refused.add_metric([reason], count)
         yield refused
+        converted = CounterMetricFamily(
+            "tank_converted_batches",
+            "Batches given to consumers in another format than the stored one, by what was done",
+            labels=["kind"],
+        )
+        for kind, count in sorted(metrics.converted.items()):
+            converted.add_metric([kind], count)
+        yield converted
+        converted_bytes = CounterMetricFamily(
+            "tank_converted_bytes", "Bytes that were made by converting stored batches", labels=["kind"]
+        )
+        for kind, count in sorted(metrics.converted_bytes.items()):
+            converted_bytes.add_metric([kind], count)
+        yield converted_bytes
         closed = CounterMetricFamily(
             "tank_connections_closed", "Connections closed by the broker", labels=["reason"]
         )
@@ -96,35 +117,58 @@ class MetricsCollector(Collector):
             closed.add_metric([reason], count)
         yield closed
 
+    def _kafka(self) -> Iterator[Metric]:
+        """What Kafka clients asked for, and their libraries."""
+        metrics = self._metrics
+        kafka_requests = CounterMetricFamily(
+            "tank_kafka_requests",
+            "Requests of Kafka clients by name, version and outcome",
+            labels=["api", "version", "outcome"],
+        )
+        for (api, version, outcome), count in sorted(metrics.kafka_requests.items()):
+            kafka_requests.add_metric([api, str(version), outcome], count)
+        yield kafka_requests
+        software = CounterMetricFamily(
+            "tank_kafka_connections",
+            "Connections whose Kafka clients named their library, by its name and version",
+            labels=["software", "version"],
+        )
+        for (name, version_name), count in sorted(metrics.kafka_software.items()):
+            software.add_metric([name, version_name], count)
+        yield software
+
     def _levels(self) -> Iterator[Metric]:
         metrics, broker = self._metrics, self._broker
         values = {
             "connections": metrics.connections,
             "held_bytes": metrics.held_bytes,
+            "fetch_sessions": metrics.fetch_sessions,
         }
         for name, about in _LEVELS.items():
             yield GaugeMetricFamily(f"tank_{name}", about, value=values[name])
         waiting = GaugeMetricFamily(
             "tank_waiting_requests",
-            "Long polls, and bundles that wait for the mark",
+            "Consume requests that wait for messages, and bundles that wait to be committed",
             labels=["kind"],
         )
         waiting.add_metric(["consume"], metrics.waiting)
         waiting.add_metric(["produce"], sum(p.acks.batches_waiting() for p in broker.partitions()))
         yield waiting
         files = broker.data_folder.files
-        yield GaugeMetricFamily("tank_open_files", "Files of the log that are open", value=len(files))
+        yield GaugeMetricFamily("tank_open_files", "Files of logs that are open", value=len(files))
         yield GaugeMetricFamily(
             "tank_fsync_running_seconds",
-            "How long ago the oldest fsync that has not ended was asked for; 0 without one",
+            "Age of the oldest fsync under way; 0 when there is none",
             value=broker.flusher.oldest_s(),
         )
         space = space_of(broker.data_folder)
         yield GaugeMetricFamily(
-            "tank_disk_free_bytes", "Room on the data folder's disk", value=space.free if space else None
+            "tank_disk_free_bytes",
+            "Free space on the data folder's volume",
+            value=space.free if space else None,
         )
         yield GaugeMetricFamily(
-            "tank_disk_size_bytes", "Size of the data folder's disk", value=space.size if space else None
+            "tank_disk_size_bytes", "Size of the data folder's volume", value=space.size if space else None
         )
         yield GaugeMetricFamily("tank_topics", "Topics on this node", value=len(broker.topics))
         yield from self._topics()
@@ -139,11 +183,11 @@ class MetricsCollector(Collector):
         yield by_state
 
     def _topics(self) -> Iterator[Metric]:
-        """Of the largest topics one by one, and of all others together: there may be very many."""
+        """Series for each of the MOST_TOPICS largest topics, and for all others together."""
         sizes = GaugeMetricFamily("tank_log_size_bytes", "Bytes of a topic's logs", labels=["topic"])
         marks = GaugeMetricFamily(
             "tank_high_water_mark",
-            "Committed numbers of a topic's partitions held here, summed",
+            "Sum of the high-water marks of a topic's partitions held here",
             labels=["topic"],
         )
         found = []

@@ -1,5 +1,5 @@
-"""What a node shows of replication, as Prometheus families: who leads, who is in sync, how far each follower
-is behind, and its line to the controllers. Made when somebody scrapes, by one walk over the partitions."""
+"""The metrics of replication as Prometheus families: leaders, in-sync replicas, the lag of each follower, and
+the connection to the controllers. Made at each scrape, by one pass over the partitions."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -9,35 +9,35 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from tank_node.broker.broker import Broker
 from tank_node.metrics import Metrics
-from tank_node.partition.leader import Leadership
+from tank_node.partition.leader import PartitionLeader
 from tank_node.partition.partition import Partition
-from tank_node.replication.progress import PlaceState
+from tank_node.replication.progress import ProgressState
 from tank_node.replication.role import Role
 
 PUSHES = ("live", "catch_up")
-"""What connections to followers are for: the label of `Metrics.pushed_bytes`."""
-_AGREED = (PlaceState.STREAMING, PlaceState.LEAVING)
-"""What a follower has matched is known then."""
+"""The purposes of connections to followers, as labels for `Metrics.pushed_bytes`."""
+_AGREED = (ProgressState.REPLICATE, ProgressState.LEAVING)
+"""The states in which it is known what a follower has matched."""
 
 
 @dataclass(slots=True)
 class _Follower:
-    """A broker that follows partitions which are led here; as it is when it lacks nothing."""
+    """What a broker lacks of the partitions led here; by default nothing."""
 
     lag_ms: int = 0
-    """The longest of any partition."""
+    """The longest lag of any partition."""
     behind_bytes: int = 0
     out_of_sync: int = 0
 
 
 @dataclass(slots=True)
 class _Found:
-    """All partitions of a node, counted."""
+    """Counts over all partitions of a node."""
 
     roles: dict[Role, int] = field(default_factory=lambda: dict.fromkeys(Role, 0))
     refilling: int = 0
     in_sync: Counter[int] = field(default_factory=Counter)
-    """Partitions led here, by how many are in sync."""
+    """Partitions led here, by the size of their in-sync sets."""
     under_replicated: int = 0
     below_min_insync: int = 0
     uncommitted: int = 0
@@ -45,28 +45,28 @@ class _Found:
 
     def add(self, broker: Broker, partition: Partition, now_ms: int) -> None:
         self.roles[partition.role] += 1
-        self.refilling += partition.log.refilling
+        self.refilling += partition.log.health.refilling
         if partition.role is not Role.LEADER:
             return
         uncommitted = partition.log.written - partition.high_water_mark
         self.uncommitted += uncommitted
         leadership = partition.leadership
         self.below_min_insync += (
-            leadership.is_below_min if isinstance(leadership, Leadership) else not partition.in_sync
+            leadership.is_below_min if isinstance(leadership, PartitionLeader) else not partition.in_sync
         )
         placed = broker.placed(partition)
         if placed is None:
-            return  # its topic is going
+            return  # its topic is being deleted
         in_sync = placed.in_sync
         self.in_sync[len(in_sync)] += 1
         if not uncommitted and len(in_sync) == len(placed.replicas):
-            return  # nobody lacks anything: so it is with most, and there may be very many
+            return  # all replicas have everything: the usual case, kept fast
         settled = set(placed.replicas).difference(placed.adding)
         self.under_replicated += not settled <= set(in_sync)
-        if isinstance(leadership, Leadership):
+        if isinstance(leadership, PartitionLeader):
             self._add_followers(leadership, now_ms)
 
-    def _add_followers(self, leadership: Leadership, now_ms: int) -> None:
+    def _add_followers(self, leadership: PartitionLeader, now_ms: int) -> None:
         in_sync = leadership.in_sync
         for broker_id, replica in in_sync.replicas.items():
             follower = self.followers[broker_id]
@@ -82,7 +82,7 @@ class _Found:
 
 
 def families(broker: Broker, metrics: Metrics) -> Iterator[Metric]:
-    """For one node; on the event loop's thread."""
+    """The families of one node. Call it on the event loop's thread."""
     found = _Found()
     now_ms = broker.clock.monotonic_ms()
     for partition in broker.partitions():
@@ -99,7 +99,9 @@ def _partitions(found: _Found) -> Iterator[Metric]:
         replicas.add_metric([role.value], count)
     yield replicas
     yield GaugeMetricFamily(
-        "tank_replicas_refilling", "Replicas that are copied anew from their leaders", value=found.refilling
+        "tank_replicas_refilling",
+        "Replicas that are being copied anew from their leaders",
+        value=found.refilling,
     )
     in_sync = GaugeMetricFamily(
         "tank_led_partitions", "Partitions led here, by how many replicas are in sync", labels=["in_sync"]
@@ -109,7 +111,7 @@ def _partitions(found: _Found) -> Iterator[Metric]:
     yield in_sync
     yield GaugeMetricFamily(
         "tank_led_partitions_under_replicated",
-        "Partitions led here of which a replica is out of sync that doesn't only just come",
+        "Partitions led here with a replica out of sync, not counting replicas that are being added",
         value=found.under_replicated,
     )
     yield GaugeMetricFamily(
@@ -119,7 +121,7 @@ def _partitions(found: _Found) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "tank_uncommitted_numbers",
-        "Numbers that were given here and that not all in sync have yet",
+        "Message numbers given out here and not committed yet",
         value=found.uncommitted,
     )
 
@@ -127,17 +129,21 @@ def _partitions(found: _Found) -> Iterator[Metric]:
 def _followers(found: _Found, connected: dict[int, bool]) -> Iterator[Metric]:
     lines = GaugeMetricFamily(
         "tank_follower_connected",
-        "Whether the connection for its pushes is open, 1 or 0",
+        "Whether the connection for pushes to this follower is open, 1 or 0",
         labels=["follower"],
     )
     lag = GaugeMetricFamily(
-        "tank_follower_lag_seconds", "The age of the oldest message that it lacks", labels=["follower"]
+        "tank_follower_lag_seconds", "Age of the oldest message that this follower lacks", labels=["follower"]
     )
     behind = GaugeMetricFamily(
-        "tank_follower_behind_bytes", "Bytes that it is still to be sent, or to answer", labels=["follower"]
+        "tank_follower_behind_bytes",
+        "Bytes that this follower has not confirmed, sent or not",
+        labels=["follower"],
     )
     outside = GaugeMetricFamily(
-        "tank_follower_out_of_sync_partitions", "Partitions in which it is out of sync", labels=["follower"]
+        "tank_follower_out_of_sync_partitions",
+        "Partitions led here in which this follower is out of sync",
+        labels=["follower"],
     )
     for broker_id in sorted(connected.keys() | found.followers.keys()):
         label, follower = [str(broker_id)], found.followers[broker_id]
@@ -150,32 +156,36 @@ def _followers(found: _Found, connected: dict[int, bool]) -> Iterator[Metric]:
 
 def _events(metrics: Metrics) -> Iterator[Metric]:
     changes = CounterMetricFamily(
-        "tank_leader_changes", "Partitions that came to be led here, or ceased to be", labels=["change"]
+        "tank_leader_changes", "Partitions that this broker began or ended to lead", labels=["change"]
     )
     changes.add_metric(["began"], metrics.began_leading)
     changes.add_metric(["ended"], metrics.ended_leading)
     yield changes
     members = CounterMetricFamily(
-        "tank_in_sync_changes", "Replicas that joined or left in-sync sets led here", labels=["change"]
+        "tank_in_sync_changes",
+        "Replicas that joined or left in-sync sets of partitions led here",
+        labels=["change"],
     )
     members.add_metric(["joined"], metrics.in_sync_joined)
     members.add_metric(["left"], metrics.in_sync_left)
     yield members
     unchanged = CounterMetricFamily(
-        "tank_in_sync_refusals", "In-sync sets that the controllers refused", labels=["error"]
+        "tank_in_sync_refusals",
+        "In-sync sets proposed here that the controllers refused, by error",
+        labels=["error"],
     )
     for error, count in sorted(metrics.in_sync_refusals.items()):
         unchanged.add_metric([error], count)
     yield unchanged
     refusals = CounterMetricFamily(
-        "tank_push_refusals", "Pushes that a follower did not take", labels=["follower", "error"]
+        "tank_push_refusals", "Stretches that a follower refused, by error", labels=["follower", "error"]
     )
     for (follower, error), count in sorted(metrics.push_refusals.items()):
         refusals.add_metric([str(follower), error], count)
     yield refusals
     yield CounterMetricFamily(
         "tank_refuted_epochs",
-        "Leader epochs that a push told of and the controllers had given to no leader",
+        "Leader epochs heard in a push that the controllers had given to no leader",
         value=metrics.refuted_epochs,
     )
     pushed = CounterMetricFamily("tank_pushed_bytes", "Bytes sent to followers", labels=["push"])
@@ -189,29 +199,31 @@ def _controllers(broker: Broker) -> Iterator[Metric]:
     own = link.view.brokers.get(link.view.broker_id)
     yield GaugeMetricFamily(
         "tank_controllers_connected",
-        "Whether the controller that leads has a line here, 1 or 0",
+        "Whether the leading controller has a connection to this broker, 1 or 0",
         value=link.connected,
     )
     yield GaugeMetricFamily(
         "tank_controllers_silence_seconds",
-        "How long ago the controller that leads was heard",
+        "Time since the leading controller was last heard",
         value=link.silence_ms / 1000,
     )
     yield GaugeMetricFamily(
         "tank_producer_ids_left",
-        "Producers that can start here while no controller leads",
-        value=link.producer_ids_left,
+        "Producer ids in reserve: producers that can start here while no controller leads",
+        value=link.requests.producer_ids_left,
     )
     yield GaugeMetricFamily(
         "tank_fenced",
-        "Whether this broker may neither lead nor be in sync, 1 or 0",
+        "Whether this broker is fenced, so that it neither leads nor is in sync, 1 or 0",
         value=own is None or own.fenced,
     )
     yield GaugeMetricFamily(
         "tank_believed_epochs",
-        "Partitions with a leader epoch that a push told of and the view should have by now, and hasn't",
+        "Partitions with a leader epoch heard in a push that the view should have by now, and doesn't",
         value=len(broker.followers.beliefs.held(broker.clock.monotonic_ms())),
     )
     yield GaugeMetricFamily(
-        "tank_view_index", "The last entry of the controllers' log that is known here", value=link.view.index
+        "tank_view_index",
+        "Index of the last entry of the controllers' log in this broker's view",
+        value=link.view.index,
     )

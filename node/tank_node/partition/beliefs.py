@@ -1,9 +1,10 @@
-"""Leader epochs that were heard in a push before the view had them: how long they are believed, and of whom.
+"""Leader epochs that were heard in a push before this node's view had them: whether and how long they are
+believed.
 
-A leader pushes after its own view says that it leads, so its election was committed before. A view that holds
-all that was committed when the push came knows that election, too. Where such a view doesn't have the epoch,
-it was never given to a leader: the claim is refuted, by the controllers and not by the clock. While the
-controllers can't be asked the epoch stays believed: it may be the only word of an election.
+A leader pushes only after its election was committed. So a view with everything that was committed when the
+push came must have that epoch; if it doesn't, no leader was given the epoch, and the claim is refuted. While
+the controllers can't be asked for such a view, the epoch stays believed. See
+docs/decisions/0023-believed-epochs.md.
 """
 
 import logging
@@ -19,17 +20,17 @@ logger = logging.getLogger(__name__)
 
 
 class Claim(NamedTuple):
-    """A leader epoch above the view's, as a leader's process pushed it."""
+    """A leader epoch above the view's, and the process that pushed in it."""
 
     leader_epoch: int
     heard_ms: int
-    """Monotonic."""
+    """When the push came (monotonic)."""
     broker_id: int
     broker_epoch: int
 
     @property
     def text(self) -> str:
-        """For people: what is believed, and what ends it."""
+        """A sentence for operators."""
         return (
             f"it believes leader epoch {self.leader_epoch}, which broker {self.broker_id} pushed in and the "
             "view doesn't have, until the controllers can be asked"
@@ -37,7 +38,7 @@ class Claim(NamedTuple):
 
 
 class Beliefs:
-    """Of one node: the epochs that its partitions know by pushes alone."""
+    """The leader epochs that the partitions of one node know from pushes alone."""
 
     def __init__(
         self,
@@ -46,22 +47,23 @@ class Beliefs:
         view_epoch: Callable[[Partition], int | None],
         give_up: Callable[[Partition], None],
     ) -> None:
-        """view_epoch: a partition's leader epoch in the view; None: it isn't here any more. give_up: brings a
-        partition back to what the view says."""
+        """view_epoch: returns a partition's leader epoch in the view; None when it is no longer here.
+        give_up: gives a partition the role that the view says."""
         self._link = link
         self._metrics = metrics
         self._view_epoch = view_epoch
         self._give_up = give_up
         self._claims: dict[Partition, Claim] = {}
-        """The newest of each partition, until the view has an epoch as high."""
+        """The newest claim of each partition, until the view has an epoch as high."""
         self._distrusted: set[tuple[int, int]] = set()
-        """(broker id, broker epoch) of processes whose claim was refuted: their next ones wait for the view.
-        Bounded by the brokers of the view: see `tick`."""
+        """(broker id, broker epoch) of processes with a refuted claim, whose further claims are not believed.
+        `tick` removes those that are not in the view."""
         self._asks = False
 
     def accept(self, partition: Partition, claim: Claim, replicas: tuple[int, ...]) -> bool:
-        """Whether the claim is believed, which the partition then knows. replicas: the brokers that hold the
-        partition, as the view says. Others, and processes that were refuted before, wait for the view."""
+        """Decides whether a claim is believed; if so, the partition takes over the epoch. replicas: the
+        partition's brokers in the view. Claims of other brokers, and of distrusted processes, are not
+        believed."""
         if claim.broker_id not in replicas or (claim.broker_id, claim.broker_epoch) in self._distrusted:
             self._metrics.refused["unknown_leader_epoch"] += 1
             return False
@@ -70,13 +72,14 @@ class Beliefs:
         return True
 
     def held(self, now_ms: int) -> dict[Partition, Claim]:
-        """Partitions that have known an epoch by a push alone for so long that the view should have it."""
+        """The claims that are older than BELIEF_MS, so that the view should have their epochs by now."""
         if not self._claims:
             return {}
         return {each: claim for each, claim in self._claims.items() if now_ms - claim.heard_ms >= BELIEF_MS}
 
     def tick(self, now_ms: int) -> None:
-        """Some 20 times a second: the view may have caught up, or has had the time to."""
+        """Drops claims that the view has caught up with, and asks for a current view to judge older ones.
+        Call it some 20 times a second."""
         if not self._claims:
             return
         for partition in list(self._claims):
@@ -89,10 +92,10 @@ class Beliefs:
         brokers = self._link.view.brokers.values()
         self._distrusted &= {(broker.broker_id, broker.epoch) for broker in brokers}
         self._asks = True
-        self._link.await_view(lambda known: self._judge(due, known=known))
+        self._link.requests.await_view(lambda known: self._judge(due, known=known))
 
     def _judge(self, due: list[tuple[Partition, Claim]], *, known: bool) -> None:
-        """The view holds all that was committed after these claims came, if it is `known` to."""
+        """Judges claims. known: whether the view has everything that was committed when the claims came."""
         self._asks = False
         if not known:
             return
@@ -101,7 +104,7 @@ class Beliefs:
             if epoch is None or epoch >= claim.leader_epoch:
                 continue
             self._distrusted.add((claim.broker_id, claim.broker_epoch))
-            if self._claims.get(partition) is claim:  # a later one may be true, and is asked about next
+            if self._claims.get(partition) is claim:  # a later claim may be true, and is judged later
                 del self._claims[partition]
                 self._refute(partition, claim, epoch)
 
@@ -118,9 +121,10 @@ class Beliefs:
             epoch,
             claim.broker_id,
         )
-        # What it was as a leader stays ended; its log says whether it may lead in that epoch again (`Roles`).
+        # An ended leadership stays ended; `Roles` decides by the log whether this replica leads in that epoch
+        # again.
         partition.leader_epoch = epoch
-        partition.follower = None  # its connection is of nobody's leader
+        partition.follower = None  # its connection is not the leader's
         if log.epochs and log.epochs[-1][0] > epoch:
             log.spoiled(f"it has batches of leader epoch {log.epochs[-1][0]}, which no leader was given")
         self._give_up(partition)

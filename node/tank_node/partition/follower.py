@@ -1,7 +1,7 @@
-"""What a follower does with its leaders' pushes: between the peer connections, the pure judgement
-(`replication.follow`) and the logs.
+"""The follower's part: takes stretches from connections, checks them (`replication.append_check`), stores
+them in logs, and answers.
 
-The connection that carried a partition's newest stretch is the one that hears of its fsyncs.
+The follower reports fsyncs of a partition on the connection that carried its newest stretch.
 """
 
 import logging
@@ -10,12 +10,13 @@ from collections.abc import Callable
 from tank_node.cluster.link import ControllerLink
 from tank_node.cluster.view import PartitionView
 from tank_node.log.epoch_history import epoch_at
-from tank_node.log.errors import LogDiverged, StorageError
 from tank_node.log.log import LogState
 from tank_node.log.producers import check_snapshot
-from tank_node.log.pushed import Pushed, last_of
+from tank_node.log.pushed import Pushed, append_stretch, last_of
+from tank_node.log.refill import begin_anew
 from tank_node.partition.beliefs import Beliefs, Claim
 from tank_node.partition.partition import Partition
+from tank_node.purpose import Purpose
 from tank_node.replication.append_check import (
     TAKE,
     Condition,
@@ -29,6 +30,7 @@ from tank_node.replication.append_check import (
     mark_of,
 )
 from tank_node.replication.role import FollowerRole, Role
+from tank_node.segment.errors import LogDiverged, StorageError
 from tank_node.store.flusher import Flusher
 from tank_protos.error_codes import PushError
 from tank_protos.generated.tank import PushedPartition
@@ -38,15 +40,11 @@ from tank_protos.wire.buffer import Buffer
 
 logger = logging.getLogger(__name__)
 
-LIVE = 0
-CATCH_UP = 1
-"""What a connection between brokers is for."""
-
 _CONDITIONS = {LogState.ACTIVE: Condition.GOOD, LogState.DAMAGED: Condition.DAMAGED}
 
 
 class PeerLine:
-    """A leader's connection, as those see it who follow through it."""
+    """A connection on which a leader's broker pushes to this node."""
 
     __slots__ = ("broker_epoch", "broker_id", "hang_up", "is_open", "purpose", "tell")
 
@@ -54,24 +52,24 @@ class PeerLine:
         self,
         broker_id: int,
         broker_epoch: int,
-        purpose: int,
+        purpose: Purpose,
         tell: Callable[[int, PushedPartition], None],
         hang_up: Callable[[], None],
     ) -> None:
-        """tell: sends an answer that nobody asked for, which covers everything up to a request's id. hang_up:
-        ends the connection."""
+        """tell: sends a message that answers no push, with the request id up to which it covers stretches.
+        hang_up: ends the connection."""
         self.broker_id = broker_id
         self.broker_epoch = broker_epoch
-        """Of the process that connected."""
+        """The epoch of the process that connected."""
         self.purpose = purpose
         self.tell = tell
         self.hang_up = hang_up
         self.is_open = True
-        """Nothing more is taken from it, nor sent, when it is not."""
+        """Whether stretches are still taken, and answers sent, on the connection."""
 
 
-class Following(FollowerRole):
-    """One partition that is, or was, pushed to this node."""
+class PartitionFollower(FollowerRole):
+    """The follower's part of one partition that is, or was, pushed to this node."""
 
     __slots__ = (
         "_agreed_epoch", "_line", "_mark", "_matched", "_request_id", "_source", "_told", "_whole_at",
@@ -81,23 +79,24 @@ class Following(FollowerRole):
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self._line: PeerLine | None = None
-        """Which connection carried the newest stretch that was taken; None: there is none, or its leader has
-        sent another since that was not."""
+        """The connection of the newest stretch that was taken; None: there is none, or a later stretch was
+        refused."""
         self._request_id = 0
-        """Of the push with that stretch."""
+        """The request id of the push with that stretch."""
         self._matched = 0
-        """Its last number: what was synced is told up to here."""
+        """The last number of that stretch; fsyncs are reported up to here."""
         self._source: PeerLine | None = None
-        """Which connection carried the newest stretch that was looked at."""
+        """The connection of the newest stretch of a valid leader, taken or refused."""
         self._agreed_epoch = 0
-        """Its leader epoch, when it was taken; 0: it was refused, or there was none."""
+        """The leader epoch of that stretch; 0: it was refused, or there was none."""
         self._told = 0
-        """What was told as synced."""
+        """The number up to which the follower has reported the log as synced."""
         self._mark = 0
-        """The leader's high-water mark, as it was pushed last."""
+        """The leader's high-water mark in the last stretch that was taken."""
         self._whole_at: int | None = None
-        """A refill has done its work when all up to here is there (flush=disk: on the disk): the mark that it
-        had matched first. A later one may always be ahead of the disk. None: it has matched none yet."""
+        """The number at which a refill is complete (flush=disk: when synced): the leader's high-water mark
+        when the log first matched it. Later marks may always be ahead of the disk. None: none is matched
+        yet."""
 
     def take(
         self,
@@ -109,14 +108,15 @@ class Following(FollowerRole):
         own_id: int,
         beliefs: Beliefs,
     ) -> PushedPartition:
-        """Judges a stretch and does what it says. Never raises because of what it holds."""
+        """Checks a stretch, and stores it if it is right. Returns the answer; never raises because of the
+        content."""
         partition = self.partition
         log = partition.log
         order = Order(start, stretch.leader_epoch, stretch.previous_epoch, stretch.log_start)
         if placed.leader_epoch == order.leader_epoch and placed.leader != line.broker_id:
             return self._answer(PushError.STALE_LEADER)
         if order.is_possible and order.leader_epoch > partition.leader_epoch:
-            # Before its log is looked at: what was staged here, as a leader, is not stored.
+            # Before the log is read: `accept` ends a leadership of this node, and drops its staged batches.
             claim = Claim(order.leader_epoch, partition.tick.monotonic_ms, line.broker_id, line.broker_epoch)
             if not beliefs.accept(partition, claim, placed.replicas):
                 return self._answer(PushError.NOT_READY)
@@ -128,7 +128,7 @@ class Following(FollowerRole):
             return self._answer(PushError.STORAGE)
         if verdict.error is PushError.STALE_LEADER:
             return self._answer(verdict.error)
-        # Not before: whom nobody obeys takes nobody's place, and an fsync may have to be told yet.
+        # Only now: a stretch of a stale leader must not replace `_line`, on which fsyncs are still told.
         self._line, self._source, self._agreed_epoch = None, line, 0
         if verdict.error is PushError.DISAGREES:
             return self._answer(verdict.error, verdict.agreed_at, verdict.agreed_epoch)
@@ -147,20 +147,20 @@ class Following(FollowerRole):
     def _judged(self, order: Order, placed: PartitionView, own_id: int) -> Verdict:
         partition = self.partition
         log = partition.log
-        leads, is_good = partition.role is Role.LEADER, log.state is LogState.ACTIVE
+        leads, is_good = partition.role is Role.LEADER, log.health.state is LogState.ACTIVE
         is_obeyed = order.leader_epoch == partition.leader_epoch and not leads
-        if is_obeyed and is_good and goes_on(order, log.last, log.epochs):
+        if is_obeyed and is_good and goes_on(order, log.tail.last, log.segments.epochs):
             return TAKE
-        outdated = is_good and is_outdated(placed.lossy_epoch, log.epochs)
+        outdated = is_good and is_outdated(placed.lossy_epoch, log.segments.epochs)
         standing = Standing(
             partition.leader_epoch,
             leads,
-            _CONDITIONS.get(log.state, Condition.FAILED),
+            _CONDITIONS.get(log.health.state, Condition.FAILED),
             own_id in placed.in_sync or placed.leader_epoch < order.leader_epoch,
-            log.last,
-            log.epochs,
+            log.tail.last,
+            log.segments.epochs,
             outdated,
-            log.may_be_compacted_through() if outdated else 0,
+            log.segments.may_be_compacted_through() if outdated else 0,
             log.first_available,
         )
         return judge(order, standing)
@@ -168,19 +168,19 @@ class Following(FollowerRole):
     def _answer(self, error: PushError, log_end: int | None = None, epoch: int = 0) -> PushedPartition:
         log = self.partition.log
         if log_end is None:
-            log_end, epoch = log.last, epoch_at(log.epochs, log.last)
+            log_end, epoch = log.tail.last, epoch_at(log.segments.epochs, log.tail.last)
         return PushedPartition(log.topic_id, log.partition, error, 0, 0, log_end, epoch)
 
     def _store(self, order: Order, stretch: Stretch, placed: PartitionView, verdict: Verdict) -> PushError:
-        """Makes the log what the leader has, up to the stretch's end; what of it failed."""
+        """Makes the log equal the leader's up to the stretch's end. Returns the error, or NONE."""
         partition = self.partition
         log = partition.log
         if placed.leader_epoch < order.leader_epoch and order.start <= partition.high_water_mark:
-            # The view may yet tell of a lossy election: what is committed here and missing there is lost
-            # then, not compacted away.
+            # This node's view is older than the leader, and may miss a lossy election. Then messages
+            # committed here and missing at the leader are lost, and not compacted away.
             return PushError.NOT_READY
-        if verdict.anew and log.state is LogState.ACTIVE and order.start <= log.written:
-            tick = partition.tick  # it writes both checkpoints: many at once would hold up the loop
+        if verdict.anew and log.health.state is LogState.ACTIVE and order.start <= log.tail.written:
+            tick = partition.tick  # emptying a log writes two checkpoints: more per tick would block the loop
             if tick.dropped_us == tick.monotonic_us:
                 return PushError.NOT_READY
             tick.dropped_us = tick.monotonic_us
@@ -191,29 +191,29 @@ class Following(FollowerRole):
             if verdict.anew:
                 producers = _checked(stretch.producers)
                 logger.warning(
-                    "%s/%d holds up to %d%s: dropped, to be copied from number %d on",
+                    "%s/%d, with messages up to %d%s, is emptied: its leader's copy begins at number %d",
                     partition.topic_name,
                     partition.number,
-                    log.last,
+                    log.tail.last,
                     f" ({log.reason})" if log.reason else "",
                     order.start,
                 )
                 self._whole_at = None
-                log.begin_anew(order.start, order.previous_epoch, producers)
+                begin_anew(log, order.start, order.previous_epoch, producers)
                 partition.note_state()
-            kept = kept_through(partition.high_water_mark, placed.lossy_epoch, log.epochs)
+            kept = kept_through(partition.high_water_mark, placed.lossy_epoch, log.segments.epochs)
             try:
-                log.append_stretch(pushed, kept)
+                append_stretch(log, pushed, kept)
                 last = last_of(pushed)
                 if verdict.ends and not self._ends_with(last):
                     return PushError.DISAGREES
-            finally:  # what a lossy election has cut, or a refill dropped, takes the mark down with it
+            finally:  # a lossy election's cut, or a refill, lowers the mark too
                 partition.high_water_mark = min(partition.high_water_mark, log.high_water_mark)
             self._matched = last
             self._mark = stretch.high_water_mark
             if partition.waiters and stretch.batches:
                 partition.note_uncommitted(last, len(stretch.batches))
-            self._agreed_epoch = order.leader_epoch  # those who are woken may read
+            self._agreed_epoch = order.leader_epoch  # before `advance` wakes consumers, which may read here
             partition.advance(mark_of(partition.high_water_mark, self._mark, self._matched))
             log.retain_from(order.log_start)
             self._refilled()
@@ -223,7 +223,7 @@ class Following(FollowerRole):
             return PushError.BAD_BATCH
         except LogDiverged as diverged:
             if placed.leader_epoch < order.leader_epoch:
-                return PushError.NOT_READY  # the view may yet tell of a lossy election
+                return PushError.NOT_READY  # the view may miss a lossy election
             log.fail(str(diverged))
             partition.note_error(diverged)
             return PushError.DIVERGED
@@ -233,32 +233,33 @@ class Following(FollowerRole):
         return PushError.NONE
 
     def _ends_with(self, last: int) -> bool:
-        """After a lossy election: takes back what was committed here and is lost to the leader that it chose.
-        Or this replica would show it when it leads, and those in sync with it have it not. False: a batch lay
-        over that end."""
+        """After a lossy election: cuts committed messages behind `last` that the new leader lacks, which this
+        replica would otherwise show if it led later. Returns False when a batch reached across `last`, so
+        that the log ends lower."""
         partition = self.partition
         if last < partition.high_water_mark:
             logger.warning(
-                "%s/%d is cut to number %d after a lossy election: up to %d was committed here",
+                "%s/%d is cut to number %d after a lossy election, though %d was committed here",
                 partition.topic_name,
                 partition.number,
                 last,
                 partition.high_water_mark,
             )
             partition.log.truncate_to(last)
-        return partition.log.last >= last
+        return partition.log.tail.last >= last
 
     def _refilled(self) -> None:
-        """Ends a refill that has done its work. It does so no later than it may be made a member: as one it
-        may have to lead."""
+        """Ends a refill that is complete: at the latest when the replica may join the in-sync set, because a
+        member may have to lead."""
         partition = self.partition
         log = partition.log
-        if not log.refilling:
+        if not log.health.refilling:
             return
-        if self._whole_at is None or self._whole_at > self._matched:  # another leader's
+        if self._whole_at is None or self._whole_at > self._matched:  # None, or the mark of another leader
             self._whole_at = self._mark if self._matched >= self._mark else None
         if self._whole_at is not None:
-            # Without flush=disk it need not be synced: after a loss of power no such tail is sure anyway.
+            # Without flush=disk the log need not be synced: after a loss of power its end is unsure in any
+            # case.
             log.refilled_through(self._whole_at if partition.flush_disk else 0)
 
     def agrees_with(self, leader: int, leader_epoch: int) -> bool:
@@ -270,12 +271,12 @@ class Following(FollowerRole):
     def failed(self) -> None:
         line, self._line = self._line, None
         if line is not None and line.is_open:
-            is_damaged = self.partition.log.state is LogState.DAMAGED
+            is_damaged = self.partition.log.health.state is LogState.DAMAGED
             line.tell(self._request_id, self._answer(PushError.DAMAGED if is_damaged else PushError.STORAGE))
 
     def synced(self) -> None:
         line, log = self._line, self.partition.log
-        if log.state is not LogState.ACTIVE:
+        if log.health.state is not LogState.ACTIVE:
             self.failed()
             return
         self._refilled()
@@ -289,8 +290,8 @@ class Following(FollowerRole):
 
 
 def _checked(producers: Buffer) -> bytes:
-    """A snapshot that was pushed, before anything is dropped for it: its checksum alone, for it may tell of
-    100,000 producers, and the event loop waits. Raises BadRecord."""
+    """Checks a pushed snapshot of producers before the log is emptied for it. Checks only its checksum,
+    because 100,000 producers would block the event loop. Raises BadRecord."""
     content = bytes(producers)
     try:
         if content:
@@ -301,7 +302,8 @@ def _checked(producers: Buffer) -> bytes:
 
 
 class Followers:
-    """All partitions of a node that others lead, and the connections through which they are pushed."""
+    """The follower's part of a node: all partitions that are pushed to it, and the connections of the
+    leaders."""
 
     def __init__(
         self,
@@ -310,27 +312,28 @@ class Followers:
         find: Callable[[int, int], Partition | None],
         beliefs: Beliefs,
     ) -> None:
-        """find: the open partition of a topic's id."""
+        """find: returns the open partition of a topic id and a number."""
         self.beliefs = beliefs
         self._link = link
         self._flusher = flusher
         self._find = find
-        self._lines: dict[tuple[int, int], PeerLine] = {}
-        """The connection of each leader's broker and purpose that is open."""
+        self._lines: dict[tuple[int, Purpose], PeerLine] = {}
+        """The open connections, by leader's broker id and purpose."""
         self._unsynced: dict[Partition, None] = {}
-        """Those that took something since `sync`."""
+        """Partitions that took a stretch since the last `sync`."""
         link.on_brokers(self._on_brokers)
 
     @property
     def is_ready(self) -> bool:
-        """Whether this node takes orders: its registration is committed, and its view has come so far."""
+        """Whether this node takes pushes: its registration is committed and in its view."""
         epoch = self._link.broker_epoch
         return bool(epoch) and self._link.view.index >= epoch
 
     def opened(self, line: PeerLine) -> None:
-        """A leader's broker has connected: its old connection of the same purpose ends, a live one ends
-        both, before anything that waits on them is looked at."""
-        purposes = (LIVE, CATCH_UP) if line.purpose == LIVE else (CATCH_UP,)
+        """Takes over a new connection of a leader's broker, and ends its old one of the same purpose; a live
+        one ends the catch-up one too. Stretches that wait unread on the old ones are dropped."""
+        is_live = line.purpose is Purpose.LIVE
+        purposes = (Purpose.LIVE, Purpose.CATCH_UP) if is_live else (Purpose.CATCH_UP,)
         for purpose in purposes:
             old = self._lines.pop((line.broker_id, purpose), None)
             if old is not None:
@@ -339,13 +342,13 @@ class Followers:
         self._lines[line.broker_id, line.purpose] = line
 
     def closed(self, line: PeerLine) -> None:
-        """A connection has ended."""
+        """Forgets a connection that has ended."""
         line.is_open = False
         if self._lines.get((line.broker_id, line.purpose)) is line:
             del self._lines[line.broker_id, line.purpose]
 
     def _on_brokers(self) -> None:
-        """The view of the brokers has changed: a connection of an earlier process ends."""
+        """Ends connections of earlier processes, when the brokers in the view have changed."""
         brokers = self._link.view.brokers
         for line in list(self._lines.values()):
             broker = brokers.get(line.broker_id)
@@ -356,7 +359,7 @@ class Followers:
     def take(
         self, line: PeerLine, request_id: int, number: int, start: int, stretch: Stretch
     ) -> PushedPartition:
-        """Takes one entry of a push; `sync` at its end."""
+        """Takes one entry of a push. Call `sync` after the last entry."""
         topic_id = stretch.topic_id
         if not self.is_ready:
             return PushedPartition(topic_id, number, PushError.NOT_READY)
@@ -365,13 +368,12 @@ class Followers:
         if topic is None or partition is None or number >= len(topic.partitions):
             return PushedPartition(topic_id, number, PushError.UNKNOWN_PARTITION)
         own_id = self._link.view.broker_id
-        if (
-            own_id not in topic.partitions[number].replicas
-        ):  # its data is about to go: see `broker.replica_removal`
+        if own_id not in topic.partitions[number].replicas:
+            # The replica moved away, and its data will be deleted: see `broker.replica_removal`.
             return PushedPartition(topic_id, number, PushError.UNKNOWN_PARTITION)
         following = partition.follower
-        if not isinstance(following, Following):
-            following = partition.follower = Following(partition)
+        if not isinstance(following, PartitionFollower):
+            following = partition.follower = PartitionFollower(partition)
         placed = topic.partitions[number]
         answer = following.take(line, request_id, start, stretch, placed, own_id, self.beliefs)
         if not answer.error and partition.flush_disk:
@@ -379,7 +381,7 @@ class Followers:
         return answer
 
     def sync(self) -> None:
-        """Asks for the fsync of what was taken, after the answers that tell of it."""
+        """Requests the fsyncs of the stretches that were taken, after they are answered."""
         unsynced, self._unsynced = self._unsynced, {}
         for partition in unsynced:
-            self._flusher.request(partition.log, partition.log.written)
+            self._flusher.request(partition.log, partition.log.tail.written)

@@ -1,4 +1,4 @@
-"""When a replica that follows may be read: by clients that prefer the broker which they have asked."""
+"""When clients may read from a follower: those that prefer the broker they are connected to."""
 
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,10 @@ if TYPE_CHECKING:
 
 
 def may_show(partition: "Partition", placed: PartitionView | None, link: ControllerLink) -> bool:
-    """Whether a follower's messages up to its own high-water mark are those that its leader would show.
+    """Whether a follower's messages up to its high-water mark are those that its leader would show now.
 
-    The controllers count it as in sync and have been heard within a session timeout, the leader of the view's
-    epoch is connected and has pushed in that epoch, and the log is whole. Without one of these its mark may
-    stand still for as long as it likes, or be one of before a lossy election.
+    All must hold: the follower is in sync in a current view, the view's leader is connected and has pushed in
+    its epoch, and the log is whole. Otherwise the mark may be out of date, or from before a lossy election.
     """
     follower = partition.follower
     if partition.role is not Role.FOLLOWER or follower is None or placed is None or not link.connected:

@@ -1,25 +1,25 @@
-"""What a leader does for one partition with followers: who is in sync, where each is pushed from, the mark.
+"""The leader's part of one partition with followers: its in-sync replicas, its pushes, its high-water mark.
 
-It stands between the partition and the pure parts (`replication.in_sync`, `replication.push`); the
-`replicator` owns the connections.
+It connects the partition with the pure rules (`replication.in_sync`, `replication.stream`);
+`peers.replicator` owns the connections.
 """
 
 from tank_node.cluster.view import PartitionView
 from tank_node.log.epoch_history import History
-from tank_node.log.errors import LogDamaged, StorageError
 from tank_node.log.pushing import Piece, PushReader
-from tank_node.log.scrub import ScrubPlace, scrub
 from tank_node.partition.partition import Partition
 from tank_node.replication.in_sync import InSync
-from tank_node.replication.progress import Place
+from tank_node.replication.progress import Progress
 from tank_node.replication.role import LeaderRole
-from tank_node.replication.stream import STRETCH_BYTES, PushLine
+from tank_node.replication.stream import STRETCH_BYTES, ReplicationStream
+from tank_node.segment.errors import LogDamaged, StorageError
+from tank_node.segment.scrub import ScrubPlace, scrub
 from tank_protos.error_codes import PushError
 
 
 class Pushers:
-    """Who brings partitions to their followers: the `replicator`. This one is a lone node's, which has
-    none."""
+    """The pushes of a node to its followers, as an interface. `peers.Replicator` implements it; this base
+    class does nothing, for a node without a cluster."""
 
     __slots__ = ()
 
@@ -28,42 +28,43 @@ class Pushers:
         """Whether there is a cluster around this node."""
         return False
 
-    def lead(self, leadership: "Leadership") -> None:
-        """A partition is led here from now on, or its followers have changed."""
+    def lead(self, leadership: "PartitionLeader") -> None:
+        """Begins to push a partition, or takes over its changed followers."""
 
-    def unlead(self, leadership: "Leadership") -> None:
-        """It is led here no more."""
+    def unlead(self, leadership: "PartitionLeader") -> None:
+        """Stops pushing a partition."""
 
-    def watch(self, leadership: "Leadership") -> None:
-        """Somebody may have to join or leave its in-sync set."""
+    def watch(self, leadership: "PartitionLeader") -> None:
+        """Marks a partition whose in-sync set may have to change, for the next check."""
 
     def report(self, partition: Partition) -> None:
-        """A replica failed here: the controller has to know until the view shows that it does."""
+        """Reports a failed replica to the controllers, until the view shows that they know."""
 
     def push(self) -> None:
-        """The end of a tick: sends what is new."""
+        """Sends what is new, at the end of a tick."""
 
     def tick(self) -> None:
-        """Some 20 times a second: what is due by time. Begin the broker's tick first."""
+        """Does the work that is due by time. Call it some 20 times a second, after the broker's
+        `begin_tick`."""
 
     def close(self) -> None:
-        """The node stops."""
+        """Ends all connections, when the node stops."""
 
     @property
     def connected(self) -> dict[int, bool]:
-        """Whether the live connection to each follower of what is led here is open, by broker id."""
+        """Whether the live connection to a follower is open, by broker id."""
         return {}
 
 
-class Leadership(LeaderRole):
-    """One leader epoch of one partition.
+class PartitionLeader(LeaderRole):
+    """The leader's part of one partition, in one leader epoch.
 
-    Invariant: a follower is in `places` while a connection that is open carries this partition to it.
+    Invariant: a follower is in `places` while an open connection carries this partition to it.
     """
 
     __slots__ = (
-        "_epoch", "_lag_ms", "_name", "_pushers", "_reader", "_takes_one_more", "_topic_id", "followers",
-        "in_sync", "partition", "places",
+        "_epoch", "_first_batch", "_lag_ms", "_name", "_pushers", "_reader", "_start", "_takes_one_more",
+        "_topic_id", "followers", "in_sync", "partition", "places",
     )  # fmt: skip
 
     def __init__(
@@ -78,8 +79,8 @@ class Leadership(LeaderRole):
     ) -> None:
         log = partition.log
         self.partition = partition
-        self.places: dict[int, tuple[PushLine, Place]] = {}
-        """By the follower's broker id."""
+        self.places: dict[int, tuple[ReplicationStream, Progress]] = {}
+        """The connection of each follower, and the partition's progress on it, by broker id."""
         self.followers: tuple[int, ...] = ()
         self._pushers = pushers
         self._topic_id = topic_id
@@ -87,11 +88,13 @@ class Leadership(LeaderRole):
         self._epoch = leader_epoch
         self._lag_ms = lag_ms
         self._reader = PushReader(log)
+        self._start = self._first_batch = 0
+        """The log start, and where its batch begins, when both were last looked up."""
         self._takes_one_more = False
-        """Appends are taken however few are in sync: until one is written."""
-        self.in_sync = InSync(broker_id, log.written, partition.high_water_mark, partition.flush_disk)
+        """Whether one append is taken even with too few replicas in sync: see `count_members`."""
+        self.in_sync = InSync(broker_id, log.tail.written, partition.high_water_mark, partition.flush_disk)
         self.in_sync.synced = log.synced
-        self.in_sync.appended(partition.tick.monotonic_ms, log.written, lag_ms)
+        self.in_sync.appended(partition.tick.monotonic_ms, log.tail.written, lag_ms)
 
     # --- as its pushes see it ----------------------------------------------------------------------
 
@@ -113,20 +116,27 @@ class Leadership(LeaderRole):
 
     @property
     def log_end(self) -> int:
-        return self.partition.log.written
-
-    @property
-    def log_start(self) -> int:
-        log = self.partition.log
-        return log.first_available or log.written + 1
+        return self.partition.log.tail.written
 
     @property
     def mark(self) -> int:
         return self.partition.high_water_mark
 
     @property
+    def log_start(self) -> int:
+        log = self.partition.log
+        return log.first_available or log.tail.written + 1
+
+    def ends(self) -> tuple[int, int, int]:
+        log = self.partition.log
+        first = self.log_start
+        if first != self._start:
+            self._start, self._first_batch = first, log.first_batch or first
+        return self._first_batch, log.tail.written, self.partition.high_water_mark
+
+    @property
     def history(self) -> History:
-        return self.partition.log.epochs
+        return self.partition.log.segments.epochs
 
     def read(self, start: int, max_bytes: int) -> Piece | None:
         try:
@@ -143,7 +153,11 @@ class Leadership(LeaderRole):
             raise
 
     def bytes_behind(self, number: int) -> int:
-        return self._reader.bytes_behind(number)
+        try:
+            return self._reader.bytes_behind(number)
+        except StorageError as error:  # only an estimate: the next read of a stretch reports the disk again
+            self.partition.note_error(error)
+            return 0
 
     def is_member(self, follower: int) -> bool:
         return follower in self.in_sync.members
@@ -155,7 +169,11 @@ class Leadership(LeaderRole):
         self.in_sync.matched(follower, matched, synced)
         if follower not in self.in_sync.members:
             self._pushers.watch(self)
-        self._advance_and_answer()  # one that is proposed counts too
+        self._advance_and_answer()  # a proposed follower counts too
+
+    def has_start(self, follower: int, log_start: int) -> None:
+        self.in_sync.has_start(follower, log_start)
+        self.partition.start.is_safer()
 
     def refused(self, follower: int, error: PushError, before: int) -> None:
         self.in_sync.unmatched(follower)
@@ -164,13 +182,13 @@ class Leadership(LeaderRole):
             self._check_behind(before)
 
     def _check_behind(self, number: int) -> None:
-        """What a follower received of it is bad: if it is so on this disk, another one must lead. The memory
-        may be at fault, too: what is kept there is read again."""
+        """Checks the stretch behind `number` on the disk, after a follower found it bad: if it is bad here,
+        another replica must lead. Forgets the piece in memory, which may be bad too."""
         partition = self.partition
         log = partition.log
         self._reader = PushReader(log)
         try:
-            bad = scrub(log, ScrubPlace(number + 1), STRETCH_BYTES).bad
+            bad = scrub(log.segments.list, ScrubPlace(number + 1), STRETCH_BYTES).bad
             if bad:
                 log.spoiled(bad)
                 raise LogDamaged(bad)
@@ -189,7 +207,7 @@ class Leadership(LeaderRole):
 
     def written(self) -> None:
         partition = self.partition
-        self.in_sync.appended(partition.tick.monotonic_ms, partition.log.written, self._lag_ms)
+        self.in_sync.appended(partition.tick.monotonic_ms, partition.log.tail.written, self._lag_ms)
         for line, place in self.places.values():
             line.appended(place)
         self._pushers.watch(self)
@@ -208,7 +226,8 @@ class Leadership(LeaderRole):
         self._pushers.unlead(self)
 
     def advance(self) -> bool:
-        """Moves the mark if it can move; producers are answered by the caller."""
+        """Moves the high-water mark if it can move; returns whether it did. The caller answers the
+        producers."""
         partition = self.partition
         mark = self.in_sync.advance()
         if mark <= partition.high_water_mark:
@@ -218,6 +237,14 @@ class Leadership(LeaderRole):
             line.marked(place)
         return True
 
+    @property
+    def lowest_start(self) -> int:
+        return self.in_sync.lowest_start(self.log_start)
+
+    def start_moved(self) -> None:
+        for line, place in self.places.values():
+            line.marked(place)
+
     def _advance_and_answer(self) -> None:
         if self.advance():
             self.partition.acks.answer(self.partition.high_water_mark)
@@ -225,20 +252,21 @@ class Leadership(LeaderRole):
     # --- as the broker and the replicator see it ---------------------------------------------------
 
     def view(self, placed: PartitionView, replicas: tuple[int, ...], min_in_sync: int) -> None:
-        """What the cluster's view says of it now, in the same leader epoch. replicas: all who hold it, or
-        shall."""
+        """Takes over the cluster's view of the partition, in the same leader epoch. replicas: all its
+        brokers, those being added included."""
         in_sync = self.in_sync
         in_sync.flush_disk = self.partition.flush_disk
         before = in_sync.members
         missed = 0 <= in_sync.partition_epoch < placed.partition_epoch - 1
         in_sync.view(placed.partition_epoch, placed.in_sync, replicas, min_in_sync)
-        if before:  # this epoch's first view is no change
+        if before:  # the first view of this epoch is no change
             metrics = self.partition.metrics
             metrics.in_sync_joined += len(set(in_sync.members) - set(before))
             metrics.in_sync_left += len(set(before) - set(in_sync.members))
         followers = tuple(in_sync.replicas)
         if missed:
-            # Of those that are no members one may have been moved away and back, and what it matched is gone.
+            # A view was missed: a follower out of sync may have been moved away and back, and have lost its
+            # data.
             self.followers = tuple(each for each in self.followers if each in in_sync.members)
             for follower in followers:
                 if follower not in in_sync.members:
@@ -253,13 +281,14 @@ class Leadership(LeaderRole):
         self.count_members()
         self._pushers.watch(self)
         self._advance_and_answer()
+        self.partition.start.is_safer()  # without a member that left
 
     def count_members(self) -> None:
-        """Appends are refused while too few are in sync: but not those that end a hole.
+        """Refuses appends while too few replicas are in sync, except one that ends a hole.
 
-        A log that was mended alone may end in numbers that no batch has. What is pushed carries nobody over
-        them before the next batch: without it no follower could ever join, and too few would stay too few.
-        What is taken then waits for the mark, as everything does.
+        A mended log may end in numbers without a batch. Pushes can't bring followers past them without a
+        further batch, so no follower could join the in-sync set. That one append waits for the high-water
+        mark like any other.
         """
         in_sync = self.in_sync
         self._takes_one_more = self.is_below_min and self._ends_in_a_hole()
@@ -268,25 +297,25 @@ class Leadership(LeaderRole):
 
     @property
     def is_below_min(self) -> bool:
-        """Whether too few are in sync for anything to be acknowledged, taken or not."""
+        """Whether too few replicas are in sync for messages to be committed."""
         return self.in_sync.size < self.in_sync.min_in_sync
 
     def _ends_in_a_hole(self) -> bool:
         log = self.partition.log
         try:
-            return self.log_start <= log.written and log.held < log.written
-        except StorageError:  # a disk that refuses reads: whoever reads there finds that out
+            return 0 < log.first_available <= log.tail.written and log.held < log.tail.written
+        except StorageError:  # the disk refuses reads: the next read of a stretch reports it
             return False
 
-    def enter(self, line: PushLine, broker_epoch: int, sent: int | None = None) -> None:
-        """This connection carries it to its follower from now on; sent: behind which number, if that is
-        known."""
+    def enter(self, line: ReplicationStream, broker_epoch: int, sent: int | None = None) -> None:
+        """Pushes the partition to a follower on this connection from now on. sent: the number behind which to
+        begin; None: the log's end."""
         self.in_sync.connected(line.follower, broker_epoch)
         place = line.add(self, self.log_end if sent is None else sent)
         self.places[line.follower] = line, place
 
     def leave(self, follower: int) -> None:
-        """No connection carries it to this follower any more."""
+        """Stops pushing the partition to a follower."""
         carried = self.places.pop(follower, None)
         if carried is not None:
             line, place = carried
@@ -296,7 +325,7 @@ class Leadership(LeaderRole):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether time alone changes nothing for its in-sync set."""
+        """Whether the passing of time alone can't change the in-sync set."""
         in_sync = self.in_sync
         return in_sync.proposed is None and all(
             in_sync.has_all(replica) if replica.broker_id in in_sync.members else not replica.answered

@@ -1,21 +1,36 @@
-"""Who waits for a partition, and the tick they share: producers for their numbers, consumers for the mark."""
+"""Interfaces of requests that wait for a partition (producers and consumers), and the tick that partitions
+share."""
 
+from enum import Enum
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from tank_node.partition.refusal import Refusal
+
 P = TypeVar("P")
-"""What is waited for and written: `partition.Partition`, which stands above this module."""
+"""Stands for `partition.Partition`, which this module can't import because that one imports it."""
 
 
-class Settler(Protocol):
-    """Who is told how an append ended."""
+class Acked(Enum):
+    """When an append is complete."""
 
-    def settle(self, token: int, error: int, first: int, last: int) -> None:
-        """Called once for each append: `error` is an ErrorCode; 0: stored and past the high-water mark
-        as first..last."""
+    COMMITTED = 0
+    """All in-sync replicas have it: the high-water mark has passed it."""
+    WRITTEN = 1
+    """This leader has it, by its own flush, whatever its followers have. It is lost if another replica leads
+    that lacks it."""
+
+
+class Completion(Protocol):
+    """The receiver of an append's result: a protocol's answer, which waits for it."""
+
+    def complete(self, token: int, refusal: Refusal, first: int, last: int) -> None:
+        """Called once for each append, or run of appends, with the caller's token. Refusal.NONE: it is stored
+        as first to last (0 and 0 when unknown), and committed, or written for `Acked.WRITTEN`."""
 
 
 class Waiter(Generic[P]):
-    """Somebody who waits for the high-water mark of some partitions; registered through `Broker.wait`."""
+    """A request that waits for the high-water mark of some partitions. `broker.deadlines` keeps its
+    deadline."""
 
     __slots__ = ("deadline_ms", "done", "entries", "partitions")
 
@@ -24,26 +39,31 @@ class Waiter(Generic[P]):
         self.deadline_ms = 0
         self.done = False
         self.entries = 0
-        """How many partitions its request names, repeats included: what it costs to keep."""
+        """Number of partitions that the request names, repeats included: a measure of its memory."""
 
     def advanced(self, partition: P, appended_bytes: int) -> None:
-        """The high-water mark of one of them moved, over that many bytes."""
+        """Called when the high-water mark of one of the partitions has moved, by this many bytes."""
         raise NotImplementedError
 
-    def settled(self, partition: P) -> None:
-        """A new leader's mark has reached what an earlier one may have shown: the end may be told."""
+    def end_known(self, partition: P) -> None:
+        """Called when a new leader's mark has reached `Partition.end_known_at`, so that answers may show the
+        end."""
+
+    def epoch_began(self, partition: P) -> None:
+        """Called when this broker goes on leading one of the partitions, in a new leader epoch."""
 
     def lost(self, partition: P) -> None:
-        """One of them can no longer be read here: deleted, damaged or led by another node."""
+        """Called when one of the partitions can't be read here any more: deleted, damaged or led by another
+        broker."""
         raise NotImplementedError
 
     def expired(self) -> None:
-        """The deadline has passed."""
+        """Called when the deadline has passed. Must lead to `Deadlines.forget`."""
         raise NotImplementedError
 
 
-class Producer(NamedTuple):
-    """An idempotent producer's name for one bundle."""
+class ProducerStamp(NamedTuple):
+    """The identity of a bundle of an idempotent producer."""
 
     producer_id: int
     epoch: int
@@ -51,34 +71,36 @@ class Producer(NamedTuple):
 
 
 class LateAnswer:
-    """An answer of this tick that is made when the tick has written: `Broker.end_tick` does."""
+    """An answer that `Broker.end_tick` makes after the tick's writes."""
 
     __slots__ = ()
 
     def make(self) -> None:
-        """Called once."""
+        """Makes the answer; called once."""
         raise NotImplementedError
 
 
 class Tick(Generic[P]):
-    """What all partitions of a node share: the time of this tick, which of them were appended to, and what is
-    answered behind that."""
+    """The state of a tick that all partitions of a node share: its time, the partitions to write, and the
+    answers to make after that."""
 
     __slots__ = ("dropped_us", "late", "monotonic_ms", "monotonic_us", "now_ms", "touched")
 
     def __init__(self) -> None:
         self.now_ms = 0
-        """Wall clock."""
+        """The wall clock."""
         self.monotonic_ms = 0
         self.monotonic_us = 0
-        """The same moment, for measuring."""
+        """The monotonic clock at the same moment, for measuring."""
         self.dropped_us = -1
-        """The tick in which a whole log was dropped last, to be copied anew: one in each."""
+        """The `monotonic_us` of the tick that last emptied a log for a refill: each tick may empty one."""
         self.touched: list[P] = []
+        """Partitions to write at the tick's end."""
         self.late: list[LateAnswer] = []
+        """Answers to make after that."""
 
 
-Staged: TypeAlias = tuple[int, int, Settler, int, int, int, int]
-"""An append, or a run of them, that is not answered yet: the last number, the first (0: the answer has no
-numbers), settler, token, when it came (monotonic, us), deadline (monotonic, ms), number of batches. A tuple
-for its price."""
+Staged: TypeAlias = tuple[int, int, Completion, int, int, int, int]
+"""An append, or a run of appends, without an answer so far: the last number, the first (0: the answer has no
+numbers), completion, token, time of arrival (monotonic, us), deadline (monotonic, ms), number of batches. A
+tuple, because it is cheaper than a class."""

@@ -1,10 +1,11 @@
 """Connections between brokers: replication, and requests that are forwarded.
 
-- `identity`: who is at both ends
-- `replicator`, `outbound`: a leader's connections to its followers
-- `inbound`: a follower's end of them
-- `forwarder`, `forward_session`: connections for forwarded requests
-- `failed_replicas`: replicas that can't go on
+- `connections`: which connections this broker makes to others, and when
+- `connection`, `identity`: one such connection, and the brokers at its two ends
+- `replicator`, `outbound`: which partition is pushed on which connection, and a connection's pushes
+- `forwarder`, `forward_session`: which request is forwarded on which connection, and a connection's requests
+- `inbound`: connections that other brokers make to this one
+- `in_sync_proposals`, `failed_replicas`: reports to the controllers on in-sync sets and failed replicas
 """
 
 from tank_node.kernel import compiled_path

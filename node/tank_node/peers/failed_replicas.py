@@ -1,4 +1,4 @@
-"""The replicas of a node that can't go on, until the controller knows it."""
+"""This broker's replicas that have failed, until the controllers know."""
 
 from tank_node.broker.broker import Broker
 from tank_node.cluster.link import ChangeOutcome
@@ -8,24 +8,25 @@ from tank_node.replication.role import Role
 
 
 class FailedReplicas:
-    """Reports them. The replicator's."""
+    """Reports failed replicas to the controllers, again and again until they don't count on them any more."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._partitions: dict[Partition, None] = {}
-        """Those that were noted, until they are sound, gone, or closed: a proposal that is under way may take
-        one in again."""
+        """The failed replicas, kept until they are sound, deleted or closed: a leader's proposal that is
+        under way may put one into an in-sync set again."""
         self._reported_ms = 0
-        """When; monotonic. 0: something is new."""
+        """When the last report was sent, by the monotonic clock; 0: a replica is not reported yet."""
 
     def note(self, partition: Partition) -> None:
-        """This one failed, is damaged, or can't lead."""
+        """Adds a replica that failed, is damaged, or can't lead."""
         if partition not in self._partitions:
             self._partitions[partition] = None
             self._reported_ms = 0
 
     def report(self, now_ms: int) -> None:
-        """Tells of them, and every two seconds again of those on which the view counts."""
+        """Reports the failed replicas, and after `propose_again_ms` again those on which the controllers
+        still count, by the view."""
         limits, link = self._broker.limits, self._broker.link
         if not self._partitions or now_ms - self._reported_ms < limits.propose_again_ms:
             return
@@ -39,13 +40,13 @@ class FailedReplicas:
             if placed is None or log.state is LogState.CLOSED:
                 del self._partitions[partition]
             elif is_sound and (partition.role is not Role.NONE or not counts):
-                del self._partitions[partition]  # it was filled anew, or others do what it could not
+                del self._partitions[partition]  # it was refilled, or another replica leads in its place
             elif counts:
                 failed.append((log.topic_id, partition.number))
         most = limits.changes_per_proposal
         for at in range(0, len(failed), most):
-            link.report_failed(failed[at : at + most], _noted)
+            link.requests.report_failed(failed[at : at + most], _noted)
 
 
 def _noted(outcome: ChangeOutcome) -> None:
-    """The view shows what came of it."""
+    """Does nothing: the view shows whether the controllers took the report."""

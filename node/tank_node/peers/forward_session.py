@@ -1,9 +1,8 @@
-"""The connection to a broker that leads, as a conversation: requests of clients go out in order, and answers
-come back. No I/O.
+"""A connection on which this broker forwards clients' requests, in order, to a broker that leads partitions,
+and gets the answers. No I/O.
 
-Nothing is sent before the other end has answered the opening with its own, which tells that it is the broker
-that was meant. What was handed to the connection and is unanswered when that ends may have been done, and is
-never sent again.
+A request that was sent and has no answer when the connection ends may have been carried out, and is never
+sent again.
 """
 
 from collections import deque
@@ -12,40 +11,39 @@ from struct import Struct
 from typing import Final
 
 from tank_node.broker.forwarding import Forwarded, UnexpectedAnswer
-from tank_node.frame_session import FrameSession
 from tank_node.limits import MIB, Limits
 from tank_node.metrics import OK, Metrics
+from tank_node.peers.connection import PeerConnection
 from tank_node.peers.identity import PeerIdentity
 from tank_node.session import Session
 from tank_protos.generated.tank import ReplicaIdRequest
-from tank_protos.wire.framing import HEADER_BYTES
+from tank_protos.wire.framing import FRAME_HEAD, HEADER_BYTES
 
 NOT_SENT: Final = "not_sent"
 NOT_ANSWERED: Final = "not_answered"
-"""Outcomes in the metrics."""
+"""Outcomes of forwarded requests, as the metrics name them."""
 _PRODUCE: Final = 1
 _CONSUME: Final = 2
 _PING: Final = 3
 _HEAD_BYTES: Final = 4 * MIB
 """More than the head of any consume answer: 255 topics with 255 partitions each."""
 _LEAST_BYTES: Final = {_PRODUCE: 4, _CONSUME: 8}
-"""Up to the request id."""
+"""How long an answer is at least, by message id: up to its request id."""
 _REQUEST_IDS: Final = 2**32
-_read_frame: Final = Struct("<BI").unpack_from
+_read_head: Final = FRAME_HEAD.unpack_from
 _read_two: Final = Struct("<II").unpack_from
 _read_one: Final = Struct("<I").unpack_from
 
 
-class ForwardSession(FrameSession):
+class ForwardSession(PeerConnection):
     """One outgoing connection to a broker that leads.
 
-    Invariant: `pending_bytes` is what the requests in `_waiting`, `_sent` and `_late` take together.
+    Invariant: `pending_bytes` is the size of all requests in `_waiting`, `_sent` and `_late`.
     """
 
     __slots__ = (
         "_ended", "_held_back", "_late", "_late_since_ms", "_limits", "_metrics", "_next_id", "_sent",
-        "_waiting", "dialed_ms", "heard_ms", "identity", "is_open", "now_ms", "pending_bytes", "used_ms",
-        "was_open",
+        "_waiting", "heard_ms", "pending_bytes", "used_ms",
     )  # fmt: skip
 
     def __init__(
@@ -57,31 +55,28 @@ class ForwardSession(FrameSession):
         now_ms: Callable[[], int],
         ended: "Callable[[ForwardSession], None]",
     ) -> None:
-        """now_ms: the monotonic time of the tick. ended: called when the connection is, or never came to
-        be."""
-        super().__init__()
-        self.identity = identity
-        self.now_ms = now_ms
-        self.is_open = self.was_open = False
-        self.dialed_ms = self.heard_ms = self.used_ms = now_ms()
-        """When it was dialed, anything came, and a request was last under way."""
+        """now_ms: the monotonic time of the tick. ended: called when the connection has ended, or could not
+        be made."""
+        super().__init__(identity, now_ms)
+        self.heard_ms = self.used_ms = self.dialed_ms
+        """When the last frame came, and when a request was last under way."""
         self.pending_bytes = 0
         self._limits = limits
         self._metrics = metrics
         self._ended = ended
         self._waiting: deque[Forwarded] = deque()
-        """Until it is open."""
+        """Requests that wait until the connection is open."""
         self._sent: dict[int, Forwarded] = {}
-        """By request id, and in their order."""
+        """Requests without an answer, by request id and in the order of sending."""
         self._late: dict[int, int] = {}
-        """The same of those whose time was over, and how many bytes: they may still lie unsent in this
-        connection, and count until the answer comes or the connection ends."""
+        """The sizes, by request id, of requests that failed because their time was over. Their bytes may
+        still lie in this connection's buffers, so they count until the answer comes or the connection
+        ends."""
         self._late_since_ms = 0
-        """When the first of those became late."""
+        """When the first request in `_late` became late."""
         self._next_id = 1
         self._held_back: list[Session] = []
-        """Clients that are not read until less is pending."""
-        self.send(identity.opening())
+        """Sessions of clients that are not read until fewer bytes are pending."""
 
     # --- requests --------------------------------------------------------------------------------
 
@@ -92,11 +87,22 @@ class ForwardSession(FrameSession):
 
     @property
     def silent_ms(self) -> int:
-        """For how long answers are overdue and nothing at all was heard; 0: none are."""
+        """How long an answer has been overdue while no frame came; 0: no answer is overdue."""
         return self.now_ms() - max(self.heard_ms, self._late_since_ms) if self._late else 0
 
+    @property
+    def is_done(self) -> bool:
+        idle_ms = self.now_ms() - self.used_ms
+        return not self.pending and idle_ms >= self._limits.forwarded_idle_ms
+
+    def is_silent(self, silence_ms: int) -> bool:
+        if self.silent_ms >= silence_ms:
+            return True  # clients that are held back for this connection would wait in vain
+        return self.now_ms() - self.heard_ms >= self._limits.forwarded_silence_ms
+
     def forward(self, request: Forwarded, sender: Session) -> None:
-        """Sends it when all before it are. A sender that brings more than flows away is held back."""
+        """Sends a request after those before it, once the connection is open. Holds the sender's session back
+        while too many bytes are pending."""
         self.pending_bytes += request.size_bytes
         self.used_ms = self.now_ms()
         if self.is_open:
@@ -114,20 +120,20 @@ class ForwardSession(FrameSession):
         self.send(request.take_frame(request_id))
 
     def _over(self, request: Forwarded, outcome: str) -> None:
-        """It is pending no more."""
+        """Counts a request's outcome; the request is pending no more."""
         self._metrics.forwarded[request.message_id, outcome] += 1
         self.pending_bytes -= request.size_bytes
         self.used_ms = self.now_ms()
 
     def _let_go(self) -> None:
-        """Reads those again that were held back, when there is room."""
+        """Lets the held back sessions be read again, when few enough bytes are pending."""
         if self._held_back and (self.closed or self.pending_bytes < self._limits.forwarded_bytes):
             held_back, self._held_back = self._held_back, []
             for sender in held_back:
                 sender.go_on()
 
     def expire(self) -> None:
-        """Ends those whose time is over. An answer that still comes is not looked at."""
+        """Fails the requests whose time is over. Their answers are dropped if they still come."""
         now_ms = self.now_ms()
         if late := [request for request in self._waiting if request.deadline_ms <= now_ms]:
             self._waiting = deque(request for request in self._waiting if request.deadline_ms > now_ms)
@@ -146,7 +152,7 @@ class ForwardSession(FrameSession):
 
     def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
         while end - at >= HEADER_BYTES:
-            message_id, length = _read_frame(buffer, at)
+            message_id, length = _read_head(buffer, at)
             self._check(message_id, length)
             stop = at + HEADER_BYTES + length
             if stop > end:
@@ -168,8 +174,7 @@ class ForwardSession(FrameSession):
         self._check(message_id, len(payload))
         self.heard_ms = self.now_ms()
         if message_id == ReplicaIdRequest.ID and not self.is_open:
-            self.identity.check(ReplicaIdRequest.decode(payload))
-            self.is_open = self.was_open = True
+            self.recognize(payload)
             waiting, self._waiting = self._waiting, deque()
             for request in waiting:
                 if request.may_be_sent():

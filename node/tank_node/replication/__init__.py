@@ -1,12 +1,10 @@
-"""How the replicas of a partition come to hold the same: the leader's side, and the follower's.
-
-Pure, and of one partition each:
+"""The rules of replication, for the leader and for the follower, without I/O:
 
 - `role`: leader, follower or neither, as the partition sees it
-- `in_sync`: which replicas are in sync, and what is committed
-- `stream`, `progress`: what a leader sends to one follower, and how far that one is
+- `in_sync`: which followers are in sync, and up to which number messages are committed
+- `stream`, `progress`: what a leader sends to one follower next, and how far the follower is
 - `push_frame`: the bytes of a push
-- `append_check`: what a follower makes of a push before it touches its log
+- `append_check`: whether a follower takes a stretch of a push
 """
 
 from tank_node.kernel import compiled_path

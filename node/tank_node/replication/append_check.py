@@ -1,7 +1,7 @@
-"""What a follower makes of a stretch that was pushed to it, before it touches its log. Pure.
+"""Whether a follower takes a pushed stretch, decided before its log is touched. Pure.
 
-In this order: whose orders count (the highest leader epoch that this node knows), what the log can take, and
-whether what comes before the stretch agrees.
+Checked in this order: the leader epoch (no lower one than the follower knows), the state of the follower's
+log, and whether both logs agree before the stretch.
 """
 
 from enum import Enum
@@ -11,63 +11,70 @@ from tank_node.log.epoch_history import History, epoch_at, last_common
 from tank_protos.error_codes import PushError
 
 MOST_NUMBER: Final = 2**63 - 1
-"""No log has a higher one."""
+"""The highest number that a log may have."""
 
 
 class Order(NamedTuple):
-    """What is looked at of a pushed stretch."""
+    """The fields of a pushed stretch that decide whether it is taken."""
 
     start: int
-    """The end of the leader's log before it + 1."""
+    """The first number that the stretch covers."""
     leader_epoch: int
     previous_epoch: int
-    """Of number start - 1 in the leader's log; 0: it has none."""
+    """The epoch of number start - 1 in the leader's log; 0: none is known."""
     log_start: int
+    """The first number that the leader's log still has."""
 
     @property
     def is_possible(self) -> bool:
-        """Whether a log can have these numbers."""
+        """Whether the numbers are in the range of a log."""
         return 0 < self.start <= MOST_NUMBER and 0 < self.log_start <= MOST_NUMBER
 
 
 class Condition(Enum):
-    """Of a follower's log."""
+    """The state of a follower's log."""
 
     GOOD = "it takes batches"
-    DAMAGED = "batches are missing or wrong: it takes nothing until it is filled anew"
-    FAILED = "the disk refused something"
+    DAMAGED = "batches are missing or wrong: it takes none until it is refilled"
+    FAILED = "the disk refused a read, a write or an fsync"
 
 
 class Standing(NamedTuple):
-    """What a follower knows and has."""
+    """What a follower knows, and the state of its log."""
 
     leader_epoch: int
-    """The highest that it knows."""
+    """The highest leader epoch that the follower knows."""
     leads: bool
-    """In that epoch."""
+    """Whether this node itself leads in that epoch."""
     condition: Condition
     in_sync: bool
-    """Whether its view has it in the in-sync set, or is older than the leader and can't tell."""
+    """Whether the follower is in the in-sync set of its view; also true when its view is older than the
+    leader."""
     log_end: int
     history: History
     is_outdated: bool = False
-    """Nothing that it has is newer than the last lossy election: what it takes for committed may be lost."""
+    """Whether the whole log is older than the last lossy election, so that its committed messages may be
+    lost."""
     compacted_through: int = 0
-    """Of an outdated one: up to there compaction may have taken batches because of later ones."""
+    """Of an outdated log: the number up to which compaction may have removed batches because of later
+    ones."""
     log_start: int = 1
-    """What lies below retention took."""
+    """The first number that the log still has."""
 
 
 class Verdict(NamedTuple):
-    """What to do with a stretch: take it, after dropping everything when `anew`; or answer with the error."""
+    """What a follower does with a stretch: take it, or answer with the error. `anew`: it drops its whole log
+    before."""
 
     error: PushError
     anew: bool = False
     ends: bool = False
-    """The log has nothing committed behind the stretch, whatever its mark: that goes."""
+    """Whether the log ends where the stretch ends, even if its high-water mark is higher: a lossy election
+    lost the rest."""
     agreed_at: int = 0
-    """When it disagrees: the last number, before the stretch, at which the logs may agree."""
+    """With DISAGREES: the last number before the stretch at which the logs may agree."""
     agreed_epoch: int = 0
+    """The epoch of `agreed_at` in the follower's log."""
 
 
 TAKE: Final = Verdict(PushError.NONE)
@@ -76,8 +83,8 @@ _ENDS: Final = Verdict(PushError.NONE, ends=True)
 
 
 def goes_on(order: Order, log_end: int, history: History) -> bool:
-    """Whether a stretch simply goes on where a log ends. `judge` takes such a one from whom orders are taken,
-    when the log is good; asked first, because nearly every stretch is one."""
+    """Whether a stretch begins where the log ends, in the same epoch. `judge` takes such a stretch when it
+    comes from the present leader and the log is good. Callers ask this first: nearly every stretch is one."""
     if not history or not 0 < order.log_start <= order.start <= MOST_NUMBER or order.start != log_end + 1:
         return False
     epoch, first = history[-1]
@@ -85,13 +92,13 @@ def goes_on(order: Order, log_end: int, history: History) -> bool:
 
 
 def judge(order: Order, standing: Standing) -> Verdict:
-    """Whether a follower takes a stretch."""
+    """Decides whether a follower takes a stretch."""
     if not order.is_possible:
         return Verdict(PushError.BAD_BATCH)
     if order.leader_epoch < standing.leader_epoch:
         return Verdict(PushError.STALE_LEADER)
     if order.leader_epoch == standing.leader_epoch and standing.leads:
-        return Verdict(PushError.STALE_LEADER)  # an epoch has one leader: this is somebody else's mistake
+        return Verdict(PushError.STALE_LEADER)  # this node is the one leader of that epoch
     if standing.condition is Condition.FAILED:
         return Verdict(PushError.STORAGE)
     if standing.condition is Condition.DAMAGED:
@@ -102,20 +109,22 @@ def judge(order: Order, standing: Standing) -> Verdict:
 
 
 def _refill(order: Order, standing: Standing) -> Verdict:
-    """A damaged log is kept as it is while it may be asked for: dropped only when it is out of sync, and when
-    the stretch begins where the leader does."""
+    """The verdict for a damaged log: an in-sync one is kept, because it may have to lead; one out of sync is
+    dropped and copied anew."""
     if standing.in_sync:
         return Verdict(PushError.DAMAGED)
     return _copied_anew(order)
 
 
 def _copied_anew(order: Order) -> Verdict:
-    """Everything is dropped for a stretch from the leader's start on; before, that is asked for."""
+    """The verdict that drops the log, when the stretch begins at the leader's log start; otherwise DISAGREES,
+    which makes the leader go back to its start."""
     return _ANEW if order.start == order.log_start else Verdict(PushError.DISAGREES)
 
 
 def _after_a_loss(order: Order, standing: Standing) -> Verdict:
-    """What nobody counts on, and is older than a lossy election, ends where the leader that it chose does."""
+    """The verdict for an out-of-sync log that is older than a lossy election: it is made to end where the
+    stretch of the elected leader ends."""
     if _lacks(order, standing):
         return _copied_anew(order)
     verdict = _match(order, standing)
@@ -123,13 +132,18 @@ def _after_a_loss(order: Order, standing: Standing) -> Verdict:
 
 
 def _match(order: Order, standing: Standing) -> Verdict:
-    """Raft's log matching, on epochs that hold for holes too."""
+    """The verdict by Raft's log matching. Numbers that no batch has count with the epoch of the last batch
+    before."""
     before = order.start - 1
     is_gone = standing.log_end < order.log_start - 1
     if order.start == order.log_start:
-        # Nothing older is left to agree on. What lies below is gone at the leader, so it was committed, or
-        # it was never there: whatever the follower has there goes too.
-        return _ANEW if is_gone else TAKE
+        # The leader has no older batches to compare, but knows the epoch before its start. If the follower
+        # has the same epoch there, its older batches were committed, and retention removes them here too. If
+        # it has another one, they never were committed: the whole log goes, with what it remembers of their
+        # producers.
+        own_epoch = epoch_at(standing.history, before)
+        is_other = order.previous_epoch and own_epoch and own_epoch != order.previous_epoch
+        return _ANEW if is_gone or is_other else TAKE
     agrees = standing.log_end >= before and epoch_at(standing.history, before) == order.previous_epoch
     if agrees and not is_gone:
         return TAKE
@@ -138,26 +152,22 @@ def _match(order: Order, standing: Standing) -> Verdict:
 
 
 def _lacks(order: Order, standing: Standing) -> bool:
-    """Whether the leader that a lossy election chose may have what compaction or retention took here because
-    of later batches, which are lost. Then all is copied anew, from its start on."""
+    """Whether compaction or retention may have removed batches here that the leader of a lossy election still
+    has: they were removed because of later batches, which are lost. Then the log is copied anew."""
     return order.start <= standing.compacted_through or order.log_start < standing.log_start
 
 
 def mark_of(own: int, pushed: int, matched: int) -> int:
-    """A follower's high-water mark: the leader's, as far as it has the leader's batches. It never goes
-    back."""
+    """A follower's high-water mark: the leader's, but not beyond what it has matched, nor below its own."""
     return max(own, min(pushed, matched))
 
 
 def is_outdated(lossy_epoch: int, history: History) -> bool:
-    """Whether a lossy election came after everything that a log has. What was committed before it may be
-    lost, until the log has batches of the epoch that began with it.
-
-    lossy_epoch: of the last lossy election; 0: there was none.
-    """
+    """Whether all batches of a log are older than the last lossy election, so that its committed messages may
+    be lost. lossy_epoch: the leader epoch that this election began; 0: there was none."""
     return lossy_epoch > (history[-1][0] if history else 0)
 
 
 def kept_through(mark: int, lossy_epoch: int, history: History) -> int:
-    """Up to which number nothing may be cut: the high-water mark, where that can be believed."""
+    """The number up to which a log must not be cut: its high-water mark, or 0 when the log is outdated."""
     return 0 if is_outdated(lossy_epoch, history) else mark

@@ -1,7 +1,7 @@
-"""Who is in sync with the leader of one partition, and how far all of them have come. Pure.
+"""The leader's bookkeeping of one partition's in-sync replicas. Pure.
 
-The leader is told what its followers match and when it appended something; it asks for the high-water mark
-and for the in-sync set to propose. The cluster's view alone changes the set. See section 5 of the design.
+Inputs are the leader's appends, the followers' answers and the cluster's view; outputs are the high-water
+mark, and the in-sync set to propose. Only the view changes the set. See docs/cluster.md.
 """
 
 from collections import deque
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 LAG_STEPS = 16
-"""Appends are remembered by pieces of this part of the longest lag: so many bound what is remembered."""
+"""Appends within one LAG_STEPS-th of the longest lag share an entry, which bounds their number."""
 
 
 @dataclass(slots=True)
@@ -18,54 +18,58 @@ class Replica:
 
     broker_id: int
     broker_epoch: int = 0
-    """As its last peer connection gave it; 0: there was none."""
+    """The epoch of the process behind its last connection; 0: there was none."""
     connected: bool = False
     answered: bool = False
-    """It took something on the open connection, and no error came since."""
+    """Whether it took a stretch on the open connection, without an error since."""
     matched: int = 0
-    """Up to here it has what the leader has: by what its open connection carried. 0 without one."""
+    """The number up to which its log equals the leader's, by its answers on the open connection; 0 without
+    one."""
     synced: int = 0
-    """How much of that is on its disk; never above `matched`."""
+    """The number up to which the matched messages are on its disk; never above `matched`."""
+    log_start: int = 0
+    """The log start that it has, by its answers on the open connection; 0 without one."""
     reached: int = 0
-    """The greatest number that counted while this epoch lasted, for its lag alone: it survives a
-    connection."""
+    """The greatest number that it matched (flush=disk: synced) in this epoch, on any connection. Only its lag
+    is measured by it."""
 
 
 @dataclass(slots=True)
 class InSync:
-    """The leader's knowledge, for one leader epoch.
+    """The in-sync replicas of one partition, in one leader epoch.
 
-    Invariant: `mark` never falls, and each number at or below it is matched (flush=disk: synced) by every
-    member of the in-sync set, and by every member that is proposed, of the time when the mark passed it.
+    Invariant: `mark` never falls. When it passes a number, every member of the in-sync set and of the
+    proposed set has matched (flush=disk: synced) that number.
     """
 
     broker_id: int
-    """The leader's own."""
+    """The leader's own id."""
     start_end: int
-    """The end of its log when its epoch began."""
+    """The end of the leader's log when its epoch began."""
     mark: int
     flush_disk: bool = True
     min_in_sync: int = 1
     partition_epoch: int = -1
     members: tuple[int, ...] = ()
-    """As the view has them."""
+    """The in-sync set of the view."""
     proposed: tuple[tuple[int, int], ...] | None = None
-    """(broker id, broker epoch) of what was proposed and whose outcome the view has not shown."""
+    """A proposed set, as (broker id, broker epoch), whose outcome the view has not shown yet; None: there is
+    none."""
     written: int = 0
     """The end of the leader's own log."""
     synced: int = 0
     replicas: dict[int, Replica] = field(default_factory=dict)
     """The followers, members or not, by broker id."""
-    _appends: deque[tuple[int, int]] = field(default_factory=deque)
-    """(when, the log's end then) of what was appended, rising; pieces of time share an entry."""
+    appends: deque[tuple[int, int]] = field(default_factory=deque)
+    """(time, the log's end then) of recent appends, rising; see LAG_STEPS."""
 
     # --- what happens ----------------------------------------------------------------------------
 
     def view(
         self, partition_epoch: int, members: tuple[int, ...], replicas: Iterable[int], min_in_sync: int
     ) -> None:
-        """What the cluster's view says now. A higher partition epoch is the outcome of any proposal: either
-        it was taken, or what it was made for is no more."""
+        """Takes over the cluster's view. A higher partition epoch ends a proposal: it was accepted, or is
+        outdated."""
         self.min_in_sync = min_in_sync
         if partition_epoch > self.partition_epoch:
             self.partition_epoch = partition_epoch
@@ -77,39 +81,40 @@ class InSync:
         }
 
     def refused(self, partition_epoch: int) -> None:
-        """The controller has judged the proposal that was made for this partition epoch, and refused it: it
-        is in no log, and never will be."""
+        """Drops the proposal made for this partition epoch: the controller refused it, so it never takes
+        effect."""
         if partition_epoch == self.partition_epoch:
             self.proposed = None
 
     def appended(self, now_ms: int, end: int, lag_ms: int) -> None:
-        """The leader's log ends there now. lag_ms: how long a member may lag."""
+        """Notes that the leader's log ends at `end` now. lag_ms: how long a member may lag."""
         self.written = end
-        appends = self._appends
+        appends = self.appends
         piece_ms = max(lag_ms // LAG_STEPS, 1)
         if appends and now_ms - appends[-1][0] < piece_ms and len(appends) > 1:
             appends[-1] = (appends[-1][0], end)
         else:
             appends.append((now_ms, end))
         while len(appends) > 2 * LAG_STEPS:
-            # So old that whoever lacks it lags too far anyway: the later of the two says when.
+            # Older than the longest lag: a follower that lacks it lags too far by the next entry as well.
             appends.popleft()
 
     def connected(self, broker_id: int, broker_epoch: int) -> None:
-        """A peer connection to a follower carries this partition from now on."""
+        """Notes that a connection to a follower carries this partition from now on."""
         if (replica := self.replicas.get(broker_id)) is not None:
             replica.broker_epoch = broker_epoch
             replica.connected = True
+            replica.log_start = 0
             self.unmatched(broker_id)
 
     def disconnected(self, broker_id: int) -> None:
-        """It does so no more: what it matched counts no more."""
+        """Notes that no connection to the follower carries this partition: what it matched counts no more."""
         if (replica := self.replicas.get(broker_id)) is not None:
             replica.connected = False
             self.unmatched(broker_id)
 
     def matched(self, broker_id: int, matched: int, synced: int) -> None:
-        """A follower answered without an error, on the connection that carried the stretch."""
+        """Notes a follower's answer without an error, on the connection that carried the stretch."""
         replica = self.replicas.get(broker_id)
         if replica is None or not replica.connected:
             return
@@ -118,8 +123,13 @@ class InSync:
         replica.synced = max(replica.synced, min(synced, replica.matched))
         replica.reached = max(replica.reached, self._counted(replica))
 
+    def has_start(self, broker_id: int, log_start: int) -> None:
+        """Notes that a follower has this log start."""
+        if (replica := self.replicas.get(broker_id)) is not None:
+            replica.log_start = log_start
+
     def unmatched(self, broker_id: int) -> None:
-        """A follower answered with an error: what it said before counts no more."""
+        """Notes a follower's answer with an error: what it matched before counts no more."""
         if (replica := self.replicas.get(broker_id)) is not None:
             replica.answered = False
             replica.matched = replica.synced = 0
@@ -127,7 +137,7 @@ class InSync:
     # --- what follows from it ----------------------------------------------------------------------
 
     def advance(self) -> int:
-        """Moves the high-water mark as far as it goes, and returns it."""
+        """Moves the high-water mark as far as all members and proposed members allow, and returns it."""
         if self.size < self.min_in_sync:
             return self.mark
         reached = self.synced if self.flush_disk else self.written
@@ -139,9 +149,18 @@ class InSync:
             self.mark = reached
         return self.mark
 
+    def lowest_start(self, own: int) -> int:
+        """The lowest log start of the members and proposed members. own: the leader's."""
+        lowest = own
+        for broker_id in (*self.members, *dict(self.proposed or ())):
+            if broker_id != self.broker_id:
+                replica = self.replicas.get(broker_id)
+                lowest = min(lowest, 0 if replica is None else replica.log_start)
+        return lowest
+
     def counts_on(self, broker_id: int) -> bool:
-        """Whether what a follower has matched in this epoch may be what it was made a member for: it is in
-        sync, or it is proposed and nobody knows yet what came of that."""
+        """Whether a follower may be in the in-sync set because of what it matched in this epoch: it is a
+        member, or is in a proposal without an outcome."""
         replica = self.replicas.get(broker_id)
         if replica is None or not replica.reached:
             return False
@@ -149,7 +168,7 @@ class InSync:
 
     @property
     def size(self) -> int:
-        """How many are in sync: while a proposal is under way, the smaller of both sets counts."""
+        """Number of in-sync replicas; during a proposal the size of the smaller set."""
         size = len(self.members)
         return size if self.proposed is None else min(size, len(self.proposed))
 
@@ -163,19 +182,20 @@ class InSync:
         return 0 if replica is None else self._counted(replica)
 
     def lag_ms(self, replica: Replica, now_ms: int) -> int:
-        """The age of the oldest stretch that a follower has not matched (flush=disk: synced); 0: none is."""
+        """The age of the oldest append that a follower has not matched (flush=disk: synced); 0: there is
+        none."""
         reached = max(replica.reached, self._counted(replica))
-        for when_ms, end in self._appends:
+        for when_ms, end in self.appends:
             if end > reached:
                 return now_ms - when_ms
         return 0
 
     def has_all(self, replica: Replica) -> bool:
-        """Whether a follower lacks nothing."""
+        """Whether a follower has matched (flush=disk: synced) the whole log."""
         return self._counted(replica) >= self.written
 
     def has_caught_up(self, replica: Replica) -> bool:
-        """Whether a follower may become a member."""
+        """Whether a follower has matched enough to become a member."""
         return replica.answered and self._counted(replica) >= max(self.mark, self.start_end)
 
     def propose(
@@ -186,23 +206,24 @@ class InSync:
         epoch_of: Callable[[int], int],
         may_join: Callable[[int], bool],
     ) -> tuple[tuple[int, int], ...] | None:
-        """The in-sync set to propose now, which counts from now on beside the present one; None: the present
-        one is right, or a proposal is under way.
+        """Returns the in-sync set to propose, and counts it beside the present set from now on. None: the
+        present set is right, or a proposal is under way.
 
-        epoch_of: the broker epoch by the view, for members without a connection in this epoch. may_join:
-        whether the controller would take this one (it stays, and is not fenced).
+        epoch_of: a broker's epoch in the view, for members without a connection in this epoch. may_join:
+        whether the controller would accept this broker (it is neither leaving nor fenced).
         """
         if self.proposed is not None or self.broker_id not in self.members:
             return None
         wanted = [(self.broker_id, own_epoch)]
         for broker_id, replica in self.replicas.items():
-            # Who joins must be such as stays: a mark that is held, with too few in sync, is easily reached.
+            # A follower that joins must not lag either: with too few in sync the mark stands still, and a
+            # follower that lags can reach it.
             stays = self.lag_ms(replica, now_ms) <= lag_ms
             if broker_id not in self.members:
                 stays = stays and self.has_caught_up(replica) and may_join(broker_id)
             if stays:
                 wanted.append((broker_id, replica.broker_epoch or epoch_of(broker_id)))
-        # A member that is no replica any more goes too.
+        # `replicas` lacks members that are replicas no more: so they leave the set too.
         if {broker_id for broker_id, _ in wanted} == set(self.members):
             return None
         self.proposed = tuple(wanted)

@@ -1,25 +1,26 @@
-"""What a replica is to its partition, as the partition itself sees it: plain base classes."""
+"""The roles of a replica, and what a partition asks of its leader's or follower's part: plain base
+classes."""
 
 from enum import Enum
 
 
 class Role(Enum):
-    """Of one replica."""
+    """The role of one replica."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
     NONE = "none"
-    """Nobody leads it as far as this node knows, or this node may not take orders yet."""
+    """No broker leads the partition as far as this node knows, or this node's registration is not done."""
 
 
 class LeaderRole:
-    """The duties of a leader that has followers; a partition alone on its node has none."""
+    """The part of a leader that has followers; a partition's only replica has none."""
 
     __slots__ = ()
 
     @property
     def in_sync_size(self) -> int:
-        """How many are in sync, the leader included: what a producer may ask for."""
+        """Number of in-sync replicas, the leader included."""
         raise NotImplementedError
 
     @property
@@ -27,32 +28,42 @@ class LeaderRole:
         """The end of the log when the leader's epoch began."""
         raise NotImplementedError
 
+    @property
+    def lowest_start(self) -> int:
+        """The lowest log start of the in-sync replicas, the leader included."""
+        raise NotImplementedError
+
+    def start_moved(self) -> None:
+        """Notes that the log start was raised: followers must be told."""
+        raise NotImplementedError
+
     def written(self) -> None:
-        """The log has grown: tells the followers, and moves the mark if that is all that was missing."""
+        """Notes that the log has grown: there is more to push, and the high-water mark may move."""
         raise NotImplementedError
 
     def synced(self) -> None:
-        """An fsync of the leader's own log has ended."""
+        """Notes that an fsync of the leader's own log has ended."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """The node leads this partition no more, or not in this epoch."""
+        """Ends the pushes: the node no longer leads this partition in this epoch."""
         raise NotImplementedError
 
 
 class FollowerRole:
-    """Who takes a leader's pushes for a partition."""
+    """The part of a follower: it takes a leader's pushes."""
 
     __slots__ = ()
 
     def agrees_with(self, leader: int, leader_epoch: int) -> bool:
-        """Whether that broker has pushed in that epoch what this log ends with, and is still connected."""
+        """Whether that broker is connected, and its last stretch in that epoch was taken."""
         raise NotImplementedError
 
     def synced(self) -> None:
-        """An fsync of the follower's log has ended, well or not."""
+        """Notes that an fsync of the follower's log has ended or failed, and tells the leader."""
         raise NotImplementedError
 
     def failed(self) -> None:
-        """The follower's log takes no more, whoever found it out: its leader must not count it any more."""
+        """Tells the leader that the follower's log takes no more batches, so that it leaves the in-sync
+        set."""
         raise NotImplementedError

@@ -1,54 +1,58 @@
-"""What to send next to one follower, and what its answers mean: one connection of a leader. Pure.
+"""One connection of a leader to a follower: what to send next, and what the answers mean. Pure.
 
-Many partitions share the connection (see docs/protocol/peers.md). Each has a place in it: how far it was
-sent, and how far the follower matches. A place begins with one stretch that asks whether the follower agrees;
-when it does, stretches follow one another without waiting, as far as the window reaches.
+Many partitions share the connection (see docs/protocol/peers.md), each with its `Progress`: how far it was
+sent, and how far the follower's log matches. The first stretch of a partition finds out whether the
+follower's log agrees; then stretches follow one another without waiting for answers, as far as the window
+reaches.
 """
 
 from collections import deque
 from typing import ClassVar, Final
 
 from tank_node.log.epoch_history import epoch_at, last_common
-from tank_node.log.errors import StorageError
-from tank_node.replication.progress import Place, PlaceState, Source
+from tank_node.replication.progress import Progress, ProgressState, Source
 from tank_node.replication.push_frame import Part, PushFrame
+from tank_node.segment.errors import StorageError
 from tank_protos.error_codes import PushError
 from tank_protos.generated.tank import PushAnswer, PushedPartition
-from tank_protos.storage.stretch import PUSH_VERSION, PUSH_WITH_PRODUCERS
+from tank_protos.storage.stretch import PUSH_VERSION
 from tank_protos.wire.errors import WireError
 
 FRAME_BYTES: Final = 440 * 1024
-"""A frame is filled up to here: the follower receives it in one go (`Limits.peer_receive_bytes`, with the
-records of the last stretch). One batch may be longer."""
+"""The size up to which a frame is filled, so that a follower receives it in one go
+(`Limits.peer_receive_bytes`, with the records of the last stretch). A frame with one larger batch is
+longer."""
 STRETCH_BYTES: Final = 432 * 1024
-"""Of one partition in a frame. Taking a stretch costs a follower some 45 µs, however short, and 4.5 for each
-10 KB; longer ones leave the processor's own cache between the receive and the write."""
+"""The most bytes of one partition in a frame. A stretch costs a follower some 45 µs, and 4.5 for each 10 KB;
+a longer one would leave the processor's cache between receive and write."""
 FRAME_STRETCHES: Final = 1024
-"""Empty ones are some 60 bytes: without this a follower of 10,000 partitions would answer 7,000 of them, for
-a third of a second, in one turn of its loop."""
+"""The most stretches in a frame. Without it a frame could hold 7,000 empty ones of some 60 bytes, which a
+follower would answer in one turn of its loop, for a third of a second."""
 NEAR_BYTES: Final = 512 * 1024
-"""A follower that is so little behind goes over from catching up to live pushes."""
+"""A follower that is no further behind goes over from the catch-up connection to the live one."""
 _SHORT_BYTES: Final = 64 * 1024
-"""Pushes are short that have less altogether."""
+"""Unanswered pushes count as short while they have less than this together."""
 _LAST_ID: Final = 0xFFFF_0000
 _SOON_MS: Final = 200
 _LATER_MS: Final = 1000
 _RETRY_MS: Final = {PushError.UNKNOWN_PARTITION: _SOON_MS, PushError.NOT_READY: _SOON_MS}
-"""After these, which end by themselves, a follower is asked again sooner than after the others."""
+"""Pauses after errors that end by themselves; after other errors the pause is _LATER_MS."""
 
 
 class PushRefused(WireError):
-    """A follower's answer that fits nothing that it was sent."""
+    """A follower's answer that doesn't fit what was sent."""
 
     reason: ClassVar[str] = "bad_push_answer"
 
 
-class _Sent:
-    """A push whose answer has not come."""
+class _SentPush:
+    """A push without an answer so far."""
 
     __slots__ = ("parts", "request_id", "sent_ms", "size")
 
-    def __init__(self, request_id: int, size: int, sent_ms: int, parts: list[tuple[Place, int, int]]) -> None:
+    def __init__(
+        self, request_id: int, size: int, sent_ms: int, parts: list[tuple[Progress, int, int]]
+    ) -> None:
         self.request_id = request_id
         self.size = size
         self.sent_ms = sent_ms
@@ -56,7 +60,7 @@ class _Sent:
         """(place, the number before the stretch, its last number) of each entry."""
 
 
-class PushLine:
+class ReplicationStream:
     """The leader's end of one connection to a follower.
 
     Invariant: `unanswered` holds requests in the order in which they left, and their sizes add up to
@@ -82,25 +86,25 @@ class PushLine:
         pushed_bytes: list[int] | None = None,
         version: int = PUSH_VERSION,
     ) -> None:
-        """far_bytes: from here on a follower that is no member catches up elsewhere. bytes_per_s: of a
-        connection for catching up, how much it may take; 0: it is a live one. short_pushes: how many may be
-        unanswered while they are short. pushed_bytes: where what was sent is counted, by live connections
-        and by those for catching up. version: of the pushes, by the feature level in force."""
+        """far_bytes: a follower out of sync that is further behind moves to the catch-up connection.
+        bytes_per_s: the rate of a catch-up connection; 0: this is a live one. short_pushes: the most
+        unanswered pushes while they are short. pushed_bytes: counters of the bytes sent, for live and for
+        catch-up connections. version: the format of pushes, by the feature level in force."""
         self.follower = follower
         self.is_catch_up = bytes_per_s > 0
         self.heartbeat_ms = heartbeat_ms
-        self.places: dict[tuple[int, int], Place] = {}
+        self.places: dict[tuple[int, int], Progress] = {}
         """By topic id and partition."""
-        self.news: dict[Place, None] = {}
-        """Those that have something to send now, the longest waiting first."""
-        self.unmarked: dict[Place, None] = {}
-        """Those whose mark moved since it was told."""
-        self.paused: dict[Place, None] = {}
-        self.far_behind: dict[Place, None] = {}
-        """On a live connection: those that are to go on where nobody queues behind them."""
-        self.caught_up: dict[Place, None] = {}
-        """On a connection for catching up: those that have nearly done so."""
-        self.unanswered: deque[_Sent] = deque()
+        self.news: dict[Progress, None] = {}
+        """Partitions with something to send now, the longest waiting first."""
+        self.unmarked: dict[Progress, None] = {}
+        """Partitions whose high-water mark, or log start, moved since the last push that carried it."""
+        self.paused: dict[Progress, None] = {}
+        self.far_behind: dict[Progress, None] = {}
+        """On a live connection: partitions to move to the catch-up connection."""
+        self.caught_up: dict[Progress, None] = {}
+        """On a catch-up connection: partitions to move to the live connection."""
+        self.unanswered: deque[_SentPush] = deque()
         self.window_used = 0
         self.last_sent_ms = now_ms
         self._pushed_bytes = [0, 0] if pushed_bytes is None else pushed_bytes
@@ -109,52 +113,55 @@ class PushLine:
         self._rate = bytes_per_s
         self._short_pushes = short_pushes
         self.version = version
-        """Of the next pushes."""
+        """The format of the next pushes."""
         self._allowance = bytes_per_s // 10
         self._refilled_ms = now_ms
         self._next_id = 1
 
     # --- partitions --------------------------------------------------------------------------------
 
-    def add(self, source: Source, sent: int) -> Place:
-        """Pushes a partition here from now on, behind number `sent` if the follower agrees there."""
-        place = Place(source, sent, self._next_id)
-        self.places[source.topic_id, source.number] = place
+    def add(self, source: Source, sent: int) -> Progress:
+        """Pushes a partition on this connection from now on, beginning behind number `sent` if the follower's
+        log agrees there."""
+        place = Progress(source, sent, self._next_id)
+        self.places[place.topic_id, place.number] = place
         self.news[place] = None
         return place
 
-    def remove(self, place: Place) -> None:
-        """Pushes it no more; answers that are under way count no more."""
-        place.state = PlaceState.GONE
-        self.places.pop((place.source.topic_id, place.source.number), None)
+    def remove(self, place: Progress) -> None:
+        """Stops pushing a partition here; answers under way count no more."""
+        place.state = ProgressState.GONE
+        self.places.pop((place.topic_id, place.number), None)
         for kept in (self.news, self.unmarked, self.paused, self.far_behind, self.caught_up):
             kept.pop(place, None)
 
-    def appended(self, place: Place) -> None:
-        """The leader's log has grown."""
-        if place.state is PlaceState.STREAMING:
+    def appended(self, place: Progress) -> None:
+        """Notes that the leader's log has grown."""
+        if place.state is ProgressState.REPLICATE:
             self.news[place] = None
 
-    def marked(self, place: Place) -> None:
-        """The high-water mark has moved: whatever is sent next carries it, and if nothing is, `beat` does."""
+    def marked(self, place: Progress) -> None:
+        """Notes that the high-water mark, or the log start, has moved. The next stretch carries it; without
+        one, `beat` sends it."""
         self.unmarked[place] = None
 
     # --- sending -----------------------------------------------------------------------------------
 
     def beat(self, now_ms: int) -> None:
-        """Some 20 times a second: marks that were not told, followers to be asked again, the throttle."""
+        """Call it some 20 times a second: queues marks that no stretch has carried, ends pauses, and refills
+        the rate's allowance."""
         if self.unmarked:
             for place in self.unmarked:
-                if place.state is PlaceState.STREAMING and place.source.mark > place.known_mark:
+                if place.state is ProgressState.REPLICATE and _has_unsaid(place):
                     self.news[place] = None
             self.unmarked.clear()
         for place in [place for place in self.paused if place.retry_ms <= now_ms]:
             del self.paused[place]
-            place.state = PlaceState.ASKING
+            place.state = ProgressState.PROBE
             place.sent = place.source.log_end
             self.news[place] = None
-        for place in list(self.news):  # what there was no room for
-            if place.state is PlaceState.STREAMING:
+        for place in list(self.news):  # they wait because the window is full
+            if place.state is ProgressState.REPLICATE:
                 self._leave_if_far(place)
         if self._rate:
             refill = (now_ms - self._refilled_ms) * self._rate // 1000
@@ -162,79 +169,92 @@ class PushLine:
             self._refilled_ms = now_ms
 
     def heartbeat(self, now_ms: int) -> list[Part]:
-        """A frame that names no partition, when nothing was sent for long; else nothing."""
+        """A frame without partitions, when nothing was sent for `heartbeat_ms`; else an empty list."""
         if self.unanswered or now_ms - self.last_sent_ms < self.heartbeat_ms:
             return []
         return self._finish(PushFrame(self.version), now_ms, [])
 
     def silent_since_ms(self) -> int | None:
-        """When what the follower has not answered was sent; None: it has answered everything."""
+        """When the oldest unanswered push was sent; None when all are answered."""
         return self.unanswered[0].sent_ms if self.unanswered else None
 
     @property
     def is_worn(self) -> bool:
-        """Whether the numbers of its pushes are used up: a new connection begins anew."""
+        """Whether request ids are used up, so that a new connection is needed."""
         return self._next_id > _LAST_ID
 
     def next_frame(self, now_ms: int) -> list[Part]:
-        """The next push; empty when there is nothing to send, no room for it, or when it is worth waiting."""
+        """The next push. Empty when there is nothing to send, when the window or the rate is used up, or
+        while enough short pushes are unanswered."""
         if not self.news or self.window_used >= self._window or (self._rate and self._allowance <= 0):
             return []
         if self.window_used < _SHORT_BYTES and len(self.unanswered) >= self._short_pushes:
             return []
         frame = PushFrame(self.version)
-        parts: list[tuple[Place, int, int]] = []
-        again: list[Place] = []
+        parts: list[tuple[Progress, int, int]] = []
+        again: list[Progress] = []
         while self.news and frame.size < FRAME_BYTES and len(parts) < FRAME_STRETCHES:
             place = next(iter(self.news))
-            if not frame.has_room(place.source.topic_name):
+            if not frame.has_room(place.topic_name):
                 break
             del self.news[place]
             before = place.sent
-            if self._add(frame, place, now_ms):
+            log_end = self._add(frame, place, now_ms)
+            if log_end >= 0:
                 parts.append((place, before, place.sent))
-                if place.state is PlaceState.STREAMING and place.sent < place.source.log_end:
+                if place.state is ProgressState.REPLICATE and place.sent < log_end:
                     again.append(place)
         for place in again:
             self.news[place] = None
-        if len(parts) > 1:  # a frame has its stretches topic by topic, and they are answered in its order
+        if len(parts) > 1:  # a frame holds its stretches topic by topic, and answers come in this order
             topics = frame.topics
-            parts.sort(key=lambda part: topics[part[0].source.topic_name])
+            parts.sort(key=lambda part: topics[part[0].topic_name])
         return self._finish(frame, now_ms, parts) if parts else []
 
-    def _add(self, frame: PushFrame, place: Place, now_ms: int) -> bool:
-        """Adds what a place has to say; False when that is nothing."""
+    def _add(self, frame: PushFrame, place: Progress, now_ms: int) -> int:
+        """Adds a partition's next stretch and returns where the leader's log ends; -1: there is nothing to
+        send."""
         source = place.source
         piece, producers = None, b""
-        if place.sent < source.log_start - 1:  # retention took what comes next: it begins anew behind that
-            place.sent = source.log_start - 1
+        start, end, mark = source.ends()
+        if place.sent < start - 1:  # retention removed the next numbers: goes on at the log's start
+            place.sent = start - 1
         try:
-            if place.sent + 1 == source.log_start > 1 and self.version >= PUSH_WITH_PRODUCERS:
+            if place.sent + 1 == start > 1:
                 producers = source.producers_before(place.sent + 1)
-            if place.sent < source.log_end:
+            if place.sent < end:
                 piece = source.read(place.sent + 1, max(min(STRETCH_BYTES, FRAME_BYTES - frame.size), 1))
         except StorageError:
-            if place.state is not PlaceState.GONE:  # the leader may have stepped down
+            if place.state is not ProgressState.GONE:  # the leader may have stepped down
                 self._pause(place, now_ms + _LATER_MS)
-            return False
-        mark = source.mark
-        # It takes none past what it has, and the leader's log may end in numbers that no batch has.
+            return -1
+        # A follower takes a mark only as far as it was sent, and a leader's log may end in numbers without a
+        # batch.
         knows_mark = min(mark, place.sent) <= place.known_mark
-        if piece is None and place.state is PlaceState.STREAMING and knows_mark:
-            return False
+        log_start = source.log_start
+        if place.sent + 1 < log_start:
+            # Within the batch that follows: said when this batch is sent, because no log begins above its
+            # first stretch.
+            log_start = start
+        knows_start = log_start <= place.known_start
+        if piece is None and place.state is ProgressState.REPLICATE and knows_mark and knows_start:
+            return -1
         previous_epoch = epoch_at(source.history, place.sent) if piece is None else piece.previous_epoch
-        head = source.topic_id, source.leader_epoch, previous_epoch, mark, source.log_start
-        frame.add(source.topic_name, source.number, place.sent + 1, head, piece, producers)
+        head = place.topic_id, place.leader_epoch, previous_epoch, mark, log_start
+        frame.add(place.topic_name, place.number, place.sent + 1, head, piece, producers)
         if piece is not None:
             place.sent = piece.last
         place.known_mark = min(mark, place.sent)
+        if not knows_start:
+            place.known_start = log_start
+            place.start_request_id = self._next_id
         place.unanswered += 1
-        return True
+        return end
 
-    def _finish(self, frame: PushFrame, now_ms: int, parts: list[tuple[Place, int, int]]) -> list[Part]:
+    def _finish(self, frame: PushFrame, now_ms: int, parts: list[tuple[Progress, int, int]]) -> list[Part]:
         request_id = self._next_id
         self._next_id = request_id + 1
-        self.unanswered.append(_Sent(request_id, frame.size, now_ms, parts))
+        self.unanswered.append(_SentPush(request_id, frame.size, now_ms, parts))
         self.window_used += frame.size
         self._allowance -= frame.size
         self._pushed_bytes[self.is_catch_up] += frame.size
@@ -244,7 +264,7 @@ class PushLine:
     # --- answers -----------------------------------------------------------------------------------
 
     def answered(self, answer: PushAnswer, now_ms: int) -> None:
-        """Takes what the follower says. Raises PushRefused when that fits nothing that it was sent."""
+        """Takes a follower's answer. Raises PushRefused when it doesn't fit what was sent."""
         if not answer.request_id:
             for told in answer.partitions:
                 self._told(told, answer.covers, now_ms)
@@ -256,108 +276,129 @@ class PushLine:
         if len(answer.partitions) != len(sent.parts):
             raise PushRefused(f"{len(answer.partitions)} answers to {len(sent.parts)} stretches")
         for told, (place, before, last) in zip(answer.partitions, sent.parts, strict=True):
-            source = place.source
-            if (told.topic_id, told.partition) != (source.topic_id, source.number):
+            if told.topic_id != place.topic_id or told.partition != place.number:
                 raise PushRefused("the answers are not in the order of the stretches")
-            if place.state is PlaceState.GONE or sent.request_id < place.valid_from:
+            if place.state is ProgressState.GONE or sent.request_id < place.valid_from:
                 continue
             place.unanswered -= 1
             if told.error:
                 self._refused(place, told, before, now_ms)
             else:
+                if place.has_start != place.known_start and sent.request_id >= place.start_request_id:
+                    place.has_start = place.known_start
+                    place.source.has_start(self.follower, place.has_start)
                 self._matched(place, told, last)
 
-    def _matched(self, place: Place, told: PushedPartition, last: int) -> None:
+    def _matched(self, place: Progress, told: PushedPartition, last: int) -> None:
         if told.matched != last or told.synced > last:
             raise PushRefused(f"matched {told.matched}, synced {told.synced}; the stretch ends at {last}")
         source = place.source
         place.matched = last
         source.matched(self.follower, last, told.synced)
-        if place.state is PlaceState.GONE:  # what follows from it may have ended the leadership
+        if place.state is ProgressState.GONE:  # `matched` may have ended the leadership
             return
-        if place.state is PlaceState.ASKING:
-            place.state = PlaceState.STREAMING
-        if self.is_catch_up and source.bytes_behind(place.sent) <= NEAR_BYTES:
-            place.state = PlaceState.LEAVING
-        if place.state is PlaceState.LEAVING:
+        if place.state is ProgressState.PROBE:
+            place.state = ProgressState.REPLICATE
+        if self.is_catch_up:
+            is_near = source.bytes_behind(place.sent) <= NEAR_BYTES
+            if self._has_gone(place):  # the disk could not be read, and the leader stepped down
+                return
+            if is_near:
+                place.state = ProgressState.LEAVING
+        if place.state is ProgressState.LEAVING:
             self._left(place)
         elif place.sent < source.log_end:
             self.news[place] = None
-        elif source.mark > place.known_mark:
+        elif _has_unsaid(place):
             self.unmarked[place] = None
 
-    def _left(self, place: Place) -> None:
-        """Whether another connection may take over: nothing is under way here."""
+    def _has_gone(self, place: Progress) -> bool:
+        """Whether the partition has left this connection: a method, so that mypy doesn't rule out the change
+        after a call."""
+        return place.state is ProgressState.GONE
+
+    def _left(self, place: Progress) -> None:
+        """Lets another connection take over once no stretch is under way here."""
         if not place.unanswered:
             (self.caught_up if self.is_catch_up else self.far_behind)[place] = None
 
     def _told(self, told: PushedPartition, covers: int, now_ms: int) -> None:
-        """What nobody asked for: an fsync has ended, or failed."""
+        """Takes a message that answers no push: an fsync of the follower has ended or failed."""
         place = self.places.get((told.topic_id, told.partition))
-        if place is None or covers < place.valid_from or place.state is PlaceState.PAUSED:
+        if place is None or covers < place.valid_from or place.state is ProgressState.PAUSED:
             return
         if told.error:
             self._refused(place, told, place.sent, now_ms)
             return
-        # It may come before the answer that says what is matched; and what that says is all that counts.
+        # The message may overtake the answer to a push; only that answer raises `place.matched`.
         matched = min(told.matched, place.matched)
         place.source.matched(self.follower, matched, min(told.synced, matched))
 
-    def _refused(self, place: Place, told: PushedPartition, before: int, now_ms: int) -> None:
-        """The follower did not take the stretch behind number `before`."""
+    def _refused(self, place: Progress, told: PushedPartition, before: int, now_ms: int) -> None:
+        """Takes a follower's refusal of the stretch behind number `before`."""
         try:
             error = PushError(told.error)
         except ValueError:
             raise PushRefused(f"error {told.error:#x}, which is none") from None
         place.source.refused(self.follower, error, before)
-        if place.state is PlaceState.GONE:  # the leader has found its own bytes bad, and leads no more
+        if place.state is ProgressState.GONE:  # the leader found its own bytes bad, and stepped down
             return
         place.matched = 0
         place.known_mark = -1
+        place.known_start = place.has_start = 0
         place.valid_from = self._next_id
         place.unanswered = 0
-        # One that has lost everything is filled anew once it is surely out of the in-sync set: a proposal
-        # that is under way may take it in for what it had, and copied by half it would count as whole.
+        # A follower whose log is empty is filled only once it is surely out of the in-sync set. A proposal
+        # under way may make it a member for what it had, and a half-filled log would then count as whole.
         is_lost = not told.log_end and place.source.counts_on(self.follower)
         if error is PushError.DISAGREES and not is_lost and self._go_back(place, before, told):
             return
         self._pause(place, now_ms + _RETRY_MS.get(error, _LATER_MS))
 
-    def _go_back(self, place: Place, before: int, told: PushedPartition) -> bool:
-        """Goes on behind the last point at which both may agree; False when there is none left to try."""
+    def _go_back(self, place: Progress, before: int, told: PushedPartition) -> bool:
+        """Goes on behind the last number at which both logs may agree; False when there is none left to
+        try."""
         source = place.source
         history = source.history
-        point, _ = last_common(history, source.log_end, told.log_end, told.epoch_at_log_end)
+        log_start, log_end, _ = source.ends()
+        point, _ = last_common(history, log_end, told.log_end, told.epoch_at_log_end)
         if point >= before:
-            # It disagrees with itself, or answers with its end alone: one epoch of ours further down.
+            # The answer names no number below the one just tried: tries the end of the leader's epoch before.
             first = [first for _, first in history if first <= before]
             point = first[-1] - 1 if first else 0
-        lowest = source.log_start - 1
+        lowest = log_start - 1
         if before <= lowest:
             return False
         place.sent = max(min(point, before - 1), lowest)
-        place.state = PlaceState.ASKING
+        place.state = ProgressState.PROBE
         self.news[place] = None
         self._leave_if_far(place)
         return True
 
-    def _leave_if_far(self, place: Place) -> None:
-        """On a live connection nobody is to queue behind a follower that has much to catch up on."""
+    def _leave_if_far(self, place: Progress) -> None:
+        """Moves a partition that is far behind from the live connection to the catch-up connection, so that
+        the other partitions don't wait behind it."""
         source = place.source
         if self.is_catch_up or source.is_member(self.follower):
             return
         if source.bytes_behind(place.sent) > self._far_bytes:
-            place.state = PlaceState.LEAVING
+            place.state = ProgressState.LEAVING
             self.news.pop(place, None)
             self._left(place)
 
-    def _pause(self, place: Place, retry_ms: int) -> None:
-        place.state = PlaceState.PAUSED
+    def _pause(self, place: Progress, retry_ms: int) -> None:
+        place.state = ProgressState.PAUSED
         place.retry_ms = retry_ms
         self.paused[place] = None
         self.news.pop(place, None)
 
     def close(self) -> None:
-        """The connection has ended: nothing that it carried counts any more."""
+        """Removes all partitions: the connection has ended."""
         for place in list(self.places.values()):
             self.remove(place)
+
+
+def _has_unsaid(place: Progress) -> bool:
+    """Whether the follower lacks the high-water mark or the log start, and can be told."""
+    source = place.source
+    return source.mark > place.known_mark or place.known_start < source.log_start <= place.sent + 1

@@ -2,10 +2,10 @@
 
 - `server`: the event loop's ticks
 - `loop`: asyncio on the same epoll
-- `listener`, `acceptor`: where connections come in
-- `connection`, `connections`: one, and all that there are
-- `receiver`, `memory`: bytes in, and what of them is held
-- `dialer`: connections that the node makes
+- `listener`, `acceptor`: an address with its protocol, and the socket that accepts there
+- `transport`, `connection`, `connections`: a socket, one connection, all of them
+- `receiver`, `memory`: receiving, and the bound on the memory of all connections
+- `dialer`: connections that the node makes to other brokers
 - `timers`: deadlines, heartbeats, maintenance
 """
 

@@ -1,4 +1,5 @@
-"""A listening socket: takes connections, as many as there may be, and copes when descriptors run out."""
+"""A listening socket: accepts connections up to a limit, and stays usable when the process is out of
+descriptors."""
 
 import asyncio
 import contextlib
@@ -10,36 +11,31 @@ import socket
 
 from tank_node.limits import Limits
 from tank_node.server.connections import Connections
-from tank_node.server.listener import Listener
+from tank_node.server.listener import BACKLOG, Listener, bind
 
-_BACKLOG = 1024
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Acceptor:
-    """Takes the connections that come to one listener."""
+    """Accepts the connections of one listener."""
 
     def __init__(self, listener: Listener, connections: Connections, limits: Limits) -> None:
         self._open_session = listener.open_session
         self._address = listener.address
+        self._bound = listener.bound
         self._connections = connections
         self._limits = limits
         self._socket: socket.socket | None = None
         self._spare_fd = -1
-        """Given up for a moment when there are no descriptors left, to take a connection and close it."""
+        """A descriptor in reserve: `_turn_away` frees it to accept one connection and close it."""
         self._most = limits.connections
 
     async def listen(self, loop: asyncio.AbstractEventLoop) -> tuple[str, int]:
-        """Begins to listen; returns the address with the port that the system chose for 0. Raises OSError."""
-        host, port = self._address
-        infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = infos[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        """Begins to listen. Returns the bound address (the system chooses the port when 0 is asked for).
+        Raises OSError."""
+        listener = self._bound or await bind(loop, *self._address)
         try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.setblocking(False)
-            listener.bind(address[:2])
-            listener.listen(_BACKLOG)
+            listener.listen(BACKLOG)
         except OSError:
             listener.close()
             raise
@@ -52,11 +48,11 @@ class Acceptor:
 
     @property
     def fd(self) -> int:
-        """Of the listening socket; -1 when there is none."""
+        """The descriptor of the listening socket; -1 when it is not open."""
         return -1 if self._socket is None else self._socket.fileno()
 
     def accept(self) -> None:
-        """Takes what waits to be connected, up to `Limits.accepts_per_tick`."""
+        """Accepts the connections that wait, at most `Limits.accepts_per_tick`."""
         assert self._socket is not None
         for _ in range(self._limits.accepts_per_tick):
             try:
@@ -67,7 +63,7 @@ class Acceptor:
                 if error.errno in _NO_ROOM:
                     self._turn_away(self._socket)
                     return
-                continue  # the client was gone before we came
+                continue  # the client hung up before its connection was accepted
             if self._connections.make_room(self._most):
                 session = self._open_session()
                 if self._connections.open(sock, session, select.EPOLLIN) is not None:
@@ -77,8 +73,8 @@ class Acceptor:
                 sock.close()
 
     def _turn_away(self, listener: socket.socket) -> None:
-        """No descriptor is left: takes one connection with the spare one and closes it, so that epoll falls
-        silent about it."""
+        """Without a free descriptor: accepts one connection with the spare descriptor, and closes it.
+        Otherwise epoll would report that waiting connection in every tick."""
         self._connections.note_refusal("no_descriptors")
         if self._spare_fd >= 0:
             os.close(self._spare_fd)

@@ -1,32 +1,32 @@
-"""One client connection: what came in and isn't a whole frame yet, and what has to go out and didn't fit.
+"""One connection, of a client or a broker: bytes received that are no whole frame yet, and bytes not sent
+yet.
 
-The server owns the loop and the receive buffer; this holds the state between ticks, and sends.
+The server owns the loop and the receive buffer; a connection holds its state between ticks, and sends.
 """
 
 import errno
-import os
 import socket
 from collections import deque
 from mmap import mmap
 from typing import Final
 
 from tank_node.limits import Limits
-from tank_node.log.segment import Stretch
 from tank_node.output import Output
+from tank_node.segment.segment import FileRange
+from tank_node.server.transport import Transport
 from tank_node.session import Session
 
-_MORE: Final = socket.MSG_MORE
 _OF_THE_SOCKET: Final = (BlockingIOError, InterruptedError, ConnectionError, TimeoutError)
 _OF_THE_NETWORK: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.ENOBUFS, errno.ENOMEM)
 
 
 class ChunkLost(Exception):
-    """Bytes that an answer's header promised can't be read: its connection can only be closed."""
+    """Stored bytes that an answer's header announced can't be read: its connection can only be closed."""
 
 
 def keep_alive(sock: socket.socket, limits: Limits) -> None:
-    """Lets TCP find out whether the other end of a silent connection is there: its host answers, or the
-    connection breaks. Raises OSError."""
+    """Turns on TCP keepalive: a silent connection breaks when the other end's host no longer answers probes.
+    Raises OSError."""
     idle_s = max(1, limits.heartbeat_ms // 1000)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle_s)
@@ -35,89 +35,84 @@ def keep_alive(sock: socket.socket, limits: Limits) -> None:
 
 
 class Connection:
-    """A socket, its session, and their queues. Times are milliseconds of the monotonic clock."""
+    """A transport, its session, and their queues. Times are milliseconds of the monotonic clock."""
 
     __slots__ = (
         "closed", "ended", "events", "fd", "frame_since_ms", "frames_wait", "heartbeat_ms", "held_bytes",
         "large", "large_bytes", "large_filled", "last_start", "most_bytes", "opened_ms", "pending",
-        "progress_ms", "receive_bytes", "receive_into", "send_now", "send_progress_ms", "session", "socket",
-        "starved", "unsent", "unsent_bytes", "used",
+        "progress_ms", "receive_bytes", "receive_into", "send_now", "send_progress_ms", "session",
+        "starved", "transport", "unsent", "unsent_bytes", "used",
     )  # fmt: skip
 
-    def __init__(self, sock: socket.socket, session: Session, now_ms: int) -> None:
-        self.socket = sock
-        self.fd = sock.fileno()
-        # Looked up once: they are called for each request.
-        self.receive_into = sock.recv_into
-        self.send_now = sock.send
-        self.most_bytes = self.receive_bytes = self.last_start = 0  # `read_for` says
-        """The most that it is read at once; what it is, so that one receive ends where a frame is likely to;
-        and the last place of the arena where a receive may begin."""
+    def __init__(self, transport: Transport, session: Session, now_ms: int) -> None:
+        self.transport = transport
+        self.fd = transport.fd
+        # Looked up once, because each request calls them.
+        self.receive_into = transport.receive_into
+        self.send_now = transport.send
+        self.most_bytes = self.receive_bytes = self.last_start = 0  # set by `read_for`
+        """The largest size of one receive; its present size, chosen so that a receive likely ends with a
+        frame; and the last position in the receiver's arena where a receive may begin."""
         self.session = session
-        session.reached_at = self.local_host
+        session.reached_at = transport.local_host
         self.events = 0
-        """What epoll watches for us now."""
+        """The events that epoll watches on this connection."""
         self.pending = b""
-        """Bytes behind the last whole frame that was taken."""
+        """Received bytes behind the last frame that the session took."""
         self.frames_wait = False
-        """There may be whole frames among them, which the session had no room for."""
+        """Whether `pending` may hold whole frames, which a full session left there."""
         self.large: mmap | None = None
-        """A frame that is larger than one receive, under way. Its memory is touched only as bytes arrive."""
+        """Buffer of a partly received frame that is larger than one receive. Pages become real memory only as
+        bytes arrive."""
         self.large_bytes = 0
         self.large_filled = 0
-        self.unsent: deque[memoryview | Stretch] = deque()
+        self.unsent: deque[memoryview | FileRange] = deque()
         self.unsent_bytes = 0
-        """Of `unsent`, without chunks: those lie in files."""
+        """Bytes of `unsent` in memory: not those of file ranges."""
         self.held_bytes = 0
-        """What this connection was counted for in Metrics.held_bytes."""
+        """This connection's part of `Metrics.held_bytes`."""
         self.starved = False
-        """Not read, because the memory for all connections is used up."""
+        """Whether the connection is not read because the memory for all connections is used up."""
         self.opened_ms = now_ms
         self.progress_ms = now_ms
         self.frame_since_ms = 0
-        """When the frame under way began; 0: none is."""
+        """When the partly received frame began; 0: there is none."""
         self.send_progress_ms = now_ms
         self.heartbeat_ms = now_ms
         self.used = False
         self.ended = False
-        """The client sends nothing more, but may still read: it closed its sending side, or went away."""
+        """The client closed its sending side, or is gone. It may still read answers."""
         self.closed = False
 
     def read_for(self, session: Session, limits: Limits) -> None:
-        """How much this connection is read at once, from now on, for the session that takes it."""
+        """Sets the size of this connection's receives, by its session: a broker's are larger."""
         if session.is_peer:
             most = min(limits.peer_receive_bytes, limits.arena_bytes // 4)
         else:
             most = limits.receive_bytes
         self.most_bytes = self.receive_bytes = most
-        # Behind it there is room for a receive and all that can be pending before it, and some to spare.
+        # Room behind `last_start`: the pending bytes, one receive, and as much in reserve.
         self.last_start = limits.arena_bytes - 3 * most
 
     @property
     def is_done(self) -> bool:
-        """Whether the client that sends nothing more has got everything."""
+        """Whether the client has ended its input, and all its requests are answered and sent."""
         session = self.session
         return self.ended and not (session.in_flight or session.out or self.unsent)
 
-    def local_host(self) -> str:
-        """The host of the address that the other end connected to; empty: it is not known."""
-        try:
-            host = self.socket.getsockname()[0]
-        except OSError:
-            return ""
-        return str(host)
-
     def read_again(self, now_ms: int) -> None:
-        """The client is read again after a time in which it was not: its silence was no fault of its own."""
+        """Restarts the deadlines for input: the server did not read the connection for a time, so the
+        client's silence was not the client's fault."""
         self.progress_ms = now_ms
         if self.frame_since_ms:
             self.frame_since_ms = now_ms
 
     def queue(self, outputs: list[Output]) -> None:
-        """Moves the session's answers behind what is unsent; neighbouring small ones become one buffer."""
+        """Appends the session's answers to `unsent`; joins neighbouring ones that are bytes into one
+        buffer."""
         run: list[bytes] = []
         for output in outputs:
-            if isinstance(output, Stretch):
+            if isinstance(output, FileRange):
                 self._queue_run(run)
                 run = []
                 self.unsent.append(output)
@@ -132,8 +127,8 @@ class Connection:
             self.unsent_bytes += len(data)
 
     def send(self, data: bytes) -> int:
-        """Sends when nothing is unsent; what doesn't fit is. Returns how many bytes went. Raises OSError
-        when the socket is broken."""
+        """Sends data, and queues the part that the socket doesn't take. Call it only when nothing is unsent.
+        Returns the number of bytes sent; raises OSError when the socket is broken."""
         try:
             count = self.send_now(data)
         except BlockingIOError:
@@ -143,15 +138,15 @@ class Connection:
         return count
 
     def send_chunk(self, out: list[Output], budget: int) -> int:
-        """The same for an answer of a header and one chunk, of which about `budget` bytes go at once. Raises
-        ChunkLost, too."""
+        """As `send`, for an answer of a header and one file range, of which it sends at most `budget` bytes.
+        Raises ChunkLost when the file can't be read."""
         header, stretch = out
         assert isinstance(header, bytes)
-        assert isinstance(stretch, Stretch)
+        assert isinstance(stretch, FileRange)
         length = stretch.length
         count = sent = 0
         try:
-            count = self.socket.send(header, _MORE)  # the header and its chunk shall share packets
+            count = self.transport.send_before_more(header)  # header and chunk share packets
             if count == len(header):
                 sent = self._send_file(stretch, length if length < budget else budget)
                 if sent == length:
@@ -160,7 +155,7 @@ class Connection:
         except BlockingIOError:
             pass
         except (OSError, ChunkLost):
-            self.queue(out)  # pinned until the connection is closed
+            self.queue(out)  # keeps the file pinned until `release`
             raise
         if count < len(header):
             self.queue([header[count:], stretch])
@@ -170,14 +165,14 @@ class Connection:
         return count + sent
 
     def drain(self, budget: int) -> int:
-        """Sends what the socket takes, up to about `budget` bytes; returns how many went. Raises
-        OSError when it is broken, and ChunkLost."""
+        """Sends unsent bytes until the socket is full or about `budget` bytes are sent. Returns the number of
+        bytes sent. Raises OSError when the socket is broken, ChunkLost when a file can't be read."""
         unsent = self.unsent
         sent = 0
         try:
             while unsent and sent < budget:
                 item = unsent[0]
-                if isinstance(item, Stretch):
+                if isinstance(item, FileRange):
                     wanted = min(item.length, budget)
                     count = self._send_file(item, wanted)
                     item.skip(count)
@@ -188,8 +183,8 @@ class Connection:
                         sent += count
                         break  # the socket is full
                 else:
-                    # More follows: the header and its chunk shall share packets.
-                    count = self.socket.send(item, _MORE if len(unsent) > 1 else 0)
+                    # With more behind these bytes: header and chunk share packets.
+                    count = self.transport.send_before_more(item) if len(unsent) > 1 else self.send_now(item)
                     self.unsent_bytes -= count
                     if count == len(item):
                         unsent.popleft()
@@ -200,11 +195,11 @@ class Connection:
             pass
         return sent
 
-    def _send_file(self, stretch: Stretch, count: int) -> int:
-        """Sends at most so many bytes; returns how many went."""
+    def _send_file(self, stretch: FileRange, count: int) -> int:
+        """Sends at most `count` bytes of a file range; returns the number sent."""
         file = stretch.file
         try:
-            sent = os.sendfile(self.fd, file.fd, stretch.position, count)
+            sent = self.transport.send_file(file.fd, stretch.position, count)
         except OSError as error:
             if isinstance(error, _OF_THE_SOCKET) or error.errno in _OF_THE_NETWORK:
                 raise
@@ -212,16 +207,16 @@ class Connection:
             raise ChunkLost(f"cannot read {file.path}: {error.strerror}") from error
         if not sent:
             file.unreadable = True
-            raise ChunkLost(f"{file.path} is shorter than it was")
+            raise ChunkLost(f"{file.path} is shorter than its index says")
         return sent
 
     def release(self) -> None:
-        """Gives back files and buffers."""
+        """Unpins the files of unsent chunks, and drops all buffers."""
         for item in self.unsent:
-            if isinstance(item, Stretch):
+            if isinstance(item, FileRange):
                 item.file.release()
         for output in self.session.out:
-            if isinstance(output, Stretch):
+            if isinstance(output, FileRange):
                 output.file.release()
         self.unsent.clear()
         self.session.out.clear()

@@ -1,4 +1,4 @@
-"""The connections of a server: which there are, which session talks over each, what epoll watches of it."""
+"""The open connections of a server: each with its session, and with the events that epoll watches."""
 
 import select
 import socket
@@ -11,6 +11,7 @@ from tank_node.limits import Limits
 from tank_node.metrics import Metrics
 from tank_node.server.connection import Connection, keep_alive
 from tank_node.server.memory import ConnectionMemory
+from tank_node.server.transport import Transport
 from tank_node.session import Session
 
 _IN: Final = select.EPOLLIN
@@ -18,7 +19,7 @@ _OUT: Final = select.EPOLLOUT
 
 
 class Connections:
-    """Opens and closes connections, those of clients and those that this node made itself."""
+    """Opens and closes connections, both accepted from clients and dialled by this node."""
 
     def __init__(
         self,
@@ -28,7 +29,7 @@ class Connections:
         metrics: Metrics,
         ready: Callable[[Connection], None],
     ) -> None:
-        """ready: is called with a connection whose session has its first answer since it was flushed."""
+        """ready: called with a connection when its session's `out` is no longer empty."""
         self._epoll = epoll
         self._broker = broker
         self._limits = limits
@@ -37,14 +38,15 @@ class Connections:
         self.memory = ConnectionMemory(limits, metrics)
         self.by_fd: dict[int, Connection] = {}
         self.stopping = False
-        """No client is read any more. Brokers are: answers to clients wait for theirs."""
+        """Whether clients are no longer read. Brokers still are: answers to clients wait for brokers'
+        answers."""
         self.stopped = False
-        """No connection is opened any more."""
+        """Whether new connections are refused."""
 
     def open(self, sock: socket.socket, session: Session, events: int) -> Connection | None:
-        """Takes a socket in, with the session that talks over it; None, and the socket is closed, when it
-        is broken or the server has stopped. `events`: what epoll watches at first; EPOLLOUT while it
-        connects."""
+        """Makes a connection of a socket and its session. `events`: what epoll watches at first; EPOLLOUT for
+        a socket that is still connecting. Closes the socket and returns None when it is broken or the server
+        has stopped."""
         if self.stopped:
             sock.close()
             return None
@@ -55,7 +57,7 @@ class Connections:
             keep_alive(sock, limits)
             if limits.socket_send_bytes:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.socket_send_bytes)
-            connection = Connection(sock, session, self._broker.tick.monotonic_ms)
+            connection = Connection(Transport(sock), session, self._broker.tick.monotonic_ms)
             self._epoll.register(connection.fd, events)
         except OSError:
             sock.close()
@@ -68,7 +70,7 @@ class Connections:
         return connection
 
     def _attach(self, connection: Connection, session: Session) -> None:
-        """From now on this session has the connection, with what the one before it has not sent."""
+        """Gives the connection to a session, with the answers that the former session has not sent."""
         session.ready = partial(self._ready, connection)
         session.become = partial(self._attach, connection)
         session.hang_up = partial(self.close, connection)
@@ -85,7 +87,8 @@ class Connections:
                 self._ready(connection)
 
     def close(self, connection: Connection, reason: str) -> None:
-        """Ends a connection. `reason` counts why we did; empty when the client did, or the server stops."""
+        """Closes a connection. `reason` is counted in the metrics; empty when the client hung up or the
+        server stops."""
         if connection.closed:
             return
         connection.closed = True
@@ -97,22 +100,22 @@ class Connections:
         self.memory.forget(connection)
         connection.release()
         self.memory.hold(connection)
-        connection.socket.close()  # the kernel takes it out of epoll
+        connection.transport.close()  # the kernel removes a closed descriptor from epoll
 
     def refuse(self, connection: Connection, reason: str, detail: str = "") -> None:
-        """Ends a connection whose input can't be taken, without an answer: counts why, and logs it."""
+        """Closes a connection whose input can't be taken, without an answer; counts and logs the reason."""
         self.note_refusal(reason, detail)
         self.close(connection, reason)
 
     def note_refusal(self, reason: str, detail: str = "") -> None:
-        """Counts and logs that a connection's input was not taken."""
+        """Counts and logs the refusal of a connection or of its input."""
         self._broker.refusals.note(
             reason, detail or "a connection is closed", self._broker.clock.monotonic_ms()
         )
 
     def make_room(self, most: int) -> bool:
-        """Whether one more connection fits beside `most`; if need be, the oldest one that never sent
-        anything goes."""
+        """Whether one more connection may open when `most` is the limit. At the limit it closes the oldest
+        connection that never sent anything; False when there is none."""
         if len(self.by_fd) < most:
             return True
         for connection in self.by_fd.values():
@@ -122,7 +125,8 @@ class Connections:
         return False
 
     def watch(self, connection: Connection) -> None:
-        """Asks epoll for what this connection may do now. One that doesn't read isn't read."""
+        """Sets the events that epoll watches. A connection with unsent answers is not read, so a client that
+        doesn't read its answers sends no more requests."""
         session = connection.session
         deaf = connection.ended or (self.stopping and session.is_client)
         events = 0 if deaf or connection.starved or session.is_full else _IN
@@ -133,12 +137,12 @@ class Connections:
             self._epoll.modify(connection.fd, events)
 
     def starve(self, connection: Connection) -> None:
-        """Reads a connection no more until there is memory for it."""
+        """Stops reading a connection until there is memory for it."""
         self.memory.starve(connection)
         self.watch(connection)
 
     def settle_down(self, connection: Connection) -> None:
-        """All answers are sent: reads the client again, or closes when it has got everything."""
+        """After all answers are sent: reads the client again, or closes the connection when `is_done`."""
         if connection.is_done:
             self.close(connection, "")
         elif not connection.events:

@@ -1,4 +1,4 @@
-"""Connections that a node makes itself, to other brokers: on the epoll of the server, like its clients'."""
+"""Connections that a node dials to other brokers, on the same epoll as its clients' connections."""
 
 import asyncio
 import errno
@@ -18,17 +18,17 @@ _UNDER_WAY = (0, errno.EINPROGRESS)
 
 
 class ServerDialer(Dialer):
-    """Dials on the epoll of a server: its ticks send and receive, its limits hold."""
+    """A dialer whose connections belong to a server: the server's ticks send and receive, its limits hold."""
 
     def __init__(
         self, connections: Connections, loop: asyncio.AbstractEventLoop, resolver: Resolver | None = None
     ) -> None:
-        """resolver: shared with what else dials; without one, one of its own."""
+        """resolver: shared with other dialers of the process; None makes a private one."""
         self._connections = connections
         self._loop = loop
         self._resolver = resolver or Resolver(look_up, time.monotonic, logger)
         self._tasks: set[asyncio.Task[None]] = set()
-        """Names that are being looked up; the loop itself holds them weakly."""
+        """Look-ups under way. Kept here because asyncio keeps only weak references to tasks."""
 
     def dial(self, host: str, port: int, session: Session) -> None:
         address = numeric(host)
@@ -43,7 +43,7 @@ class ServerDialer(Dialer):
         try:
             found = await self._resolver.resolve(host)
         except OSError as error:
-            logger.info("the broker at %s cannot be found: %s", host, error)
+            logger.info("the address of the broker at %s cannot be found: %s", host, error)
             if not session.closed:
                 session.close()
             return
@@ -55,21 +55,21 @@ class ServerDialer(Dialer):
     def _connect(self, family: int, address: tuple[str, int], session: Session) -> None:
         try:
             sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        except OSError:  # no descriptor is left
+        except OSError:  # out of descriptors
             session.close()
             return
         try:
             refused = sock.connect_ex(address) not in _UNDER_WAY
         except OSError:
             refused = True
-        # When it is connected, or cannot be, the socket is ready to be written to: either what is queued
-        # leaves, or the server closes it as it does any that breaks.
+        # epoll reports EPOLLOUT when the attempt succeeds or fails: the server then sends the queued bytes,
+        # or closes the connection as any broken one.
         connection = None if refused else self._connections.open(sock, session, select.EPOLLOUT)
         if connection is None:
             sock.close()
             session.close()
             return
-        connection.used = True  # whoever dials has a deadline of its own
+        connection.used = True  # no "unused" deadline here: the caller has its own
         connection.queue(session.out)
         session.out = []
         session.out_bytes = 0

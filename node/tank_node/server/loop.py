@@ -1,10 +1,8 @@
-"""An asyncio loop that runs ticks by itself: one system call waits for clients and for everything else.
+"""An asyncio loop that calls the server's ticks from its selector: one system call waits for everything.
 
-The sockets of clients hang on an epoll of their own, which this loop waits on; whatever asyncio watches hangs
-behind it, as one more descriptor. A tick is called right where its events arrive, without a callback of
-asyncio between, and ticks follow each other without a turn of asyncio as long as nobody asks it for one: a
-turn costs as much as a small tick. On any other loop `TankServer` has its epoll watched, which costs a second
-wait and a callback per tick.
+The selector waits on the server's epoll, in which asyncio's own epoll is one more descriptor. Ticks follow
+each other without a turn of asyncio until asyncio has an event or a callback. On any other loop the server
+registers its epoll as a reader, which costs a second wait and a callback per tick.
 """
 
 import asyncio
@@ -21,12 +19,12 @@ logger = logging.getLogger(__name__)
 Ts = TypeVarTuple("Ts")
 
 Events: TypeAlias = list[tuple[int, int]]
-"""Of epoll: descriptors, and what they are ready for."""
+"""What `epoll.poll` returns: descriptors with their events."""
 
 
 class TickSelector(selectors.EpollSelector):
-    """What asyncio waits with. `tick` gets the events of `epoll` first, and says whether some were not its
-    own."""
+    """The selector of a `TickLoop`. It gives the events of `epoll` to `tick`, which returns whether some of
+    them are asyncio's."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,18 +33,21 @@ class TickSelector(selectors.EpollSelector):
         self.tick: Callable[[Events], bool] = _all_foreign
         self.most_events = 1
         self.asked = False
-        """Somebody asked the loop for a call: it gets its turn."""
+        """Whether a callback was scheduled since `select` began: `select` returns, so that asyncio runs
+        it."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """As asyncio wants it: returns when something that asyncio watches is ready, after `timeout`
-        seconds, and when the loop was asked for something."""
+        """Runs ticks until asyncio has something to do: a descriptor of its own is ready, a callback was
+        scheduled, or `timeout` seconds are over. Returns asyncio's ready descriptors."""
         self.asked = False
         until = None if timeout is None else time.monotonic() + timeout
         while events := self.epoll.poll(timeout, self.most_events):
             try:
                 foreign = self.tick(events)
             except Exception:
-                logger.exception("a tick failed by a bug of ours; the next one comes")
+                logger.exception(
+                    "a bug of ours: a tick failed; the server goes on with the next one, please report it"
+                )
                 foreign = True
             if foreign:
                 return super().select(0)
@@ -59,7 +60,7 @@ class TickSelector(selectors.EpollSelector):
         return []
 
     def stop(self) -> None:
-        """No more ticks: the server is gone, with all its sockets."""
+        """Calls no more ticks: the server has closed all its sockets."""
         self.tick = _all_foreign
 
     def close(self) -> None:
@@ -80,7 +81,7 @@ class TickLoop(asyncio.SelectorEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.Handle:
-        """As asyncio's."""
+        """As in asyncio."""
         self.ticks.asked = True
         return super().call_soon(callback, *args, context=context)
 
@@ -91,11 +92,11 @@ class TickLoop(asyncio.SelectorEventLoop):
         *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        """As asyncio's; `call_later` comes here too."""
+        """As in asyncio, whose `call_later` calls it too."""
         self.ticks.asked = True
         return super().call_at(when, callback, *args, context=context)
 
 
 def _all_foreign(events: Events) -> bool:
-    """Before a server is there: everything is asyncio's."""
+    """The tick while no server runs: all events are asyncio's."""
     return True

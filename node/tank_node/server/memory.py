@@ -1,5 +1,4 @@
-"""What connections hold of bytes that came and were not handled, or were answered and not sent: bounded
-together, with a line of those that wait for room."""
+"""The memory of all connections, bounded together: input not handled yet, and answers not sent yet."""
 
 from mmap import mmap
 
@@ -9,28 +8,34 @@ from tank_node.server.connection import Connection
 
 
 class ConnectionMemory:
-    """Counts the memory of all connections, and decides which of them wait.
+    """Counts the memory of all connections, and keeps the queue of those that wait for some.
 
-    One client's large frame is let through at any time, so the line moves, and a client that holds memory is
-    bound to `Limits.slowest_bytes_per_s`: no client waits for ever. Brokers, which are few, don't stand in
-    the line.
+    One large frame of a client is admitted even when memory is full, and must arrive at
+    `Limits.slowest_bytes_per_s` at least: so the queue moves, and no client waits for ever. Connections of
+    brokers, which are few, never wait.
     """
 
     def __init__(self, limits: Limits, metrics: Metrics) -> None:
         self._most_bytes = limits.memory_bytes
         self._metrics = metrics
         self.starved: dict[Connection, None] = {}
-        """Connections that are not read until memory is free, the longest waiting first."""
+        """The queue: connections that are not read until memory is free, the longest waiting first."""
         self.large_frames = 0
-        """How many clients have one under way."""
+        """Number of clients that are sending one."""
+        self._reused_bytes = limits.reused_frame_bytes
+        self._most_spare = limits.reused_buffers
+        self._spare: list[mmap] = []
+        """Buffers of `_reused_bytes` for the next large frames."""
+        self.taken: list[mmap] = []
+        """Buffers of whole large frames of this tick. Staged batches may lie in them until the tick's end."""
 
     @property
     def is_full(self) -> bool:
-        """Whether no client's connection is to be read now."""
+        """Whether memory is used up, so that clients are not read."""
         return self._metrics.held_bytes >= self._most_bytes
 
     def hold(self, connection: Connection) -> None:
-        """Counts the memory that a connection holds now."""
+        """Counts anew the memory that a connection holds."""
         held = (
             0
             if connection.closed
@@ -40,15 +45,15 @@ class ConnectionMemory:
         connection.held_bytes = held
 
     def begin_large(self, connection: Connection, total: int) -> bool:
-        """Gives a connection a buffer of its own for a frame of so many bytes, with what is pending of it.
-        False: there is no room for it yet."""
+        """Allocates a connection's buffer for a frame of `total` bytes, and moves the pending bytes there.
+        Returns False when there is no room yet."""
         is_peer = connection.session.is_peer
         full = self._metrics.held_bytes + total > self._most_bytes
         if not is_peer and (self.starved or (full and self.large_frames)):
             return False
         try:
-            large = mmap(-1, total)
-        except OSError:  # the system has none
+            large = self._buffer(total)
+        except OSError:  # the system is out of memory
             return False
         pending = connection.pending
         large[: len(pending)] = pending
@@ -59,21 +64,40 @@ class ConnectionMemory:
         self.large_frames += not is_peer
         return True
 
+    def _buffer(self, total: int) -> mmap:
+        """A buffer for a frame of this many bytes. Raises OSError."""
+        if total > self._reused_bytes:
+            return mmap(-1, total)
+        return self._spare.pop() if self._spare else mmap(-1, self._reused_bytes)
+
+    def reuse(self) -> None:
+        """Keeps some of the buffers in `taken` for other frames. Call it when no staged batch lies in them
+        any more."""
+        taken, self.taken = self.taken, []
+        for large in taken:
+            if len(self._spare) >= self._most_spare:
+                return
+            try:
+                large.resize(self._reused_bytes)  # it has this size: raises if anything still refers to it
+            except BufferError:
+                continue
+            self._spare.append(large)
+
     def end_large(self, connection: Connection) -> None:
-        """The connection's large frame is handled, or dropped."""
+        """Frees the buffer of a large frame that is handled or dropped."""
         connection.large = None
         connection.large_bytes = connection.large_filled = 0
         self.large_frames -= not connection.session.is_peer
 
     def starve(self, connection: Connection) -> None:
-        """Puts a connection in the line."""
+        """Puts a connection into the queue."""
         if not connection.starved:
             connection.starved = True
             self._metrics.refused["memory_pressure"] += 1
         self.starved[connection] = None
 
     def forget(self, connection: Connection) -> None:
-        """Drops the large frame that is under way, and the place in the line."""
+        """Drops a connection's partly received large frame, and its place in the queue."""
         if connection.large is not None:
             self.end_large(connection)
         self.starved.pop(connection, None)

@@ -1,4 +1,4 @@
-"""What comes in: a shared buffer for all connections of a tick, and one of its own for a large frame."""
+"""Receiving: one buffer for all connections of a tick, and a separate one for each large frame."""
 
 import contextlib
 import logging
@@ -15,14 +15,14 @@ from tank_protos.wire.errors import WireError
 logger = logging.getLogger(__name__)
 
 _DISCARDED_RECEIVES: Final = 16
-"""A client that goes on sending is not waited for."""
+"""The most receives of `discard`: it doesn't wait for a client that goes on sending."""
 
 
 class Receiver:
-    """Reads connections into the arena and gives it to their sessions.
+    """Reads connections into one buffer, the arena, and gives the bytes to their sessions.
 
-    Invariant: batches that were staged lie in the arena below `used` until the broker's tick has ended; only
-    then does `used` go back to 0.
+    Invariant: staged batches lie in the arena below `used` until the broker's tick has ended; only then
+    `used` goes back to 0.
     """
 
     def __init__(self, connections: Connections, broker: Broker, limits: Limits, metrics: Metrics) -> None:
@@ -32,15 +32,16 @@ class Receiver:
         self._metrics = metrics
         self._receive_bytes = limits.receive_bytes
         self._memory_bytes = limits.memory_bytes
+        self._reused_bytes = limits.reused_frame_bytes
         self._arena = bytearray(limits.arena_bytes)
         self._view = memoryview(self._arena)
         self._front = self._view[: self._receive_bytes]
-        """Where the first receive of a tick goes, and the only one of most."""
+        """The place of a tick's first receive, made once: most ticks have only one."""
         self.used = 0
-        """How much of the arena this tick's batches occupy."""
+        """The bytes of the arena that this tick's batches occupy."""
 
     def receive(self, connection: Connection) -> None:
-        """Reads a connection that has something, and gives what came to its session."""
+        """Receives once from a readable connection, and gives the bytes to its session."""
         start = self.used
         metrics = self._metrics
         if (
@@ -66,7 +67,8 @@ class Receiver:
             return
         metrics.received_bytes += count
         connection.used = True
-        # Also when the session refuses: what it staged before the bad frame must not be overwritten.
+        # Before the session is called, which may raise: batches that it staged before must not be
+        # overwritten.
         self.used = end = start + count
         session = connection.session
         try:
@@ -74,13 +76,14 @@ class Receiver:
         except Exception as error:
             self._failed(connection, error)
             return
-        # What it does not need any more the next connection may have, so that small batches lie together.
+        # The next receive overwrites the bytes that the session no longer needs, so small batches lie
+        # together.
         self.used = session.kept
         if rest != end:
             self._keep(connection, start, rest, end)
 
     def _receive_on(self, connection: Connection) -> None:
-        """As `receive`, with what came before and was no whole frame; or when there is no room."""
+        """As `receive`, in the rarer cases: pending bytes, a large frame, a full arena or full memory."""
         pending = connection.pending
         if connection.large is not None:
             self._receive_large(connection, connection.large)
@@ -95,7 +98,7 @@ class Receiver:
         end = start + len(pending)
         self._arena[start:end] = pending
         stop = start + connection.receive_bytes
-        if stop <= end:  # more than part of a frame is there
+        if stop <= end:  # more is pending than one receive holds
             stop = end + connection.most_bytes
         try:
             count = connection.receive_into(self._view[end:stop])
@@ -106,12 +109,13 @@ class Receiver:
         self._received(connection, start, end, count)
 
     def _waits(self, connection: Connection) -> bool:
-        """Whether it is a client's, which is not read while memory is held. What comes first may be a
-        broker's opening."""
+        """Whether this is a connection of a client, which is not read while memory is full. One that has sent
+        nothing is read: it may be a broker's, whose first frame says so."""
         return connection.used and not connection.session.is_peer
 
     def _received(self, connection: Connection, start: int, end: int, count: int) -> None:
-        """So many bytes came, to `end` of the arena, behind what was there from `start` on; -1: broken."""
+        """Handles a receive. Pending bytes lie in the arena from `start` to `end`, the `count` new ones
+        behind them. count 0: the other end has closed its sending side; -1: the connection is broken."""
         if count > 0:
             self._metrics.received_bytes += count
             connection.used = True
@@ -126,11 +130,12 @@ class Receiver:
             self._end(connection)
 
     def _end(self, connection: Connection) -> None:
-        """The client sends nothing more. What it asked for before is still answered: scripts close their
-        sending side and wait. If it is gone altogether, its system says so when it gets the ping."""
+        """Handles the end of a client's input: its requests are still answered, because scripts close their
+        sending side and wait. `input_ended` queues a ping; the host of a client that is gone resets the
+        connection then."""
         connection.ended = True
         if not connection.session.is_full:
-            connection.pending = b""  # part of a frame; of a full session's there may be whole ones
+            connection.pending = b""  # part of a frame; whole frames are left only by a full session
         if connection.is_done:
             self._connections.close(connection, "")
             return
@@ -139,7 +144,7 @@ class Receiver:
         connection.session.input_ended()
 
     def resume(self, connection: Connection) -> None:
-        """Takes frames that had to wait for answers, without receiving."""
+        """Gives a session, without a receive, the frames that it left while it was full."""
         pending = connection.pending
         if not connection.frames_wait or connection.starved or connection.session.is_full:
             return
@@ -152,7 +157,7 @@ class Receiver:
         self._take(connection, start, end)
 
     def _take(self, connection: Connection, start: int, end: int) -> None:
-        """Gives the session what is in the arena from `start` to `end`, and keeps what it leaves."""
+        """Gives the session the arena's bytes from `start` to `end`, and keeps those that it leaves."""
         session = connection.session
         self.used = end
         try:
@@ -169,15 +174,17 @@ class Receiver:
             self._memory.hold(connection)
 
     def _failed(self, connection: Connection, error: Exception) -> None:
-        """The session could not take what came."""
+        """Closes a connection whose session raised."""
         if isinstance(error, WireError):
             self._connections.refuse(connection, error.reason, str(error))
             return
-        logger.error("a request failed by a bug of ours; its connection is closed", exc_info=error)
+        logger.error(
+            "a bug of ours: a request failed; its connection is closed, please report it", exc_info=error
+        )
         self._connections.close(connection, "internal_error")
 
     def _keep(self, connection: Connection, start: int, rest: int, end: int) -> None:
-        """Keeps what the session left: part of a frame, or frames that have to wait."""
+        """Keeps the bytes that the session left: part of a frame, or whole frames when it is full."""
         session = connection.session
         connection.progress_ms = self._broker.tick.monotonic_ms
         left = end - rest
@@ -192,15 +199,16 @@ class Receiver:
             if total > most:
                 self._begin_large(connection, total)
             else:
-                # Whoever sends such frames sends more of them: the next receive is to end where one does, so
-                # that no part of a frame is copied here and back.
+                # A client likely sends more frames of this size: the next receive holds a whole number of
+                # them, so that no part of a frame is copied to `pending` and back.
                 connection.receive_bytes = most - most % total
         self._memory.hold(connection)
         if connection.frames_wait:
             self._connections.watch(connection)
 
     def _begin_large(self, connection: Connection, total: int) -> None:
-        """Goes over to a buffer of its own for a frame that is larger than one receive, or waits in line."""
+        """Gives a frame that is larger than one receive its own buffer, or starves the connection until there
+        is room."""
         if not self._memory.begin_large(connection, total):
             self._connections.starve(connection)
 
@@ -209,7 +217,7 @@ class Receiver:
         stop = min(connection.large_bytes, filled + 4 * self._receive_bytes)
         try:
             with memoryview(large) as view, view[filled:stop] as room:
-                count = connection.socket.recv_into(room)
+                count = connection.receive_into(room)
         except BlockingIOError:
             return
         except OSError:
@@ -223,25 +231,28 @@ class Receiver:
         connection.large_filled += count
         if connection.large_filled < connection.large_bytes:
             return
+        total = connection.large_bytes
         self._memory.end_large(connection)
         connection.frame_since_ms = 0
+        if total <= self._reused_bytes:
+            self._memory.taken.append(large)
         try:
-            connection.session.take_frame(memoryview(large))
+            connection.session.take_frame(memoryview(large)[:total])
         except Exception as error:
             self._failed(connection, error)
             return
         self._memory.hold(connection)
 
     def discard(self, connection: Connection) -> None:
-        """Throws away what came and was not read. A socket that is closed over unread bytes resets the
-        connection, which can overtake the last answers."""
+        """Reads and drops unread input before a close. Closing a socket with unread bytes resets the
+        connection, and the client may lose the last answers."""
         with contextlib.suppress(OSError):
             for _ in range(_DISCARDED_RECEIVES):
-                if not connection.socket.recv_into(self._view):
+                if not connection.receive_into(self._view):
                     return
 
     def feed_starved(self) -> None:
-        """Reads again those that waited for memory, in their order, if there is some."""
+        """Reads starved connections again, in the queue's order, as far as there is memory."""
         memory = self._memory
         starved, memory.starved = memory.starved, {}
         for connection in starved:

@@ -1,9 +1,8 @@
-"""Sockets to frames, in ticks: the node's event loop for the TANK port.
+"""The event loop's ticks: from ready sockets to frames, and from answers to sockets.
 
-All sockets hang on an epoll of our own, which a `TickLoop` waits on (any other asyncio loop watches its
-descriptor): one call handles everything that is ready. It reads each ready connection into one shared buffer,
-lets the sessions take their frames, ends the broker's tick (one write per partition), and sends what the
-sessions answered, one system call per connection. See docs/decisions/0002-event-loop.md.
+A tick handles all sockets that are ready on one epoll. It receives from each connection into one shared
+buffer, lets the sessions take their frames, ends the broker's tick (one write per partition), and sends the
+sessions' answers, one system call per connection. See docs/decisions/0002-event-loop.md.
 """
 
 import asyncio
@@ -33,8 +32,8 @@ _STOP_STEP_S: Final = 0.01
 
 
 class Server:
-    """Serves clients on any number of addresses, each with its protocol. `listen`, `start` and `stop` are
-    the composition root's."""
+    """Serves clients on any number of addresses, each with its protocol. Only the composition root calls
+    `start` and `stop`."""
 
     def __init__(
         self,
@@ -53,13 +52,13 @@ class Server:
         self.connections = Connections(self._epoll, broker, limits, metrics, self._ready)
         self._acceptors = [Acceptor(listener, self.connections, limits) for listener in listeners]
         self._accepting: dict[int, Acceptor] = {}
-        """By descriptor, those that listen."""
+        """The listening acceptors by descriptor."""
         self._receiver = Receiver(self.connections, broker, limits, metrics)
         self._housekeeping = Housekeeping(
             loop, self.connections, self._receiver, self._maintenance, broker, limits
         )
         self._dirty: list[Connection] = []
-        """Connections whose session has answers."""
+        """Connections whose session has answers to send."""
         self._in_tick = False
         self._finish_posted = False
         self._timer: asyncio.TimerHandle | None = None
@@ -68,8 +67,8 @@ class Server:
     # --- life ------------------------------------------------------------------------------------
 
     async def start(self) -> list[tuple[str, int]]:
-        """Listens. Returns the addresses of the listeners, with the ports that the system chose for port 0.
-        Raises OSError."""
+        """Listens on all addresses, and begins to serve. Returns the bound addresses, in the listeners' order
+        (the system chooses the port where 0 is asked for). Raises OSError."""
         bound = []
         for acceptor in self._acceptors:
             bound.append(await acceptor.listen(self._loop))
@@ -84,24 +83,22 @@ class Server:
         return bound
 
     async def stop(self, grace_s: float) -> None:
-        """Takes no more connections and requests, answers what waits, and closes; returns after `grace_s`
-        at the latest.
-
-        The broker's logs are still open afterwards: close the broker next.
-        """
+        """Accepts no more connections and requests, answers those that wait, and closes all connections,
+        after `grace_s` at the latest. The broker's logs stay open: close the broker next."""
         self.connections.stopping = True
         self._housekeeping.stop()
         self._accepting.clear()
         for acceptor in self._acceptors:
             acceptor.close()
         self._broker.begin_tick()
-        self._broker.end_waits()
+        self._broker.deadlines.end_waits()
         self._finish_tick()
         for connection in list(self.connections.by_fd.values()):
             self.connections.watch(connection)
         deadline = self._loop.time() + grace_s
-        # Answers come from the disk, the controller and the clients: there is no one event to wait for.
-        while self._is_busy() and self._loop.time() < deadline:  # noqa: ASYNC110
+        # Polls, because answers depend on the disk, the controllers and the clients: no single event covers
+        # them.
+        while self.is_busy() and self._loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(_STOP_STEP_S)
         for connection in list(self.connections.by_fd.values()):
             self._receiver.discard(connection)
@@ -115,17 +112,19 @@ class Server:
             self._loop.remove_reader(self._epoll.fileno())
             self._epoll.close()
 
-    def _is_busy(self) -> bool:
+    def is_busy(self) -> bool:
+        """Whether any request is unanswered, or any answer has not left."""
         return any(c.session.in_flight or c.session.out or c.unsent for c in self.connections.by_fd.values())
 
     # --- the tick --------------------------------------------------------------------------------
 
     def _on_ready(self) -> None:
-        """One tick, called by a loop that doesn't know of ticks."""
+        """Runs one tick on a loop that is no `TickLoop`."""
         self.tick(self._epoll.poll(0, self._limits.tick_events))
 
     def tick(self, events: Events) -> bool:
-        """One tick: everything that is ready now. Returns whether some of it is not the server's."""
+        """Runs one tick with the events of ready descriptors. Returns whether a descriptor is not the
+        server's."""
         broker = self._broker
         broker.begin_tick()
         began_us = broker.tick.monotonic_us
@@ -154,33 +153,38 @@ class Server:
         return foreign
 
     def _failed(self, connection: Connection) -> None:
-        logger.exception("a connection failed by a bug of ours; it is closed, the others go on")
+        logger.exception(
+            "a bug of ours: a connection failed; it is closed, the others go on, please report it"
+        )
         self.connections.close(connection, "internal_error")
 
     def _handle(self, connection: Connection, what: int) -> None:
-        """Events of one connection that are not just new bytes."""
+        """Handles events of one connection other than plain input."""
         if what & _OUT:
             self._drain(connection)
         if what & (_IN | _TROUBLE) and not connection.closed:
             if connection.events & _IN:
                 self._receiver.receive(connection)
             else:
-                # Not asked for, so it is trouble: nobody is there any more. It would come again and again.
+                # epoll reports a hang-up or an error even unasked, and would report it in every tick: the
+                # other end is gone.
                 self.connections.close(connection, "")
 
     def _finish_tick(self) -> None:
-        """Ends the broker's tick and sends the answers; also after an fsync, a deadline or the
-        controller made some."""
+        """Ends the broker's tick and sends the answers. Also called outside a tick, when an fsync, a deadline
+        or a controller's answer led to some."""
         self._in_tick = True
         self._finish_posted = False
-        broker = self._broker
-        # Answers make room for requests that had to wait, whose answers make room again; each round
-        # handles new bytes, so this ends. Rounds are few: one, unless a client has more under way than
-        # `Limits.in_flight`.
+        broker, memory = self._broker, self.connections.memory
+        # Sent answers make room for requests that waited, whose answers make room again. Each round handles
+        # new bytes, so the loop ends; more than one round is needed only when a client has more requests
+        # under way than `Limits.in_flight`.
         while True:
             if broker.tick.touched or broker.tick.late:
                 broker.end_tick()
             self._receiver.used = 0
+            if memory.taken:
+                memory.reuse()
             dirty = self._dirty
             if not dirty:
                 break
@@ -205,7 +209,7 @@ class Server:
             self._set_timer()
 
     def _ready(self, connection: Connection) -> None:
-        """A session has its first answer since it was flushed."""
+        """Notes that a session's `out` is no longer empty."""
         self._dirty.append(connection)
         if not self._in_tick and not self._finish_posted:
             self._finish_posted = True
@@ -217,7 +221,7 @@ class Server:
 
     def _set_timer(self) -> None:
         """Wakes the loop at the earliest deadline of a wait."""
-        deadline_ms = self._broker.next_deadline_ms()
+        deadline_ms = self._broker.deadlines.next_deadline_ms()
         if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
             return
         if self._timer is not None:
@@ -231,15 +235,17 @@ class Server:
         self._broker.begin_tick()
         self._in_tick = True
         try:
-            self._broker.expire()
+            self._broker.deadlines.expire()
         except Exception:
-            logger.exception("a wait could not be ended, by a bug of ours; the others go on")
+            logger.exception(
+                "a bug of ours: an expired wait could not be answered; the others go on, please report it"
+            )
         self._finish_tick()
 
     # --- sending ---------------------------------------------------------------------------------
 
     def _flush(self, connection: Connection) -> None:
-        """Sends what the session answered."""
+        """Sends the session's answers."""
         session = connection.session
         out = session.out
         if not out:
@@ -264,7 +270,7 @@ class Server:
             self._blocked(connection)
 
     def _drain(self, connection: Connection) -> None:
-        """Sends what didn't fit before."""
+        """Sends bytes that the socket did not take before."""
         try:
             sent = connection.drain(self._limits.send_once_bytes)
         except (OSError, ChunkLost) as error:
@@ -280,11 +286,11 @@ class Server:
             self.connections.memory.hold(connection)
             self.connections.watch(connection)
             if connection.pending or connection.ended:
-                self._dirty.append(connection)  # frames that had to wait, or nothing more to do
+                self._dirty.append(connection)  # resumes waiting frames, or closes a connection that is done
 
     def _not_sent(self, connection: Connection, error: Exception) -> None:
         if isinstance(error, ChunkLost):
-            logger.error("a chunk could not be sent: %s", error)
+            logger.error("a chunk could not be sent, its connection is closed: %s", error)
         self.connections.close(connection, "chunk_lost" if isinstance(error, ChunkLost) else "")
 
     def _blocked(self, connection: Connection) -> None:

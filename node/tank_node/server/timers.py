@@ -1,4 +1,4 @@
-"""What a server does from time to time: deadlines of connections, heartbeats, maintenance of the logs."""
+"""A server's timers: deadlines of connections, heartbeats, maintenance of the logs, beats of replication."""
 
 import asyncio
 import logging
@@ -56,7 +56,7 @@ class Housekeeping:
         try:
             what()
         except Exception:
-            logger.exception("housekeeping failed by a bug of ours; it goes on")
+            logger.exception("a bug of ours: a timer's work failed; the timer goes on, please report it")
         if self._timers:
             self._timers[slot] = self._later(delay_ms, what, slot)
 
@@ -78,16 +78,17 @@ class Housekeeping:
         self._receiver.feed_starved()
 
     def _overdue(self, connection: Connection, now_ms: int) -> str:
-        """Why a connection is to be closed now; empty when it isn't."""
+        """The reason to close a connection now; empty when there is none."""
         limits = self._limits
         if not connection.used:
-            return "unused" if now_ms - connection.opened_ms >= limits.unused_connection_ms else ""
+            unused_ms = connection.session.unused_ms(limits)
+            return "unused" if now_ms - connection.opened_ms >= unused_ms else ""
         if connection.unsent:
             return "stalled_send" if now_ms - connection.send_progress_ms >= limits.stalled_send_ms else ""
         if not connection.frame_since_ms or connection.session.is_full:
             return ""
         if connection.starved or connection.ended:
-            return ""  # we don't read it, or nothing more will come: no fault of the frame's
+            return ""  # the server does not read it, or its input has ended: the frame is not late
         if now_ms - connection.progress_ms >= limits.stalled_frame_ms:
             return "stalled_frame"
         allowed_ms = limits.stalled_frame_ms + connection.large_bytes * 1000 // limits.slowest_bytes_per_s

@@ -1,7 +1,7 @@
-"""A node's data folder: which logs it has, and what is said of them where a crash can't reach it.
+"""A node's data folder: its logs, and the files that describe them across a crash.
 
-- `data_folder`, `meta`, `claims`: the folder, who it belongs to, what its replicas may claim
-- `checkpoint_file`: the ends of all logs, written now and then
-- `flusher`, `one_thread`: fsyncs, in a thread of their own
-- `removal`, `usage`: folders that go, and what is stored
+- `data_folder`, `meta`, `claims`: the folder, its identity, and what the broker says of it when it registers
+- `checkpoint_file`: the ends of all logs, written at intervals
+- `flusher`, `one_thread`: fsyncs and other slow work of the disk, in threads
+- `removal`, `usage`: deleting folders, and the sizes of what is stored
 """

@@ -1,59 +1,60 @@
-"""What is said of a log where it can't be asked: in the checkpoint, and to the controller at registration."""
+"""What a node says of its logs in the checkpoint, and to the controllers when it registers."""
 
 from dataclasses import dataclass, field, replace
 
-from tank_node.log.append import LogState
-from tank_node.log.checkpoint import Entry
-from tank_node.log.replica import ReplicaLog
+from tank_node.log.checkpoint import CheckpointEntry
+from tank_node.log.log import LogState, PartitionLog
 
 
 @dataclass(slots=True)
 class Recovered:
-    """What opening the logs found, for the line that the node prints at its start."""
+    """What opening the logs found, for the line that the node logs at its start."""
 
     clean: bool = True
-    """The last process stopped in order: nothing had to be read."""
+    """Whether the last process stopped in order, so that nothing had to be checked."""
     tail_sure: bool = True
-    """Nothing that was written can have been lost: a clean stop, or the machine was not restarted since."""
+    """Whether no written byte can be lost: the stop was clean, or the machine has not restarted since."""
     partitions: int = 0
     messages_checked: int = 0
     bytes_checked: int = 0
     bytes_cut: int = 0
-    """Bytes at the ends that belonged to no whole batch; nobody was ever told that they were stored."""
+    """Bytes behind the last whole batches, never acknowledged, that were cut."""
     damaged: list[str] = field(default_factory=list)
-    """One sentence for each partition that is damaged, or was and had to be mended with loss."""
+    """A sentence for each partition that is damaged, or was mended with a loss."""
 
 
 @dataclass(slots=True, frozen=True)
 class Claims:
-    """What this node's disk may claim when its broker registers."""
+    """What a broker says of its data folder when it registers."""
 
     disk_uuid: str
-    """Made with the data folder: another one is another disk."""
+    """The folder's id: another id means another folder."""
     tail_sure: bool
-    """Nothing that was written can have been lost: a clean stop, or the machine was not restarted since."""
+    """As `Recovered.tail_sure`."""
     damaged: tuple[tuple[int, int], ...]
-    """(topic id, partition) of replicas that hold less than they were known to hold, rising."""
+    """(topic id, partition), rising, of replicas that hold less than they once did."""
     broker_epoch: int = 0
-    """Of the last registration that this folder knows to be committed; 0: of none."""
+    """As `Meta.broker_epoch`."""
 
 
-def entry_of(log: ReplicaLog, known: Entry | None) -> Entry:
-    """What the checkpoint remembers of a log; `known`: what it said before."""
-    if log.is_impaired:  # what was known before is what the damage is judged by
+def entry_of(log: PartitionLog, known: CheckpointEntry | None) -> CheckpointEntry:
+    """The checkpoint's entry of a log; known: its entry so far."""
+    if log.is_impaired:  # keeps the entry from before the damage, which recovery compares the log with
         if known is None:
-            known = Entry(log.topic_id, log.partition)
-            if log.refilling and log.state is LogState.ACTIVE:  # both files were lost: this is good
+            known = CheckpointEntry(log.topic_id, log.partition)
+            if log.health.refilling and log.state is LogState.ACTIVE:
+                # The checkpoint was lost, and the log is good.
                 known = replace(known, recovery_point=log.synced, epochs=tuple(log.epochs))
-        return replace(known, recovery_point=max(known.recovery_point, log.recovery_point), damaged=True)
-    active = log.segments[-1] if log.segments else None
-    return Entry(
+        point = max(known.recovery_point, log.health.recovery_point)
+        return replace(known, recovery_point=point, damaged=True)
+    active = log.segments.list[-1] if log.segments.list else None
+    return CheckpointEntry(
         log.topic_id,
         log.partition,
         min(log.high_water_mark, log.synced),
         log.synced,
         log.log_start,
-        log.compacted_through,
+        log.segments.compacted_through,
         active.base if active else 0,
         active.size_bytes if active else 0,
         active.count if active else 0,

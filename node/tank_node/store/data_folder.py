@@ -1,12 +1,11 @@
-"""The data folder of a node: who owns it, its checkpoint, its partitions' logs, its open files.
+"""The data folder of a node: its owner, its checkpoint, its partitions' logs, its open files.
 
 ```
 <data>/meta.json                      format version, cluster id, broker id, disk UUID
 <data>/lock                           held by the process that uses the folder
-<data>/checkpoint[.previous]          see `checkpoint`
+<data>/checkpoint[.previous]          see `checkpoint_file`
 <data>/topics/<topic id>/<partition>/ the segments of one log
-<data>/topics/.stray-<topic id>-<n>   folders of topics that the cluster does not know: set aside, never
-appended to
+<data>/topics/.stray-<topic id>-<n>   the folder of a topic that the cluster does not know, set aside
 ```
 """
 
@@ -20,29 +19,31 @@ from collections.abc import Callable, Collection
 from tank_node.clock import Clock
 from tank_node.disk import Disk
 from tank_node.log import recovery
-from tank_node.log.errors import DataFolderError, DataFolderInUse, StorageError
 from tank_node.log.flush_work import TOGETHER_FROM, run_together
 from tank_node.log.log import LogState, PartitionLog
-from tank_node.log.open_files import OpenFiles
 from tank_node.log.settings import UNKNOWN_FACTOR, LogSettings
+from tank_node.segment.errors import DataFolderError, DataFolderInUse, StorageError
+from tank_node.segment.open_files import OpenFiles
+from tank_node.segment.record import FORMAT_TANK
 from tank_node.store.checkpoint_file import CheckpointFile
 from tank_node.store.claims import Claims, Recovered
 from tank_node.store.flusher import Flusher
-from tank_node.store.meta import Meta, MetaFile, machine_boot_id, open_meta
+from tank_node.store.meta import KAFKA_LAYOUT, Meta, MetaFile, machine_boot_id, open_meta
 from tank_node.store.removal import Removal
 
 logger = logging.getLogger(__name__)
 
 OPEN_FILES = 2048
-"""Files of the log that stay open, unless told otherwise: 1,024 partitions in use at once."""
+"""The default bound on open files of logs: enough for 1,024 partitions in use at once."""
 
 _STRAY = ".stray-"
 _UNKNOWN_BOOT = "unknown"
-"""In `meta.json`: the folder is in use, by a run of the machine that proves nothing. No boot id is this."""
+"""A boot id in `meta.json` that equals no machine's: the folder is in use, and the next start can't trust the
+ends of its logs."""
 
 
 class DataFolder:
-    """All logs of a node. Used from the event loop's thread alone."""
+    """All logs of a node. Only the event loop's thread uses it."""
 
     def __init__(
         self, path: str, disk: Disk, clock: Clock, meta_file: MetaFile, lock: int, open_files: int
@@ -52,7 +53,7 @@ class DataFolder:
         self.clock = clock
         self.files = OpenFiles(disk, open_files)
         self.logs: dict[tuple[int, int], PartitionLog] = {}
-        """By (topic id, partition)."""
+        """The open logs by (topic id, partition)."""
         self.recovered = Recovered()
         self.files.anchor_fd = lock
         self._meta_file = meta_file
@@ -63,9 +64,9 @@ class DataFolder:
         self._unreadable: set[tuple[int, int]] = set()
         """Logs that `open_found` could not open."""
         self._found_boot_id = ""
-        """What `meta.json` said when this process took the folder."""
+        """The boot id in `meta.json` when this process took the folder."""
         self._boot_id = ""
-        """This run of the machine."""
+        """The boot id of the machine now."""
 
     @classmethod
     def open(
@@ -80,11 +81,10 @@ class DataFolder:
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
         boot_id: Callable[[], str] = machine_boot_id,
     ) -> "DataFolder":
-        """Takes the folder for this process; makes it when it is not there.
+        """Takes the folder for this process, and makes it when it does not exist.
 
-        cluster_id, broker_id: what the folder must be of (empty, None: whatever it is; a new folder takes
-        them).
-        Raises DataFolderInUse, NewerFormat or DataFolderError, each with a sentence for the user.
+        cluster_id, broker_id: the identity that the folder must have, or that a new folder gets; empty, None:
+        any. Raises DataFolderInUse, NewerFormat or DataFolderError, each with a sentence for the user.
         """
         path = os.path.abspath(path)
         try:
@@ -114,12 +114,12 @@ class DataFolder:
 
     @property
     def was_used(self) -> bool:
-        """Whether there were ever logs here, or an orderly stop: a folder that is new, or whose first start
-        was cut short, has neither."""
+        """Whether the folder ever held logs, or was stopped in order. False for a new folder, and for one
+        whose first start was interrupted."""
         return self._checkpoint.was_used or bool(self.disk.entries(os.path.join(self.path, "topics")))
 
     def _take_over(self, boot_id: str) -> None:
-        """Reads the checkpoint, and says on disk that the folder is in use."""
+        """Reads the checkpoint, and marks the folder as in use in `meta.json`."""
         newest = self._checkpoint.read()
         if self._checkpoint.is_lost and not self.disk.entries(os.path.join(self.path, "topics")):
             self._begin_checkpoint()
@@ -129,32 +129,33 @@ class DataFolder:
         self.recovered.tail_sure = clean or (held != "" and held == boot_id)
         self._boot_id = boot_id or _UNKNOWN_BOOT
         try:
-            # An unsure tail stays unsure until the cluster knows: a start that ends before must not hide it.
+            # While the tail is unsure this boot id is not written: a start that ends before its registration
+            # would make the tail look sure to the next one. `mark_registered` writes it.
             self._meta_file.store(boot_id=self._boot_id if self.recovered.tail_sure else _UNKNOWN_BOOT)
         except OSError as error:
-            # On a full disk reading must be possible. The file still says that the last stop was not clean,
-            # and an older boot id only makes the next start more careful.
+            # On a full disk reading must be possible. The file still says that the last stop was not orderly,
+            # and an older boot id only makes the next start trust less.
             if not held:
                 raise
             logger.error("cannot write %s: %s", self._meta_file.path, error.strerror)
 
     def _begin_checkpoint(self) -> None:
-        """A folder that holds nothing: from now on there is one, so a later start knows when it was lost."""
+        """Writes the first checkpoint of an empty folder, so that a later start notices when it is lost."""
         self._checkpoint.is_lost = False
         try:
             self._checkpoint.write()
         except StorageError as error:  # a full disk: reading must be possible
             logger.error("%s", error)
 
-    def told(self, broker_epoch: int) -> None:
-        """The registration with this folder's claims is committed as this epoch: from now on this run of the
-        machine counts, and so does the epoch. Call it before the process takes part."""
+    def mark_registered(self, broker_epoch: int) -> None:
+        """Writes the boot id and the broker epoch to `meta.json`, after the registration with this folder's
+        claims was committed. Call it before the process takes part in the cluster."""
         boot_id = self.meta.boot_id if self.recovered.tail_sure else self._boot_id
         if (self.meta.boot_id, self.meta.broker_epoch) == (boot_id, broker_epoch):
             return
         try:
             self._meta_file.store(boot_id=boot_id, broker_epoch=broker_epoch)
-        except OSError as error:  # then the next start claims less than it has, which is safe
+        except OSError as error:  # safe: the next start claims less than the folder has
             logger.error("cannot write %s: %s", self._meta_file.path, error.strerror)
 
     # ---- logs ----
@@ -163,19 +164,23 @@ class DataFolder:
         return os.path.join(self.path, "topics", str(topic_id), str(partition))
 
     def open_log(self, topic_id: int, partition: int, settings: LogSettings) -> PartitionLog:
-        """The partition's log: the one that is open, or what the disk has, or a new one.
+        """Returns a partition's log: the open one, or the one on the disk, or a new one.
 
-        After an unclean stop what lies behind the recovery point is checked, cut and made durable here. Never
-        raises because of what the disk holds: see the log's `state`. Raises StorageError when it can't be
-        read.
+        After an unclean stop this checks the batches behind the recovery point, cuts what is incomplete, and
+        makes the rest durable. Damage does not raise, but shows in the log's `state`. Raises StorageError
+        when the log can't be read.
         """
         key = (topic_id, partition)
         log = self.logs.get(key)
         if log is not None:
             log.apply_settings(settings)
             return log
+        if settings.format != FORMAT_TANK:
+            self._take_layout(KAFKA_LAYOUT)
         log = PartitionLog(self.files, self.folder_of(topic_id, partition), topic_id, partition, settings)
-        log.jitter_ms = self._random.randint(0, settings.roll_jitter_ms) if settings.roll_jitter_ms else 0
+        log.tail.jitter_ms = (
+            self._random.randint(0, settings.roll_jitter_ms) if settings.roll_jitter_ms else 0
+        )
         log.before_truncation = self._checkpoint.lower
         log.before_refill = self._checkpoint.say_damaged
         log.discard = lambda: self.removal.remove(log.folder, f"{topic_id}-{partition}")
@@ -193,9 +198,9 @@ class DataFolder:
             log.abandon()
             if isinstance(error, StorageError):
                 raise
-            # What nobody thought of in one log is not to keep the others from being opened.
-            logger.exception("topic %d partition %d: a bug of ours", topic_id, partition)
-            raise StorageError(f"{log.folder} cannot be read by a bug of ours: {error!r}") from error
+            # An unexpected exception in one log must not keep the others from being opened.
+            logger.exception("topic %d partition %d: a bug of ours, please report it", topic_id, partition)
+            raise StorageError(f"{log.folder} cannot be read, for a bug of ours: {error!r}") from error
         self.recovered.partitions += 1
         self.recovered.messages_checked += found.messages
         self.recovered.bytes_checked += found.bytes
@@ -207,9 +212,19 @@ class DataFolder:
         self.logs[key] = log
         return log
 
+    def _take_layout(self, layout: int) -> None:
+        """Says in `meta.json`, before the first log of that layout is there, that older versions can't read
+        the folder. Raises StorageError."""
+        if self.meta.format >= layout:
+            return
+        try:
+            self._meta_file.store(format=layout)
+        except OSError as error:
+            raise StorageError(f"cannot write {self._meta_file.path}: {error.strerror}") from error
+
     def open_found(self) -> None:
-        """Opens every log that the disk has, or the checkpoint knows, before the cluster says what they are:
-        registration has to say which are damaged. None is mended here. Raises OSError."""
+        """Opens every log that is on the disk or in the checkpoint, before the view is known, because the
+        registration has to name the damaged ones. Mends none. Raises OSError."""
         topics = os.path.join(self.path, "topics")
         keys = set(self._checkpoint.entries)
         for topic in self.disk.entries(topics):
@@ -219,25 +234,25 @@ class DataFolder:
         for key in sorted(keys):
             try:
                 log = self.open_log(*key, LogSettings(replication_factor=UNKNOWN_FACTOR))
-                # Without any checkpoint it may be shorter than it was, or half of a refill, and look whole.
-                log.refilling = log.refilling or self._checkpoint.is_lost
+                # Without a checkpoint a log that was cut short, or half refilled, looks whole.
+                log.health.refilling = log.health.refilling or self._checkpoint.is_lost
             except StorageError as error:
                 logger.error("topic %d partition %d cannot be opened: %s", *key, error)
                 self._unreadable.add(key)
 
     def claims(self) -> Claims:
-        """What to say at registration. Call `open_found` before."""
+        """What the broker says of this folder when it registers. Call `open_found` before."""
         impaired = {key for key, log in self.logs.items() if log.is_impaired}
         damaged = tuple(sorted(impaired | self._unreadable))
         return Claims(self.meta.disk_uuid, self.recovered.tail_sure, damaged, self.meta.broker_epoch)
 
     def delete_topic(self, topic_id: int) -> None:
-        """Deletes all of a topic's data. Only for topics that the cluster says are gone."""
+        """Deletes all data of a topic that the cluster has deleted."""
         keys = {key for key in (*self.logs, *self._checkpoint.entries) if key[0] == topic_id}
         self._delete(keys, os.path.join(self.path, "topics", str(topic_id)), str(topic_id))
 
     def delete_partition(self, topic_id: int, partition: int) -> None:
-        """Deletes the data of one replica. Only for one that the cluster says was moved away."""
+        """Deletes the data of one replica that the cluster has moved to another broker."""
         key = (topic_id, partition)
         self._delete({key}, self.folder_of(*key), f"{topic_id}-{partition}")
 
@@ -253,10 +268,9 @@ class DataFolder:
             logger.error("cannot delete %s: %s", path, error.strerror)
 
     def set_aside_unknown(self, known: Collection[int]) -> list[str]:
-        """Renames the folders of topics that are not `known` to `.stray-…`; returns all that are set aside.
-
-        Never deletes: only the cluster's word that a topic was deleted does that.
-        """
+        """Renames the folders of topics that are not `known` to `.stray-…`, and deletes none: only the
+        cluster's deletion of a topic does that. Returns the names of all folders set aside, now or
+        earlier."""
         for key in [key for key in self.logs if key[0] not in known]:
             self.logs.pop(key).abandon()
         for key in [key for key in self._checkpoint.entries if key[0] not in known]:
@@ -276,7 +290,11 @@ class DataFolder:
                     if not self.disk.exists(os.path.join(topics, free := f"{_STRAY}{name}-{n}"))
                 )
                 self.disk.rename(os.path.join(topics, name), os.path.join(topics, aside))
-                logger.error("%s belongs to no topic of this cluster: set aside as %s", name, aside)
+                logger.error(
+                    "folder %s belongs to no topic of this cluster: set aside as %s, see docs/operations.md",
+                    name,
+                    aside,
+                )
                 strays.append(aside)
         return sorted(strays)
 
@@ -288,17 +306,18 @@ class DataFolder:
         return self._checkpoint.is_due
 
     def write_checkpoint(self, *, clean: bool = False) -> None:
-        """Replaces the checkpoint, here and now. Raises StorageError; the old one is then still there."""
+        """Replaces the checkpoint before it returns. Raises StorageError, after which the old one is still
+        there."""
         self._checkpoint.write(clean=clean)
 
-    def write_checkpoint_with(self, flusher: Flusher) -> None:
-        """The same in a thread, if anything changed and no other is being written. Errors are logged."""
-        self._checkpoint.write_with(flusher)
+    def write_checkpoint_with(self, flusher: Flusher, done: Callable[[bool], None] | None = None) -> None:
+        """As `CheckpointFile.write_with`."""
+        self._checkpoint.write_with(flusher, done)
 
     # ---- the end ----
 
     def abandon(self) -> None:
-        """The process can't start, and no log was opened: leaves the folder as it was found, unlocked."""
+        """Gives the folder back unchanged, when the process can't start and has opened no log."""
         assert not self.logs
         try:
             self._meta_file.store(boot_id=self._found_boot_id)
@@ -307,10 +326,11 @@ class DataFolder:
         self.disk.close(self._lock)
 
     def close(self) -> None:
-        """An orderly stop: syncs every log, snapshots the producers, writes the clean checkpoint, unlocks.
+        """Stops in order: syncs every log, writes snapshots of the producers and the clean checkpoint,
+        unlocks.
 
-        The flusher must be closed before. A log whose disk fails is left for the next start's recovery; the
-        stop is then not a clean one.
+        Close the flusher before. If a log's disk fails, the stop is not clean, and the next start recovers
+        that log.
         """
         clean = True
         self._sync_all()
@@ -330,24 +350,24 @@ class DataFolder:
         self.disk.close(self._lock)
 
     def _sync_all(self) -> None:
-        """Makes everything durable, many logs at a time: one after another 10,000 would take a minute."""
+        """Makes all logs durable, many at a time: one after another, 10,000 logs would take a minute."""
         logs = [log for log in self.logs.values() if log.state is not LogState.CLOSED]
         at_once = max(self.files.limit // 4, TOGETHER_FROM)
         for start in range(0, len(logs), at_once):
             works = []
             for log in logs[start : start + at_once]:
-                with contextlib.suppress(StorageError):  # `close` will meet it again
-                    log.write_staged()
+                with contextlib.suppress(StorageError):  # `close` meets the same error and reports it
+                    log.tail.write()
                 work = log.begin_flush()
                 if work is not None:
-                    works.append(work)
-            run_together(self.disk, [work for work in works if work.error is None])
-            for work in works:
-                work.log.end_flush(work)
+                    works.append((log, work))
+            run_together(self.disk, [work for _, work in works if work.error is None])
+            for log, work in works:
+                log.end_flush(work)
 
 
 def _make_durable_folder(disk: Disk, path: str) -> None:
-    """Makes a folder and those above it, so that a power failure leaves them there. Raises OSError."""
+    """Makes a folder and its missing parents, durable against a power failure. Raises OSError."""
     made = []
     while not disk.exists(path):
         made.append(path)

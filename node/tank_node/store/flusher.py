@@ -1,9 +1,8 @@
-"""Group commit: fsyncs for many logs in threads, so that one fsync serves everybody who waits for it.
+"""Group commit: fsyncs of many logs in threads, each for all appends that wait for it.
 
-`request` is called on the event loop as often as one likes. At most one round per log is under way; what is
-asked for meanwhile goes into the next one, so the busier the disk the more appends share an fsync. A few logs
-are synced in parallel, because one after another they would wait for each other's journal commits; many by
-one `syncfs`.
+At most one round (the fsyncs of one log) is under way per log; appends that come meanwhile share the next
+round. A few logs are synced in parallel, because one after another each would wait for the file system's
+journal; many logs by one `syncfs`.
 """
 
 import contextlib
@@ -24,19 +23,19 @@ Post: TypeAlias = Callable[[Callable[[], None]], None]
 Listener: TypeAlias = Callable[[PartitionLog], None]
 
 THREADS = 8
-"""Measured with 64 partitions: beyond 8 threads the disk is no faster, and each costs switches of the
-interpreter."""
+"""The most threads for fsyncs. With 64 partitions more threads made the disk no faster, and cost switches of
+the interpreter."""
 REMOVAL_S = 1.0
-"""So long a stop waits for a folder that is being removed: the next start removes what is left of it, and a
-large one may take minutes, in which whoever stops the process loses patience."""
+"""How long a stop waits for the removal of folders. A large one may take minutes; the next start removes what
+is left."""
 
 
 class Flusher:
-    """Syncs logs in threads and tells the loop.
+    """Syncs logs in threads, and calls a listener on the event loop.
 
-    post: runs a function on the event loop soon; called from any thread. listener: called on the loop after a
-    log's round ended, well or not (`log.synced`, `log.state` say how). observe: gets each round's seconds.
-    clock: seconds that only grow, read in any thread.
+    post: runs a function on the event loop soon; called from any thread. listener: called on the loop when a
+    log's round has ended or failed (see `log.synced` and `log.state`). observe: called with each round's
+    seconds. clock: monotonic seconds, read in any thread.
     """
 
     def __init__(
@@ -58,27 +57,29 @@ class Flusher:
         self._threads: list[threading.Thread] = []
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._idle = 0
-        """Threads that wait for work, less the work that waits for a thread. Loop's side only."""
+        """Idle threads less queued jobs. Only the event loop's thread uses it."""
         self._again: set[PartitionLog] = set()
-        """Logs that were asked for while their round was under way."""
+        """Logs that need another round, requested while one was under way."""
         self._since: dict[PartitionLog, float] = {}
-        """When each round that has not ended was asked for, the oldest first. Loop's side only."""
+        """When each round under way was requested, the oldest first. Only the event loop's thread uses it."""
         self._done: deque[Callable[[], None]] = deque()
         self._posted = False
         self._lock = threading.Lock()
-        """Holds `_done` and `_posted` together, and whoever takes works alone."""
-        self._works: deque[FlushWork] = deque()
-        """Asked for, and not begun by a thread."""
+        """Guards `_done`, `_posted` and `_works`."""
+        self._works: deque[tuple[PartitionLog, FlushWork]] = deque()
+        """Rounds that no thread has begun."""
         self._closed = False
         self._long = OneThread("disk-long")
         self._removal = OneThread("disk-removal")
-        """What frees blocks: as long as a file is large. No fsync and no compaction waits behind it."""
+        """Frees the blocks of deleted files, which takes long for large ones: its own thread, so that no
+        fsync and no compaction waits."""
         self._cancels: deque[Callable[[], None]] = deque()
-        """Of long work that has not ended, oldest first."""
+        """The `cancel` of each long job under way, the oldest first."""
 
     def request(self, log: PartitionLog, through: int) -> None:
-        """Asks that everything up to `through` be made durable; the listener hears of it."""
-        if log.synced >= through and not log.folder_dirty:
+        """Requests that a log be made durable up to `through`; the listener is called afterwards. Cheap to
+        call often."""
+        if log.synced >= through and not log.segments.folder_dirty:
             return
         if log.flushing is not None:
             self._again.add(log)
@@ -87,27 +88,25 @@ class Flusher:
         if work is None:
             return
         self._since[log] = self._clock()
-        if work.error is not None:  # never told within the call: whoever asks is in the middle of something
-            self._idle -= 1  # no thread has it
-            self._tell(partial(self._finish_all, [work], 0.0))
+        if work.error is not None:  # the listener is called later: the caller is in the middle of something
+            self._idle -= 1  # `_drain` adds one, though no thread ran this
+            self._tell(partial(self._finish_all, [(log, work)], 0.0))
             return
-        self._works.append(work)
+        self._works.append((log, work))
         self._submit(self._sync)
 
     def oldest_s(self) -> float:
-        """How many seconds ago the oldest round that has not ended was asked for; 0 without one. It grows
-        without end while the disk hangs, of which `observe` never hears."""
+        """The age in seconds of the oldest round under way; 0 without one. It shows a disk that hangs, whose
+        rounds `observe` never gets."""
         return self._clock() - next(iter(self._since.values())) if self._since else 0.0
 
     def waited_s(self, log: PartitionLog) -> float:
-        """The same of one log."""
+        """The age in seconds of a log's round under way; 0 without one."""
         return self._clock() - self._since[log] if log in self._since else 0.0
 
     def run(self, job: Callable[[], None], done: Callable[[], None]) -> None:
-        """Does other short work of the disk in a thread (a checkpoint), then `done` on the loop.
-
-        The job must not raise.
-        """
+        """Runs a short job of the disk (a checkpoint) in a thread, then `done` on the loop. The job must not
+        raise."""
 
         def work() -> None:
             job()
@@ -116,33 +115,34 @@ class Flusher:
         self._submit(work)
 
     def close_file(self, fd: int) -> None:
-        """Closes a descriptor that nobody needs any more, in a thread: of a deleted file it takes as long as
-        it is large."""
+        """Closes the descriptor of a deleted file in a thread, because the system frees the file's blocks
+        then."""
 
         def close() -> None:
-            with contextlib.suppress(OSError):  # nobody reads it again
+            with contextlib.suppress(OSError):  # the file is deleted: an error changes nothing
                 self._disk.close(fd)
 
         self._remove(close)
 
     def remove(self, job: Callable[[], None]) -> None:
-        """Does what removes files, in the same thread. The job must not raise; at `close` what has not begun
-        is left to the next start."""
+        """Runs a job that removes files, in the same thread as `close_file`. The job must not raise. Jobs
+        that have not begun at `close` are left to the next start."""
         self._remove(lambda: None if self._closed else job())
 
     def _remove(self, job: Callable[[], None]) -> None:
         self._removal.put(job)
 
     def run_long(self, job: Callable[[], None], done: Callable[[], None], cancel: Callable[[], None]) -> None:
-        """Does long work (a compaction) in a thread of its own, one after another: no fsync waits behind it.
+        """Runs a long job (a compaction) in a thread for such jobs, one after another, then `done` on the
+        loop.
 
-        The job must not raise. cancel: called on the loop at `close`, may raise OSError: the job then ends
-        soon; `done` is called all the same.
+        The job must not raise. cancel: called on the loop at `close`, makes the job end soon; may raise
+        OSError.
         """
         assert not self._closed, "the flusher is closed"
 
         def ended() -> None:
-            self._idle -= 1  # it was none of the other threads
+            self._idle -= 1  # `_drain` adds one, but this thread is not one of `_threads`
             self._cancels.popleft()
             done()
 
@@ -168,18 +168,18 @@ class Flusher:
             job()
 
     def _sync(self) -> None:
-        """In a thread: the oldest work, or all of them when they are many."""
+        """Runs in a thread: syncs the oldest log that waits, or all together when there are many."""
         with self._lock:
             works = [
                 self._works.popleft()
                 for _ in range(len(self._works) if len(self._works) >= TOGETHER_FROM else 1)
                 if self._works
             ]
-        if not works:  # another thread took it along
+        if not works:  # another thread has synced them all together
             self._tell(_nothing)
             return
         began = self._clock()
-        run_together(self._disk, works)
+        run_together(self._disk, [work for _, work in works])
         self._tell(partial(self._finish_all, works, self._clock() - began))
 
     def _tell(self, done: Callable[[], None]) -> None:
@@ -191,7 +191,7 @@ class Flusher:
         self._post(self._drain)
 
     def _drain(self) -> None:
-        """On the loop: all rounds that ended since the last time, with one wake-up."""
+        """Runs on the loop: finishes all rounds that ended since the last call, with one wake-up."""
         with self._lock:
             ended, self._done = self._done, deque()
             self._posted = False
@@ -199,12 +199,11 @@ class Flusher:
             self._idle += 1
             done()
 
-    def _finish_all(self, works: list[FlushWork], seconds: float) -> None:
-        for work in works:
-            self._finish(work, seconds)
+    def _finish_all(self, works: list[tuple[PartitionLog, FlushWork]], seconds: float) -> None:
+        for log, work in works:
+            self._finish(log, work, seconds)
 
-    def _finish(self, work: FlushWork, seconds: float) -> None:
-        log = work.log
+    def _finish(self, log: PartitionLog, work: FlushWork, seconds: float) -> None:
         log.end_flush(work)
         del self._since[log]
         if self.observe is not None and seconds:
@@ -216,13 +215,12 @@ class Flusher:
             self.listener(log)
 
     def close(self) -> None:
-        """Waits for what is under way, but removals, and ends the threads; the last listeners are called from
-        here."""
+        """Waits for all work but removals, ends the threads, and calls the last listeners."""
         for _ in self._threads:
             self._queue.put(None)
         self._closed = True
         for cancel in self._cancels:
-            with contextlib.suppress(OSError):  # the next start ends what it finds
+            with contextlib.suppress(OSError):  # the next start cleans up
                 cancel()
         self._long.close()
         self._removal.close(REMOVAL_S)
@@ -234,4 +232,4 @@ class Flusher:
 
 
 def _nothing() -> None:
-    """Nothing is left to do."""
+    """Does nothing: only `_drain`'s count of idle threads changes."""

@@ -1,4 +1,4 @@
-"""`meta.json`: whose data folder this is. Pure but for `MetaFile` and `open_meta`."""
+"""`meta.json`: the identity of a data folder. Pure but for `MetaFile` and `open_meta`."""
 
 import json
 import os
@@ -6,39 +6,42 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from tank_node.disk import Disk, read_file, replace_file
-from tank_node.log.errors import DataFolderError, NewerFormat
-from tank_protos.feature_levels import OWN, formats
+from tank_node.segment.errors import DataFolderError, NewerFormat
+from tank_protos.feature_levels import KAFKA, OWN, formats
 
 FORMAT = formats(OWN.highest).data_folder
 """The newest layout of a data folder that this version reads and writes."""
+KAFKA_LAYOUT = formats(KAFKA).data_folder
+"""The layout of a folder with logs of Kafka's record batches."""
 NEW_FOLDER = formats(OWN.lowest).data_folder
-"""The layout of a new one: nobody knows yet which feature level is in force in its cluster."""
+"""The layout of a new data folder: the oldest, because the cluster's feature level is not known yet."""
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 @dataclass(slots=True, frozen=True)
 class Meta:
-    """Who this folder belongs to, and how far it has come."""
+    """The cluster and broker that a folder belongs to, its layout, and its last use."""
 
     format: int
     cluster_id: str
     broker_id: int
     disk_uuid: str
     boot_id: str = ""
-    """The machine's while a process uses the folder, else empty."""
+    """The machine's boot id while a process uses the folder; empty after an orderly stop."""
     broker_epoch: int = 0
-    """Of the last registration that is known to be committed; 0: of none. It is written before that process
-    takes part: a folder with another one than the controllers know was put back to an earlier state."""
+    """The epoch of the last registration known to be committed; 0: there was none. It is written before the
+    process takes part in the cluster: if the controllers know another epoch, the folder was restored from an
+    earlier state."""
 
 
 def encode_meta(meta: Meta) -> bytes:
-    """The file's content: JSON that people can read."""
+    """Encodes the file's content as indented JSON."""
     return (json.dumps(asdict(meta), indent=2) + "\n").encode()
 
 
 def decode_meta(content: bytes, path: str) -> Meta:
-    """What the file says. Raises NewerFormat or DataFolderError, with one sentence."""
+    """Decodes the file's content. Raises NewerFormat or DataFolderError, with a sentence for the user."""
     try:
         fields = json.loads(content)
         format_ = fields["format"]
@@ -75,7 +78,7 @@ class MetaFile:
 
     @classmethod
     def load(cls, disk: Disk, path: str) -> "MetaFile | None":
-        """None when there is no such file. Raises NewerFormat or DataFolderError."""
+        """Reads the file; None when there is none. Raises NewerFormat or DataFolderError."""
         try:
             return cls(disk, path, decode_meta(read_file(disk, path), path))
         except FileNotFoundError:
@@ -89,7 +92,7 @@ class MetaFile:
 
 
 def machine_boot_id() -> str:
-    """Changes with every start of the machine; empty where the system does not tell."""
+    """The machine's boot id, which changes with every start of the machine; empty where it is unknown."""
     try:
         with open(_BOOT_ID) as file:
             return file.read().strip()
@@ -100,9 +103,8 @@ def machine_boot_id() -> str:
 def open_meta(
     disk: Disk, path: str, cluster_id: str, broker_id: int | None, new_uuid: Callable[[], str]
 ) -> MetaFile:
-    """The folder's meta file: the one that is there, or a new one. For `DataFolder.open`, which has the lock.
-
-    Raises NewerFormat or DataFolderError, each with a sentence for the user, or OSError.
+    """Reads the folder's meta file, or makes a new one, and checks whose it is. Only for `DataFolder.open`,
+    which holds the lock. Raises NewerFormat or DataFolderError, with a sentence for the user, or OSError.
     """
     meta_path = os.path.join(path, "meta.json")
     meta_file = MetaFile.load(disk, meta_path)

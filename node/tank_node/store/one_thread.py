@@ -1,4 +1,4 @@
-"""A thread that does one job after another, begun with the first of them."""
+"""A thread that runs jobs one after another; the first job starts it."""
 
 import threading
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from queue import SimpleQueue
 
 
 class OneThread:
-    """Jobs must not raise. Used from the event loop's thread."""
+    """Runs jobs in one thread. Jobs must not raise. Only the event loop's thread calls its methods."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -15,7 +15,8 @@ class OneThread:
         self._closed = False
 
     def put(self, job: Callable[[], None]) -> None:
-        """Does it behind all that was put before; after `close` at once, in the caller's thread."""
+        """Queues a job behind the earlier ones; after `close` runs the job at once, in the caller's
+        thread."""
         if self._closed:
             job()
             return
@@ -29,7 +30,7 @@ class OneThread:
             job()
 
     def close(self, wait_s: float | None = None) -> None:
-        """Waits until all is done, or for so long."""
+        """Takes no more jobs, and waits until the queued ones are done, or for `wait_s` seconds."""
         self._closed = True
         if self._thread is not None:
             self._queue.put(None)

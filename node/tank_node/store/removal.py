@@ -1,5 +1,5 @@
-"""Folders of logs that go: renamed at once, so that half of one is never found under its name, and removed
-afterwards, which takes as long as they are large."""
+"""Deleting folders of logs in two steps: a rename at once, so that a half-deleted folder is never found under
+its name, and the slow removal afterwards."""
 
 import logging
 import os
@@ -13,26 +13,27 @@ _DELETED = ".deleted-"
 
 
 class Removal:
-    """Of one data folder. What a crash leaves of it, the next start removes."""
+    """Deletes folders of one data folder. The next start removes what a crash leaves."""
 
     def __init__(self, disk: Disk, topics: str) -> None:
-        """topics: the folder above those of all topics."""
+        """topics: the parent of all topics' folders."""
         self.run: Callable[[Callable[[], None]], None] = _here
-        """Does what takes long; a thread may."""
+        """Runs the slow removal; a thread may do it."""
         self._disk = disk
         self._topics = topics
 
     def remove(self, path: str, name: str) -> None:
-        """A folder goes; `name` says whose it was. Raises OSError, with nothing changed."""
+        """Deletes a folder; name: its topic and partition, for the folder's new name. Raises OSError, with
+        nothing changed."""
         count = 1
-        # An earlier one may be on its way still, or stuck.
+        # An earlier folder of that name may still be under removal.
         while self._disk.exists(gone := os.path.join(self._topics, f"{_DELETED}{name}-{count}")):
             count += 1
         self._disk.rename(path, gone)
         self.run(lambda: self._free(gone))
 
     def goes_on(self, name: str) -> bool:
-        """Whether an earlier process has renamed it for removal; then it is removed."""
+        """Whether an earlier process renamed this folder for removal; if so, removes it."""
         if not name.startswith(_DELETED):
             return False
         self.run(lambda: self._free(os.path.join(self._topics, name)))

@@ -1,9 +1,10 @@
-"""DescribeBroker (0x4c): what this broker says of its disk, its files, and partitions in trouble."""
+"""DescribeBroker (76): this broker's disk, its files, and its partitions in trouble."""
 
 from typing import TYPE_CHECKING
 
 from tank_node.broker.problems import waiting_for_disk
 from tank_node.log.log import LogState
+from tank_node.tank.ends import UNKNOWN
 from tank_node.version import version_and_kernel
 from tank_protos.error_codes import TroubleKind
 from tank_protos.generated.tank import (
@@ -16,14 +17,14 @@ from tank_protos.generated.tank import (
 if TYPE_CHECKING:
     from tank_node.tank.session import TankSession
 
-_UNKNOWN = 2**64 - 1
 _LONGEST_REASON = 1000
-"""Characters: a reason names a file and what the system said; ten thousand of them must fit an answer."""
+"""Longer reasons are cut, so that ten thousand of them fit an answer. A reason names a file and the system's
+error."""
 _KINDS = {LogState.FAILED: TroubleKind.FAILED, LogState.DAMAGED: TroubleKind.DAMAGED}
 
 
 def describe_broker(session: "TankSession", payload: memoryview) -> None:
-    """This broker alone; others are asked themselves."""
+    """Answers with the state of this broker alone."""
     request = DescribeBrokerRequest.decode(payload)
     broker = session.broker
     usage = broker.usage()
@@ -35,8 +36,8 @@ def describe_broker(session: "TankSession", payload: memoryview) -> None:
         uptime_ms=broker.tick.monotonic_ms - broker.started_monotonic_ms,
         data_folder=usage.path,
         data_bytes=usage.data_bytes,
-        free_bytes=usage.space.free if usage.space else _UNKNOWN,
-        disk_bytes=usage.space.size if usage.space else _UNKNOWN,
+        free_bytes=usage.space.free if usage.space else UNKNOWN,
+        disk_bytes=usage.space.size if usage.space else UNKNOWN,
         open_files=usage.open_files,
         connections=session.metrics.connections,
         troubles=_troubles(session),

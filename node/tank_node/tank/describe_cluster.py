@@ -1,4 +1,4 @@
-"""DescribeCluster (0x4d): where the controllers are, and the last addresses of brokers' names."""
+"""DescribeCluster (77): the controllers' addresses, and the last known addresses of the brokers' names."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from tank_node.tank.session import TankSession
 
 _MOST_ADDRESSES: Final = 255
-"""Of one name, and controllers, in an answer: their counts have a byte."""
+"""How many controllers, and addresses of one name, an answer holds: their counts have one byte."""
 
 
 def describe_cluster(session: "TankSession", payload: memoryview) -> None:
-    """What this broker knows now: it serves clients while the name service is away, and asks nobody."""
+    """Answers from this broker's memory, so that clients find brokers while the name service is away."""
     request = DescribeClusterRequest.decode(payload)
     view, around = session.broker.link.view, session.broker.surroundings
     names = dict.fromkeys(b.address(outside=session.is_outside)[0] for b in view.brokers.values())

@@ -1,16 +1,20 @@
-"""What a broker does with each of TANK's messages. Above the session and the handlers: it brings them
-together."""
+"""The handler of each of TANK's messages. Makes sessions that call these handlers."""
 
 from typing import Final
 
 from tank_node.broker.broker import Broker
 from tank_node.metrics import OK
 from tank_node.peers import inbound
+from tank_node.security.gate import Gate, Operation, Resource
 from tank_node.tank import (
     describe_broker,
     describe_cluster,
-    extensions,
+    describe_topics,
+    ends,
+    features,
+    fetch,
     forwarded_fetch,
+    idempotent,
     metadata,
     produce,
     topics,
@@ -19,51 +23,61 @@ from tank_node.tank.fetch_fast import fetch_again
 from tank_node.tank.session import Api, TankSession
 from tank_protos.wire.errors import WireError
 
+_OPEN: Final = Gate()
 
-def open_session(broker: Broker, *, is_outside: bool = False) -> TankSession:
-    """A conversation with a client of TANK's protocol. is_outside: it came by the address for clients outside
-    of the cluster's network."""
-    return TankSession(broker, APIS, fetch_again, is_outside=is_outside)
+
+def open_session(broker: Broker, gate: Gate | None = None, *, is_outside: bool = False) -> TankSession:
+    """Makes the session of a connection with a client of TANK's protocol. gate: without one all is allowed.
+    is_outside: whether the client connected at the address for clients outside the network."""
+    return TankSession(broker, APIS, fetch_again, gate or _OPEN, is_outside=is_outside)
+
+
+def _consume(session: TankSession, payload: memoryview) -> None:
+    """Consumes, also from other brokers when this one forwards requests."""
+    if session.broker.forwarding.is_on:
+        forwarded_fetch.consume(session, payload)
+    else:
+        fetch.consume(session, payload)
 
 
 def _ping(session: TankSession, payload: memoryview) -> None:
-    """Accepted, never answered."""
+    """Accepts a ping, which has no answer."""
     if len(payload):
         raise WireError("a ping has no payload")
     session.metrics.requests[3, OK] += 1
 
 
 def _open_peer(session: TankSession, payload: memoryview) -> None:
-    """The connection of another broker."""
+    """Makes this connection another broker's."""
     inbound.open_peer(session, session.broker, payload)
 
 
 APIS: Final[dict[int, Api]] = {
-    1: Api(produce.produce, carries_bundles=True),
-    2: Api(forwarded_fetch.consume),
-    3: Api(_ping),
-    4: Api(_open_peer),
-    5: Api(produce.produce_with_numbers, carries_bundles=True),
-    6: Api(topics.discover_partitions),
-    7: Api(topics.create_topic),
-    8: Api(topics.reload_conf),
-    10: Api(topics.status),
-    11: Api(topics.discover_topics),
-    12: Api(topics.discover_topology),
-    64: Api(extensions.features),
-    65: Api(metadata.init_producer),
-    66: Api(extensions.idempotent_produce, carries_bundles=True),
-    67: Api(extensions.find_by_time),
-    68: Api(extensions.describe_topics),
-    69: Api(metadata.create_topics),
-    70: Api(metadata.alter_topic),
-    71: Api(metadata.delete_topic),
-    72: Api(metadata.commit_positions),
-    73: Api(metadata.fetch_positions),
-    74: Api(metadata.list_groups),
-    75: Api(extensions.await_ends),
-    76: Api(describe_broker.describe_broker),
-    77: Api(describe_cluster.describe_cluster),
-    78: Api(metadata.reserve_producer_ids),
+    1: Api(produce.produce, Operation.WRITE, Resource.TOPIC, carries_bundles=True),
+    2: Api(_consume, Operation.READ, Resource.TOPIC),
+    3: Api(_ping, Operation.CONNECT, Resource.CLUSTER),
+    4: Api(_open_peer, Operation.CLUSTER_ACTION, Resource.CLUSTER),
+    5: Api(produce.produce_with_numbers, Operation.WRITE, Resource.TOPIC, carries_bundles=True),
+    6: Api(topics.discover_partitions, Operation.DESCRIBE, Resource.TOPIC),
+    7: Api(topics.create_topic, Operation.CREATE, Resource.TOPIC),
+    8: Api(topics.reload_conf, Operation.ALTER, Resource.TOPIC),
+    10: Api(topics.status, Operation.DESCRIBE, Resource.CLUSTER),
+    11: Api(topics.discover_topics, Operation.DESCRIBE, Resource.TOPIC),
+    12: Api(topics.discover_topology, Operation.DESCRIBE, Resource.CLUSTER),
+    64: Api(features.features, Operation.CONNECT, Resource.CLUSTER),
+    65: Api(metadata.init_producer, Operation.WRITE, Resource.PRODUCER),
+    66: Api(idempotent.idempotent_produce, Operation.WRITE, Resource.TOPIC, carries_bundles=True),
+    67: Api(ends.find_by_time, Operation.DESCRIBE, Resource.TOPIC),
+    68: Api(describe_topics.describe_topics, Operation.DESCRIBE, Resource.TOPIC),
+    69: Api(metadata.create_topics, Operation.CREATE, Resource.TOPIC),
+    70: Api(metadata.alter_topic, Operation.ALTER, Resource.TOPIC),
+    71: Api(metadata.delete_topic, Operation.DELETE, Resource.TOPIC),
+    72: Api(metadata.commit_positions, Operation.READ, Resource.GROUP),
+    73: Api(metadata.fetch_positions, Operation.READ, Resource.GROUP),
+    74: Api(metadata.list_groups, Operation.DESCRIBE, Resource.GROUP),
+    75: Api(ends.await_ends, Operation.DESCRIBE, Resource.TOPIC),
+    76: Api(describe_broker.describe_broker, Operation.DESCRIBE, Resource.CLUSTER),
+    77: Api(describe_cluster.describe_cluster, Operation.DESCRIBE, Resource.CLUSTER),
+    78: Api(metadata.reserve_producer_ids, Operation.WRITE, Resource.PRODUCER),
 }
 """By message id."""

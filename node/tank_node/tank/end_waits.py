@@ -1,7 +1,7 @@
-"""Requests that would show the end of a partition whose leader is new: they wait until it knows the end.
+"""Requests for a partition's end that wait until its new leader knows the end.
 
-An earlier leader may have shown a higher mark than the new one has at first; what clients see never goes
-back.
+The high-water mark that clients see never goes back, but the former leader may have shown a higher one than
+the new leader has at first.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from tank_node.tank.session import TankSession
 
 
-def when_settled(
+def when_end_known(
     session: "TankSession", partitions: Iterable[Partition | None], answer: Callable[[], None]
 ) -> None:
-    """Answers at once when all of these show their end, else when they do, or after the time that a
-    request without a deadline may take; `answer` then tells of those that still don't."""
-    waited_for = tuple({p: None for p in partitions if p is not None and not (p.settled or p.unreadable)})
+    """Calls `answer` when the ends of all these partitions are known: at once, or later, but at most after
+    `ack_timeout_ms`. `answer` has to expect partitions whose end is unknown even then."""
+    waited_for = tuple({p: None for p in partitions if p is not None and not (p.end_known or p.unreadable)})
     if not waited_for or not session.may_wait(waited_for, len(waited_for)):
         answer()
         return
@@ -29,7 +29,7 @@ def when_settled(
 
 
 class SettlingWait(Waiter[Partition]):
-    """Such a request."""
+    """A request that waits for the ends of partitions."""
 
     __slots__ = ("answer", "session")
 
@@ -39,14 +39,14 @@ class SettlingWait(Waiter[Partition]):
         self.answer = answer
 
     def advanced(self, partition: Partition, appended_bytes: int) -> None:
-        """`settled` is told besides."""
+        """Does nothing: this request waits for `end_known` alone."""
 
-    def settled(self, partition: Partition) -> None:
-        if all(one.settled or one.unreadable for one in self.partitions):
+    def end_known(self, partition: Partition) -> None:
+        if all(one.end_known or one.unreadable for one in self.partitions):
             self.expired()
 
     def lost(self, partition: Partition) -> None:
-        self.settled(partition)
+        self.end_known(partition)
 
     def expired(self) -> None:
         self.session.end_wait(self)

@@ -1,22 +1,33 @@
-"""Consume (2): what is stored goes out as ranges of files; where nothing is, the request waits.
+"""Consume (2): stored batches go out as ranges of files; without any, the request waits.
 
-How each case is answered is in the wire reference, section 4; where we differ from it, in
-docs/tank-compatibility.md.
+docs/protocol/README.md has the answer of each case; docs/tank-compatibility.md has the differences from TANK.
 """
 
-from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tank_node.log.segment import Stretch
 from tank_node.metrics import OK
 from tank_node.output import Output
 from tank_node.partition.numbering import FIRST_AVAILABLE
-from tank_node.partition.partition import Partition, Reach
+from tank_node.partition.partition import Partition
+from tank_node.partition.reach import Reach
+from tank_node.partition.refusal import Refusal
 from tank_node.partition.waiters import Waiter
+from tank_node.segment.segment import FileRange
 from tank_node.tank import redirect
+from tank_node.tank.converted_chunks import ChunkConverter, ConvertedChunk
 from tank_node.tank.redirect import KNOWS_LEADERS
-from tank_protos.error_codes import ConsumeFlag, ErrorCode
+from tank_protos.error_codes import ConsumeFlag
 from tank_protos.generated.tank import ConsumeRequest
+from tank_protos.generated.tank.fast_writers import (
+    bounds_entry,
+    consume_head,
+    data_entry,
+    flag_entry,
+    leader_entry,
+    sparse_entry,
+    topic_head,
+    unknown_topic,
+)
 from tank_protos.wire.errors import OutOfRange
 
 if TYPE_CHECKING:
@@ -24,32 +35,27 @@ if TYPE_CHECKING:
     from tank_node.tank.session import TankSession
 
 PREFERS_THIS_BROKER: Final = 1
-"""In a request's flags: what this broker has in sync is to be read here."""
-_UNKNOWN_TOPIC: Final = b"\xff\xff"
+"""A flag of a request: the client prefers to read from this broker, even where that is an in-sync
+follower."""
 _NO_PARTITION: Final = 0xFFFF
-"""What `_UNKNOWN_TOPIC` reads as. No partition has this number, and no answer can name it."""
-_start: Final = Struct("<BIIIB").pack
-_flag: Final = Struct("<HB").pack
-data_entry: Final = Struct("<HBQQI").pack
-sparse_entry: Final = Struct("<HBQI").pack
-bounds_entry: Final = Struct("<HBQQIQ").pack
+"""The partition number that marks an unknown topic in an answer. No partition has this number."""
 
 
-class Relayed:
-    """What another broker, which leads a partition, has sent for it."""
+class RemoteResult:
+    """The part of an answer that the leader of a partition, another broker, has sent for it."""
 
     __slots__ = ("chunk", "entry", "error")
 
     def __init__(self, entry: bytes, chunk: bytes = b"", error: str = "") -> None:
         self.entry = entry
-        """The partition's part of the header."""
+        """The partition's entry in the answer's header."""
         self.chunk = chunk
         self.error = error
-        """For the metrics; empty: there is none."""
+        """The error's name for the metrics; empty without an error."""
 
 
-class Wanted:
-    """One partition of a request, and what was found."""
+class FetchTarget:
+    """One partition of a request, and its result."""
 
     __slots__ = ("fetch_bytes", "found", "number", "partition", "preferred_at", "sequence_number")
 
@@ -58,71 +64,81 @@ class Wanted:
     ) -> None:
         self.number = number
         self.partition = partition
-        """None: it is not here."""
+        """None: this broker has no replica of it open."""
         self.sequence_number = sequence_number
         self.fetch_bytes = fetch_bytes
-        self.found: Stretch | Reach | ConsumeFlag | Relayed = Reach.WAIT
+        self.found: FileRange | ConvertedChunk | Reach | ConsumeFlag | RemoteResult = Reach.WAIT
         self.preferred_at: Broker | None = None
-        """This broker, where the client prefers what it has to what the partition's leader has, and it could
-        be read here when the request came."""
+        """This broker, if the client prefers to read here though another broker leads the partition, and
+        could do so when the request came; else None."""
 
     @property
     def is_readable(self) -> bool:
-        """Whether it can be read here now."""
+        """Whether the partition can be read at this broker now."""
         partition = self.partition
         return partition is not None and (not partition.unreadable or self.follows(partition))
 
     def follows(self, partition: Partition) -> bool:
-        """Whether it is read here now though another broker leads it. partition: its own."""
+        """Whether the partition is read from this broker's follower now. `partition`: the target's own."""
         broker = self.preferred_at
         return broker is not None and partition.unreadable and broker.may_show(partition)
 
 
-class WantedElsewhere(Wanted):
-    """One that another broker leads, and what it has shown of it so far: nothing is read of it here."""
+class RemoteTarget(FetchTarget):
+    """A partition that another broker leads, with the ends that the leader has named. It isn't read here."""
 
     __slots__ = ("first_available", "is_shown", "mark")
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: FetchTarget) -> None:
         super().__init__(wanted.number, None, wanted.sequence_number, wanted.fetch_bytes)
         self.is_shown = False
-        """Whether the next two are known."""
+        """Whether the leader has named `first_available` and `mark`."""
         self.first_available = 0
         self.mark = 0
 
 
-Topics: TypeAlias = list[tuple[str, int, list[Wanted] | None]]
-"""Of a request, in its order: name, how many partitions it named, and these; None for an unknown topic."""
+Topics: TypeAlias = list[tuple[str, int, list[FetchTarget] | None]]
+"""The topics of a request, in its order: name, count of partitions, and the partitions; None for an unknown
+topic."""
+
+
+def consume(session: "TankSession", payload: memoryview) -> None:
+    """Answers from this broker's own replicas, or lets the request wait."""
+    request = ConsumeRequest.decode(payload)
+    redirect.check_mark(session, request.client_version)
+    consume_here(session, payload, request, resolve(session, request))
 
 
 def consume_here(
     session: "TankSession", payload: memoryview, request: ConsumeRequest, topics: Topics
 ) -> None:
-    """Answers at once when any partition has data or an error, or the client doesn't wait; else
-    registers the wait. `topics`: what `resolve` makes of the request."""
-    if len(topics) == 1 and (wanted := topics[0][2]) and len(wanted) == 1 and wanted[0].partition is not None:
-        session.fetches.learn(payload, request, wanted[0].partition)
+    """Answers at once when any partition has data or an error, or the client doesn't wait; else lets the
+    request wait. `topics`: the result of `resolve`."""
+    if len(topics) == 1 and (wanted := topics[0][2]) and len(wanted) == 1:
+        partition = wanted[0].partition
+        if partition is not None and not partition.stores_record_batches:
+            session.fetches.learn(payload, request, partition)
     ready = look(topics, session.answer_bytes, redirects=request.client_version >= KNOWS_LEADERS)
     wait_ms = min(request.max_wait_ms, session.limits.max_wait_ms)
     if ready or not wait_ms:
         session.metrics.consumed_now += 1
-        hide_ends(topics, redirects=request.client_version >= KNOWS_LEADERS)
+        hide_unknown_ends(topics, redirects=request.client_version >= KNOWS_LEADERS)
         answer(session, request.request_id, topics, woken=False)
         return
     partitions = _partitions(topics)
     entries = sum(count for _, count, _ in topics)
     if not session.may_wait(partitions, entries):
-        hide_ends(topics, redirects=request.client_version >= KNOWS_LEADERS)
+        hide_unknown_ends(topics, redirects=request.client_version >= KNOWS_LEADERS)
         answer(session, request.request_id, topics, woken=False)
         return
-    if _is_deaf(topics):
+    if _hears_nothing_new(topics):
         wait_ms = min(wait_ms, session.limits.deaf_wait_ms)
     min_bytes = min(request.min_bytes, session.fetch_bytes)
     FetchWait(session, request, topics, min_bytes).begin(partitions, wait_ms)
 
 
 def resolve(session: "TankSession", request: ConsumeRequest) -> Topics:
-    """Finds what a request names. Nothing is read yet."""
+    """Finds the topics and partitions that a request names. Reads no batches yet."""
     known = session.broker.topics
     most = session.fetch_bytes
     prefers_this = bool(request.flags & PREFERS_THIS_BROKER)
@@ -137,11 +153,11 @@ def resolve(session: "TankSession", request: ConsumeRequest) -> Topics:
             number = entry.partition
             partition = topic.partitions.get(number)
             fetch_bytes = min(entry.fetch_size, most)
-            one = Wanted(number, partition, entry.sequence_number, fetch_bytes)
+            one = FetchTarget(number, partition, entry.sequence_number, fetch_bytes)
             if partition is None:
                 if number == _NO_PARTITION:
-                    raise OutOfRange("partition 65535 cannot be asked for: its number means an unknown topic")
-                one.found = _ABSENT[topic.absence(number)]
+                    raise OutOfRange("partition 65535 doesn't exist: its number marks an unknown topic")
+                one.found = _flag_of(topic.absence(number))
             elif prefers_this and partition.unreadable and partition.can_tell(one.sequence_number):
                 one.preferred_at = session.broker if session.broker.may_show(partition) else None
             wanted.append(one)
@@ -149,18 +165,11 @@ def resolve(session: "TankSession", request: ConsumeRequest) -> Topics:
     return topics
 
 
-_ABSENT = {
-    ErrorCode.UNKNOWN_PARTITION: ConsumeFlag.UNKNOWN_PARTITION,
-    ErrorCode.NO_LEADER: ConsumeFlag.NO_LEADER,
-    ErrorCode.OTHER_LEADER: ConsumeFlag.OTHER_LEADER,
-    ErrorCode.STORAGE: ConsumeFlag.NOT_OPENED,
-}
-
-
 def look(topics: Topics, left: int, *, redirects: bool, at_least: int = 0) -> bool:
-    """Reads every partition that is here, about `left` bytes of all together; whether there is something to
-    answer. `redirects`: the client knows the flags 0xfb to 0xfd."""
+    """Reads every partition that this broker has, about `left` bytes in all. Returns whether any has data or
+    an error to answer. `redirects`: whether the client knows the flags 0xfb to 0xfd."""
     ready = False
+    converter: ChunkConverter | None = None
     for _, _, wanted in topics:
         if wanted is None:
             ready = True
@@ -172,15 +181,23 @@ def look(topics: Topics, left: int, *, redirects: bool, at_least: int = 0) -> bo
                     one.found = Reach.WAIT
                     continue
                 most = min(max(one.fetch_bytes, at_least), left)
+                if partition.stores_record_batches:
+                    converter = converter or ChunkConverter(partition.limits.converted_answer_bytes)
+                    if converter.is_spent:
+                        one.found = Reach.WAIT
+                        continue
+                    most = converter.most(most)
                 if one.preferred_at is not None and one.follows(partition):
                     found = partition.fetch_as_follower(one.sequence_number, most)
                 else:
                     found = partition.fetch(one.sequence_number, most)
                 one.found = found
-                if isinstance(found, Stretch):
+                if isinstance(found, FileRange):
                     left -= found.length
-                elif found is Reach.UNREADABLE:
-                    one.found = _refused(partition)
+                    if converter is not None and partition.stores_record_batches:
+                        one.found = converter.convert(partition, found)
+                if one.found is Reach.UNREADABLE:
+                    one.found = _flag_of(partition.refusal)
             if not redirects and one.found in _NEW_FLAGS:
                 one.found = Reach.WAIT
             if one.found is not Reach.WAIT:
@@ -188,27 +205,29 @@ def look(topics: Topics, left: int, *, redirects: bool, at_least: int = 0) -> bo
     return ready
 
 
-def _refused(partition: Partition) -> ConsumeFlag:
-    return _REFUSED.get(partition.refusal, ConsumeFlag.NOT_OPENED)
+def _flag_of(refusal: Refusal) -> ConsumeFlag:
+    """The flag for a partition that this broker doesn't have, or can't read."""
+    return _FLAGS.get(refusal, ConsumeFlag.NOT_OPENED)
 
 
-_REFUSED: Final = {
-    ErrorCode.UNKNOWN_PARTITION: ConsumeFlag.UNKNOWN_PARTITION,
-    ErrorCode.NO_LEADER: ConsumeFlag.NO_LEADER,
-    ErrorCode.OTHER_LEADER: ConsumeFlag.OTHER_LEADER,
+_FLAGS: Final = {
+    Refusal.UNKNOWN_PARTITION: ConsumeFlag.UNKNOWN_PARTITION,
+    Refusal.NO_LEADER: ConsumeFlag.NO_LEADER,
+    Refusal.OTHER_LEADER: ConsumeFlag.OTHER_LEADER,
 }
-"""Why a partition that is here can't be read, where that is no trouble of its log."""
+"""The flags for other reasons than the partition's log."""
 
 
-def hide_ends(topics: Topics, *, redirects: bool) -> None:
-    """An empty answer shows the mark. Of a leader that is so new that an earlier one may have shown a higher
-    one, it says that there is no leader yet; clients of the old document know no such answer."""
+def hide_unknown_ends(topics: Topics, *, redirects: bool) -> None:
+    """Marks partitions without data as leaderless while their new leader doesn't know the end: an empty
+    answer would show a high-water mark that may be lower than one shown before. Not for clients of the old
+    document (`redirects` is False), which don't know this flag."""
     for _, _, wanted in topics:
         for one in wanted or ():
             partition = one.partition
             if one.found is not Reach.WAIT or partition is None or one.preferred_at is not None:
                 continue
-            if redirects and not partition.settled:
+            if redirects and not partition.end_known:
                 one.found = ConsumeFlag.NO_LEADER
 
 
@@ -227,34 +246,36 @@ def _partitions(topics: Topics) -> tuple[Partition, ...]:
     )
 
 
-def _is_deaf(topics: Topics) -> bool:
-    """Whether something is waited for that can't be read here now, so that nothing would tell of its data."""
+def _hears_nothing_new(topics: Topics) -> bool:
+    """Whether the request waits for a partition that can't be read here now, so that new data in it would not
+    wake the request."""
     return any(not one.is_readable for _, _, wanted in topics if wanted is not None for one in wanted)
 
 
 def answer(session: "TankSession", request_id: int, topics: Topics, *, woken: bool) -> None:
-    """Queues the header and the chunks. In the answer to a wait, bases are shaped as TANK does there."""
+    """Queues the header and the chunks. `woken`: the request has waited; TANK's base numbers differ then."""
     head = bytearray()
     chunks: list[Output] = []
     has_ranges = False
     size = relayed = 0
     errors: list[str] = []
     for name, count, wanted in topics:
-        raw = name.encode("utf-8", "surrogateescape")
-        head.append(len(raw))
-        head += raw
-        head.append(count)
         if wanted is None:
-            head += _UNKNOWN_TOPIC
+            head += unknown_topic(name, count)
             errors.append("unknown_topic")
             continue
+        head += topic_head(name, count)
         for one in wanted:
             found = one.found
-            if isinstance(found, Stretch):
+            if isinstance(found, FileRange):
                 size += found.length
                 chunks.append(found)
                 has_ranges = True
-            elif isinstance(found, Relayed):
+            elif isinstance(found, ConvertedChunk):
+                size += len(found.data)
+                relayed += len(found.data)
+                chunks.append(found.data)
+            elif isinstance(found, RemoteResult):
                 size += len(found.chunk)
                 relayed += len(found.chunk)
                 if found.chunk:
@@ -267,8 +288,7 @@ def answer(session: "TankSession", request_id: int, topics: Topics, *, woken: bo
                 head += _elsewhere(session, name, one.number)
             else:
                 head += _entry(one, woken)
-    length = len(head) + 5
-    session.send(_start(2, 4 + length + size, length, request_id, len(topics)) + head)
+    session.send(consume_head(request_id, len(topics), len(head), size) + head)
     if chunks:
         session.out += chunks
         session.out_bytes += relayed
@@ -281,38 +301,42 @@ def answer(session: "TankSession", request_id: int, topics: Topics, *, woken: bo
 
 
 def _elsewhere(session: "TankSession", topic: str, number: int) -> bytes:
-    """The same for one that another broker leads: where, if that can be said."""
+    """The entry of a partition that another broker leads: with its address, if the message can carry that."""
     address = redirect.address_of(session, topic, number)
     if address is None:
-        return _flag(number, ConsumeFlag.NO_LEADER)
-    return _flag(number, ConsumeFlag.OTHER_LEADER) + redirect.packed(address)
+        return flag_entry(number, ConsumeFlag.NO_LEADER)
+    return leader_entry(number, *address)
 
 
-def _entry(one: Wanted, woken: bool) -> bytes:
-    """A partition's part of the header."""
+def _entry(one: FetchTarget, woken: bool) -> bytes:
+    """The entry of a partition in the header."""
     found, partition = one.found, one.partition
     if isinstance(found, ConsumeFlag):
-        return _flag(one.number, found)
-    if isinstance(found, Relayed):
+        return flag_entry(one.number, found)
+    if isinstance(found, RemoteResult):
         return found.entry
-    if isinstance(one, WantedElsewhere):
-        return data_entry(one.number, ConsumeFlag.DATA, 0 if woken else one.first_available, one.mark, 0)
-    if partition is None:  # a client of the old document has waited for what is not here
-        return data_entry(one.number, ConsumeFlag.DATA, 0, 0, 0)
+    if isinstance(one, RemoteTarget):
+        return data_entry(one.number, 0 if woken else one.first_available, one.mark, 0)
+    if partition is None:  # a client of the old document has waited for a partition that is not here
+        return data_entry(one.number, 0, 0, 0)
     mark = partition.high_water_mark
-    if isinstance(found, Stretch):
+    if isinstance(found, ConvertedChunk):
         if found.sparse_first and not woken:
-            return sparse_entry(one.number, ConsumeFlag.SPARSE, mark, found.length)
-        return data_entry(one.number, ConsumeFlag.DATA, found.first, mark, found.length)
+            return sparse_entry(one.number, mark, len(found.data))
+        return data_entry(one.number, found.first, mark, len(found.data))
+    if isinstance(found, FileRange):
+        if found.sparse_first and not woken:
+            return sparse_entry(one.number, mark, found.length)
+        return data_entry(one.number, found.first, mark, found.length)
     first = partition.log.first_available
     if found is Reach.OUT_OF_BOUNDS:
-        return bounds_entry(one.number, ConsumeFlag.OUT_OF_BOUNDS, 0, mark, 0, first)
-    return data_entry(one.number, ConsumeFlag.DATA, 0 if woken else first, mark, 0)
+        return bounds_entry(one.number, 0, mark, 0, first)
+    return data_entry(one.number, 0 if woken else first, mark, 0)
 
 
 class FetchWait(Waiter[Partition]):
-    """A consume request that found nothing. It ends when `min_bytes` were appended to its partitions
-    together, with an empty answer at its deadline, or when a partition is lost."""
+    """A consume request that waits for data. It ends when `min_bytes` were appended to its partitions
+    together, when this broker loses one of them, or at its deadline with an empty answer."""
 
     __slots__ = (
         "began_us",
@@ -337,21 +361,21 @@ class FetchWait(Waiter[Partition]):
         self.min_bytes = min_bytes
         self.gathered = 0
         self.looking = False
-        """It reads its partitions. Reading can find damage, by which all who wait there are `lost`, this one
-        too: it ends once, when it has read."""
+        """True while this request reads its partitions. Reading may find damage, and then calls `lost` of
+        every request that waits for the partition, this one included: it ends once, after it has read."""
         self.began_us = session.broker.tick.monotonic_us
         self.numbers: dict[Partition, int] = {}
         """The lowest number that this request waits for in each partition."""
 
     def begin(self, partitions: tuple[Partition, ...], wait_ms: int) -> None:
-        """Registers it: from now on "the end" and "the first" are numbers."""
+        """Begins the wait, and replaces "the end" and "the first" by the numbers that they mean now."""
         for _, _, wanted in self.topics:
             for one in wanted or ():
                 if (partition := one.partition) is not None:
                     number = partition.next_number(one.sequence_number)
                     lowest = self.numbers.get(partition, number)
                     self.numbers[partition] = min(lowest, number)
-                    # A log that never held a message may begin anywhere: who waits wants that number.
+                    # A log that never held a message may begin at any number, which this request wants then.
                     starts_anywhere = number <= 1 and not partition.log.first_available
                     one.sequence_number = FIRST_AVAILABLE if starts_anywhere else number
         self.entries = sum(count for _, count, _ in self.topics)
@@ -363,12 +387,12 @@ class FetchWait(Waiter[Partition]):
         self.gathered += appended_bytes
         if self.gathered < self.min_bytes:
             return
-        # What came since the wait began is sent whole, as TANK does: min_bytes may be more than fetch_size.
+        # All data since the wait began is sent, as TANK does: min_bytes may be more than fetch_size.
         at_least = min(self.gathered, self.session.fetch_bytes)
         self._look(at_least)
 
-    def settled(self, partition: Partition) -> None:
-        self._look(0)  # a number beyond the end is told so now
+    def end_known(self, partition: Partition) -> None:
+        self._look(0)  # a number beyond the end gets its answer now
 
     def _look(self, at_least: int) -> None:
         self.looking = True
@@ -388,17 +412,17 @@ class FetchWait(Waiter[Partition]):
         self._finish()
 
     def expired(self) -> None:
-        # Empty even if something came: fewer bytes than the client wants to be woken for.
+        # Empty even if data came: it has fewer bytes than min_bytes.
         for _, _, wanted in self.topics:
             for one in wanted or ():
                 if (partition := one.partition) is not None:
                     preferred = one.preferred_at is not None and not one.is_readable
-                    one.found = _refused(partition) if preferred else Reach.WAIT
+                    one.found = _flag_of(partition.refusal) if preferred else Reach.WAIT
         self._finish()
 
     def _still_follows(self, partition: Partition) -> bool:
-        """Whether something that is read here, though another broker leads it, goes on to be: what the view
-        said anew of it was no loss."""
+        """Whether the partition, which this request reads from this broker's follower, can still be read
+        there after a change of the view."""
         for _, _, wanted in self.topics:
             for one in wanted or ():
                 if one.partition is partition and one.preferred_at is not None:
@@ -406,7 +430,7 @@ class FetchWait(Waiter[Partition]):
         return False
 
     def _finish(self) -> None:
-        hide_ends(self.topics, redirects=self.redirects)
+        hide_unknown_ends(self.topics, redirects=self.redirects)
         self._end()
         answer(self.session, self.request_id, self.topics, woken=True)
 

@@ -1,36 +1,30 @@
-"""The short way of the commonest fetch: a partition that the connection has asked for before, in the same
-words, from where a read has ended."""
+"""The fast path of the most common consume request: for a partition that the connection has consumed before,
+with the same bytes but for the number, from where an earlier read ended."""
 
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from tank_node.log.errors import StorageError
-from tank_node.log.segment import Stretch
 from tank_node.metrics import OK
 from tank_node.partition.partition import Partition
 from tank_node.partition.waiters import LateAnswer, Waiter
-from tank_node.tank.fetch import FetchWait, Wanted
+from tank_node.segment.errors import StorageError
+from tank_node.segment.segment import FileRange
+from tank_node.tank.fetch import FetchTarget, FetchWait
 from tank_node.tank.fetch_templates import MESSAGE_ID, ConsumePath
 from tank_node.tank.redirect import KNOWS_LEADERS
-from tank_protos.error_codes import ConsumeFlag
 
 if TYPE_CHECKING:
     from tank_node.tank.session import TankSession
 
 _COUNTED: Final = (MESSAGE_ID, OK)
-_DATA: Final = ConsumeFlag.DATA.value
 
 
 def answer_with(
-    session: "TankSession", path: ConsumePath, request_id: int, stretch: Stretch, mark: int
+    session: "TankSession", path: ConsumePath, request_id: int, stretch: FileRange, mark: int
 ) -> None:
-    """Queues a header and its chunk."""
+    """Queues an answer: a header, and the chunk as a range of a file."""
     length = stretch.length
-    header = path.header_bytes
-    answer = path.answer(
-        MESSAGE_ID, 4 + header + length, header, request_id,
-        1, path.name, path.partition.number, _DATA, stretch.first, mark, length,
-    )  # fmt: skip
+    answer = path.answer(request_id, stretch.first, mark, length, length)
     out = session.out
     if not out:
         session.ready()
@@ -44,10 +38,10 @@ def answer_with(
 
 
 def fetch_again(session: "TankSession", path: ConsumePath, buffer: bytearray, at: int, end: int) -> int:
-    """Takes the consume that begins at `at`, which has the prefix of `path`, if all of it is like that one
-    and it begins where a read has ended: answers it, or lets it wait. Returns where its frame ends.
+    """Takes the consume request at `at`, which has the prefix of `path`, if all its bytes match and it
+    continues where an earlier read ended: answers it, or lets it wait.
 
-    -1: nothing was done, take the long way.
+    Returns the end of its frame, or -1 when nothing was done: the caller decodes the request then.
     """
     partition = path.partition
     stop = at + path.frame_bytes
@@ -55,14 +49,14 @@ def fetch_again(session: "TankSession", path: ConsumePath, buffer: bytearray, at
         return -1
     request_id, number, fetch_bytes = path.wanted(buffer, at)
     log = partition.log
-    if number not in log.cursors:  # whose numbers are all available, or come next
+    if number not in log.cursors.places:  # the numbers in `places` are available, or the next one
         return -1
     most = session.fetch_bytes
     if fetch_bytes > most:
         fetch_bytes = most
     mark = partition.high_water_mark
     if number > mark:
-        if not path.wait_ms or number > log.last + 1 or not session.may_wait((partition,), 1):
+        if not path.wait_ms or number > log.tail.last + 1 or not session.may_wait((partition,), 1):
             return -1
         wait_ms = min(path.wait_ms, session.limits.max_wait_ms)
         session.begin_wait(NextWait(session, path, request_id, number, fetch_bytes), (partition,), wait_ms)
@@ -70,7 +64,7 @@ def fetch_again(session: "TankSession", path: ConsumePath, buffer: bytearray, at
     try:
         stretch = log.read(number, fetch_bytes, mark)
     except StorageError:
-        return -1  # the long way meets it again, and tells of it
+        return -1  # the slow path meets the error again, and answers with it
     if stretch is None:
         return -1
     if stretch.sparse_first:
@@ -86,10 +80,10 @@ def fetch_again(session: "TankSession", path: ConsumePath, buffer: bytearray, at
 
 
 class LateFetch(LateAnswer):
-    """A fetch up to the end, where its tick may append: it gets that too. Else whoever follows a busy
-    partition gets each batch a round trip late, for his next fetch comes with the next batch.
+    """A consume request that reads up to the end of a partition: it is answered after the tick's appends, and
+    gets these too. Else a consumer of a busy partition would get each batch a round trip late.
 
-    What was there when it came is pinned, and is the answer if there is no more.
+    The batches that it found at first stay pinned, and are the answer when nothing was appended.
     """
 
     __slots__ = ("fetch_bytes", "mark", "number", "path", "request_id", "session", "stretch")
@@ -102,7 +96,7 @@ class LateFetch(LateAnswer):
         number: int,
         fetch_bytes: int,
         mark: int,
-        stretch: Stretch,
+        stretch: FileRange,
     ) -> None:
         self.session = session
         self.path = path
@@ -120,7 +114,7 @@ class LateFetch(LateAnswer):
             stretch.file.release()
             return
         if partition.high_water_mark > self.mark and not partition.unreadable:
-            with contextlib.suppress(StorageError):  # what was there is still the answer
+            with contextlib.suppress(StorageError):  # then the first batches are the answer
                 more = partition.log.read(self.number, self.fetch_bytes, partition.high_water_mark)
                 if more is not None:
                     stretch.file.release()
@@ -129,8 +123,8 @@ class LateFetch(LateAnswer):
 
 
 class NextWait(FetchWait):
-    """The same wait, for one partition and from where a read has ended. What is no plain data is answered in
-    the long way."""
+    """A FetchWait for one partition, at the number where an earlier read ended. Every answer but plain data
+    is made by FetchWait."""
 
     __slots__ = ("fetch_bytes", "number", "path")
 
@@ -168,8 +162,8 @@ class NextWait(FetchWait):
             self._spell_out()
             self._look(at_least)
 
-    def settled(self, partition: Partition) -> None:
-        """It waits for the next number, which is never beyond the end."""
+    def end_known(self, partition: Partition) -> None:
+        """Does nothing: this request waits for the next number, which is never beyond the end."""
 
     def lost(self, partition: Partition) -> None:
         if not (self.looking or self.done):
@@ -183,5 +177,5 @@ class NextWait(FetchWait):
     def _spell_out(self) -> None:
         path = self.path
         self.redirects = path.client_version >= KNOWS_LEADERS
-        wanted = Wanted(path.partition.number, path.partition, self.number, self.fetch_bytes)
+        wanted = FetchTarget(path.partition.number, path.partition, self.number, self.fetch_bytes)
         self.topics = [(path.topic_name, 1, [wanted])]

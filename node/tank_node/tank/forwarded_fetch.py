@@ -1,33 +1,32 @@
-"""Consume (2) of partitions that other brokers lead: asks those, and puts one answer together.
+"""Consume (2) of partitions that other brokers lead: asks the leaders, and joins their answers into one.
 
-It goes in rounds. A round asks every leader that the request needs, and looks at what is here; the answer
-leaves when something was found, or the client's time is over. Where one broker leads everything, the request
-waits there; where several do, it waits at none of them, because what one found late would be lost with the
-answer of another. In each round the leaders may be others.
+A request goes in rounds. A round asks all leaders, and reads the partitions that are here; the answer leaves
+when data or an error was found, or the client's time is over. If one broker leads all partitions, the request
+waits at that broker; else it waits at none, because data that one leader found late would be lost once
+another had answered.
 """
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tank_node.broker.forwarding import FORWARDED_VERSION, Forwarded, UnexpectedAnswer, by_topic
 from tank_node.partition.numbering import END, FIRST_AVAILABLE
-from tank_node.partition.partition import Partition, Reach
+from tank_node.partition.partition import Partition
+from tank_node.partition.reach import Reach
+from tank_node.partition.refusal import Refusal
 from tank_node.partition.waiters import Waiter
 from tank_node.tank.fetch import (
-    Relayed,
+    FetchTarget,
+    RemoteResult,
+    RemoteTarget,
     Topics,
-    Wanted,
-    WantedElsewhere,
     answer,
-    bounds_entry,
     consume_here,
-    data_entry,
-    hide_ends,
+    hide_unknown_ends,
     look,
     resolve,
-    sparse_entry,
 )
 from tank_node.tank.redirect import KNOWS_LEADERS, check_mark, forwards_to
-from tank_protos.error_codes import ConsumeFlag, ErrorCode
+from tank_protos.error_codes import ConsumeFlag
 from tank_protos.generated.tank import (
     ConsumePartition,
     ConsumeRequest,
@@ -35,60 +34,65 @@ from tank_protos.generated.tank import (
     ConsumeTopic,
     FetchedPartition,
 )
+from tank_protos.generated.tank.fast_writers import bounds_entry, data_entry, sparse_entry
 from tank_protos.wire.framing import frame
 
 if TYPE_CHECKING:
     from tank_node.tank.session import TankSession
 
-Places: TypeAlias = dict[int, list[tuple[str, WantedElsewhere]]]
-"""By leader: what it is asked for, with the topic's name, in the request's order."""
+Places: TypeAlias = dict[int, list[tuple[str, RemoteTarget]]]
+"""By leader: the partitions that it is asked for, each with its topic's name, in the request's order."""
 
 
 def consume(session: "TankSession", payload: memoryview) -> None:
-    """Answers, or registers the wait."""
+    """Answers like `fetch.consume`, but asks other brokers for the partitions that they lead."""
     request = ConsumeRequest.decode(payload)
     check_mark(session, request.client_version)
     topics = resolve(session, request)
-    if session.broker.forwarding.is_on and (places := _places(session, request, topics)):
+    places = _places(session, request, topics)
+    if places:
         ElsewhereFetch(session, request).begin(topics, places)
     else:
         consume_here(session, payload, request, topics)
 
 
 def _places(session: "TankSession", request: ConsumeRequest, topics: Topics) -> Places:
-    """What is to be forwarded, and where to; in `topics` it is WantedElsewhere from now on."""
+    """Finds the partitions to ask other brokers for, and makes each a RemoteTarget in `topics`."""
     places: Places = {}
     for name, _, wanted in topics:
         for i, one in enumerate(wanted or ()):
             partition = one.partition
-            reason = one.found if partition is None else partition.refusal
-            if reason not in (ConsumeFlag.OTHER_LEADER, ErrorCode.OTHER_LEADER) or one.is_readable:
+            if partition is None:
+                is_elsewhere = one.found is ConsumeFlag.OTHER_LEADER
+            else:
+                is_elsewhere = partition.refusal is Refusal.OTHER_LEADER
+            if not is_elsewhere or one.is_readable:
                 continue
             leader = forwards_to(session, request.client_version, name, one.number)
             if leader:
                 assert wanted is not None
-                wanted[i] = elsewhere = WantedElsewhere(one)
+                wanted[i] = elsewhere = RemoteTarget(one)
                 places.setdefault(leader, []).append((name, elsewhere))
     return places
 
 
 def _may_wait(topics: Topics) -> bool:
-    """Whether one leader that has all of these may wait for them. Not while "the end" is no number: when that
-    leader dies, nobody would know from where on the client wants to read."""
+    """Whether the request may wait at the one leader of all its partitions. Not while it names "the end"
+    instead of a number: if that leader died, the number would be unknown."""
     for _, _, wanted in topics:
         for one in wanted or (None,):
-            if not isinstance(one, WantedElsewhere) or one.sequence_number == END:
+            if not isinstance(one, RemoteTarget) or one.sequence_number == END:
                 return False
     return True
 
 
 class ForwardedFetch(Forwarded):
-    """What one leader is asked for in one round."""
+    """The request to one leader in one round."""
 
     def __init__(
         self,
         fetch: "ElsewhereFetch",
-        wanted: list[tuple[str, WantedElsewhere]],
+        wanted: list[tuple[str, RemoteTarget]],
         wait_ms: int,
         deadline_ms: int,
     ) -> None:
@@ -123,9 +127,10 @@ class ForwardedFetch(Forwarded):
             at += length
         self._fetch.one_less()
 
-    def _matched(self, response: ConsumeResponse) -> list[tuple[WantedElsewhere, FetchedPartition | None]]:
-        """What was told of each; None: that its topic is not known there. Raises UnexpectedAnswer."""
-        found: list[tuple[WantedElsewhere, FetchedPartition | None]] = []
+    def _matched(self, response: ConsumeResponse) -> list[tuple[RemoteTarget, FetchedPartition | None]]:
+        """Pairs each partition with its part of the answer; None: the leader doesn't know the topic. Raises
+        UnexpectedAnswer when they don't match."""
+        found: list[tuple[RemoteTarget, FetchedPartition | None]] = []
         length = 0
         for topic in response.topics:
             of_topic = self._wanted[len(found) : len(found) + topic.partition_count]
@@ -149,9 +154,9 @@ class ForwardedFetch(Forwarded):
         self._fetch.one_less()
 
 
-def _shows_nothing(one: Wanted) -> bool:
-    """Whether nobody said in this round where the partition ends."""
-    if isinstance(one, WantedElsewhere):
+def _shows_nothing(one: FetchTarget) -> bool:
+    """Whether the end of this partition is unknown in this round."""
+    if isinstance(one, RemoteTarget):
         return not one.is_shown
     return not one.is_readable
 
@@ -160,7 +165,7 @@ _WITH_CHUNK: Final = (ConsumeFlag.DATA, ConsumeFlag.SPARSE)
 
 
 class Pause(Waiter[Partition]):
-    """Between two rounds."""
+    """The wait between two rounds."""
 
     __slots__ = ("_fetch",)
 
@@ -169,12 +174,12 @@ class Pause(Waiter[Partition]):
         self._fetch = fetch
 
     def expired(self) -> None:
-        self._fetch.session.broker.forget(self)
+        self._fetch.session.broker.deadlines.forget(self)
         self._fetch.go_on(self)
 
 
 class ElsewhereFetch(Waiter[Partition]):
-    """A consume of which some partitions are led elsewhere."""
+    """A consume request for partitions of which other brokers lead some."""
 
     __slots__ = (
         "_began_us", "_missing", "_pause", "_pause_ms", "_redirects", "_shown", "_topics", "_until_ms",
@@ -193,16 +198,16 @@ class ElsewhereFetch(Waiter[Partition]):
         self._until_ms = tick.monotonic_ms + wait_ms
         self._topics: Topics = []
         self._missing = 0
-        """Leaders that have not answered in this round, and 1 until all were asked."""
-        self._shown: dict[tuple[str, int], WantedElsewhere] = {}
-        """What leaders have shown in earlier rounds, by topic and partition."""
+        """The number of leaders that have not answered in this round, plus 1 until all were asked."""
+        self._shown: dict[tuple[str, int], RemoteTarget] = {}
+        """The ends that leaders named in earlier rounds, by topic and partition."""
         self._pause: Pause | None = None
-        """Until the next round; None: one is under way."""
+        """The pause before the next round; None: a round is under way."""
         self._pause_ms = session.limits.forwarded_pause_ms
-        """How long the next one is."""
+        """The length of the next pause."""
 
     def begin(self, topics: Topics, places: Places) -> None:
-        """Asks for the first time."""
+        """Begins the wait, and the first round."""
         session = self.session
         here = tuple(
             {
@@ -218,11 +223,11 @@ class ElsewhereFetch(Waiter[Partition]):
                 for wanted in places.values():
                     for _, one in wanted:
                         one.found = ConsumeFlag.NO_LEADER
-            hide_ends(topics, redirects=self._redirects)
+            hide_unknown_ends(topics, redirects=self._redirects)
             answer(session, self.request.request_id, topics, woken=False)
             return
         session.asked_bytes += session.limits.forwarded_fetch_cost_bytes
-        # Who answers at the last moment is still heard.
+        # Leaders that answer at the last moment are still heard.
         wait_ms = self._until_ms - session.broker.tick.monotonic_ms + session.limits.forwarded_answer_ms
         session.begin_wait(self, here, wait_ms)
         self._round(topics, places)
@@ -246,32 +251,33 @@ class ElsewhereFetch(Waiter[Partition]):
                 asked.failed(sent=False)
         self.one_less()
 
-    # --- what leaders say ------------------------------------------------------------------------
+    # --- answers of leaders ----------------------------------------------------------------------
 
-    def found(self, one: WantedElsewhere, told: FetchedPartition, chunk: bytes) -> None:
-        """A leader's word on a partition."""
+    def found(self, one: RemoteTarget, told: FetchedPartition, chunk: bytes) -> None:
+        """Takes a leader's answer for one partition."""
         flag, number, mark = told.flag, one.number, told.high_water_mark
         if flag == ConsumeFlag.DATA and not chunk:
             one.is_shown, one.first_available, one.mark = True, told.base_sequence_number, mark
         elif flag == ConsumeFlag.DATA:
-            one.found = Relayed(data_entry(number, flag, told.base_sequence_number, mark, len(chunk)), chunk)
+            one.found = RemoteResult(data_entry(number, told.base_sequence_number, mark, len(chunk)), chunk)
         elif flag == ConsumeFlag.SPARSE:
-            one.found = Relayed(sparse_entry(number, flag, mark, len(chunk)), chunk)
+            one.found = RemoteResult(sparse_entry(number, mark, len(chunk)), chunk)
         elif flag == ConsumeFlag.OUT_OF_BOUNDS:
-            entry = bounds_entry(number, flag, 0, mark, 0, told.first_available)
-            one.found = Relayed(entry, error="out_of_bounds")
+            entry = bounds_entry(number, 0, mark, 0, told.first_available)
+            one.found = RemoteResult(entry, error="out_of_bounds")
         elif flag == ConsumeFlag.NOT_OPENED and self._redirects:
             one.found = ConsumeFlag.NOT_OPENED
         else:
             self.found_nothing(one)
 
-    def found_nothing(self, one: WantedElsewhere) -> None:
-        """Its leader knows nothing of it, not yet or not any more, or can't be asked."""
+    def found_nothing(self, one: RemoteTarget) -> None:
+        """Notes that the leader couldn't be asked, or doesn't know the partition, not yet or not any more."""
         if self._redirects:
             one.found = ConsumeFlag.NO_LEADER
 
     def one_less(self) -> None:
-        """One that was asked has answered, or will not."""
+        """Counts a leader that has answered, or failed to. After the last one, answers the client or plans
+        the next round."""
         self._missing -= 1
         if self._missing or self.done:
             return
@@ -284,25 +290,27 @@ class ElsewhereFetch(Waiter[Partition]):
             pause_ms = self._pause_ms
             self._pause_ms = min(2 * pause_ms, self.session.limits.forwarded_pause_most_ms)
         self._pause = pause = Pause(self)
-        self.session.broker.wait(pause, (), min(pause_ms, self._until_ms - now_ms))
+        self.session.broker.deadlines.wait(pause, (), min(pause_ms, self._until_ms - now_ms))
 
     def _look(self) -> bool:
-        """Reads what is here; whether there is something to answer."""
+        """Reads the partitions that are here. Returns whether any partition has data or an error to
+        answer."""
         left = self.session.answer_bytes
         for _, _, wanted in self._topics:
             for one in wanted or ():
-                if isinstance(one.found, Relayed):
+                if isinstance(one.found, RemoteResult):
                     left -= len(one.found.chunk)
         return look(self._topics, left, redirects=self._redirects)
 
     def _pin(self) -> bool:
-        """From now on "the end" is a number, where it is known; whether any has become one."""
+        """Replaces "the end" in the request by the end's number, where that is known. Returns whether it did
+        so for a partition of another broker."""
         pinned = False
         for asked, (_, _, wanted) in zip(self.request.topics, self._topics, strict=True):
             for entry, one in zip(asked.partitions, wanted or (), strict=False):
                 if entry.sequence_number != END:
                     continue
-                if isinstance(one, WantedElsewhere):
+                if isinstance(one, RemoteTarget):
                     if not one.is_shown:
                         continue
                     # A log that never held a message may begin anywhere.
@@ -312,43 +320,43 @@ class ElsewhereFetch(Waiter[Partition]):
                     entry.sequence_number = one.partition.next_number(END)
         return pinned
 
-    # --- what happens meanwhile ------------------------------------------------------------------
+    # --- events between the rounds ---------------------------------------------------------------
 
     def go_on(self, pause: Pause) -> None:
-        """That pause is over: the next round."""
+        """Begins the next round after its pause, with the leaders that the view has now."""
         if self.done or self._pause is not pause:
             return
         for name, _, wanted in self._topics:
             for one in wanted or ():
-                if isinstance(one, WantedElsewhere) and one.is_shown:
+                if isinstance(one, RemoteTarget) and one.is_shown:
                     self._shown[name, one.number] = one
         topics = resolve(self.session, self.request)
         self._round(topics, _places(self.session, self.request, topics))
 
     def _interrupt(self) -> None:
-        """Something happened here."""
+        """Ends a pause early, because a partition that is here has changed."""
         if (pause := self._pause) is not None:
             self._pause_ms = self.session.limits.forwarded_pause_ms
-            self.session.broker.forget(pause)
+            self.session.broker.deadlines.forget(pause)
             self.go_on(pause)
 
     def advanced(self, partition: Partition, appended_bytes: int) -> None:
         self._interrupt()
 
-    def settled(self, partition: Partition) -> None:
+    def end_known(self, partition: Partition) -> None:
         self._interrupt()
 
     def lost(self, partition: Partition) -> None:
         self._interrupt()
 
     def expired(self) -> None:
-        self._end_pause()  # what is found damaged now begins no other round
+        self._end_pause()  # damage that `_look` finds shall begin no other round
         self._look()
         self._finish()
 
     def _end_pause(self) -> None:
         if self._pause is not None:
-            self.session.broker.forget(self._pause)
+            self.session.broker.deadlines.forget(self._pause)
             self._pause = None
 
     def _finish(self) -> None:
@@ -356,13 +364,13 @@ class ElsewhereFetch(Waiter[Partition]):
         self._end_pause()
         for name, _, wanted in self._topics:
             for i, one in enumerate(wanted or ()):
-                if isinstance(one, WantedElsewhere) and one.found is Reach.WAIT and not one.is_shown:
+                if isinstance(one, RemoteTarget) and one.found is Reach.WAIT and not one.is_shown:
                     self.found_nothing(one)
                 shown = self._shown.get((name, one.number))
                 if shown is not None and one.found is Reach.WAIT and _shows_nothing(one):
                     assert wanted is not None
                     wanted[i] = shown
-        hide_ends(self._topics, redirects=self._redirects)
+        hide_unknown_ends(self._topics, redirects=self._redirects)
         session.end_wait(self)
         session.asked_bytes -= session.limits.forwarded_fetch_cost_bytes
         took_us = session.broker.tick.monotonic_us - self._began_us

@@ -1,10 +1,12 @@
-"""Produce (1, 5) to partitions that other brokers lead: each of them gets its part of the request, and their
-answers become one. See docs/decisions/0012-forwarding.md.
+"""Produce (1, 5) to partitions that other brokers lead: sends each leader its part of the request, and joins
+the answers into one. See docs/decisions/0012-forwarding.md.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tank_node.broker.forwarding import FORWARDED_VERSION, Forwarded, UnexpectedAnswer, by_topic
+from tank_node.partition.refusal import Refusal
+from tank_node.tank.errors import error_code
 from tank_node.tank.redirect import leader_epoch_of
 from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.tank import (
@@ -18,31 +20,32 @@ from tank_protos.generated.tank import (
 from tank_protos.wire.framing import frame
 
 if TYPE_CHECKING:
-    from tank_node.partition.waiters import Settler
+    from tank_node.partition.waiters import Completion
     from tank_node.tank.session import TankSession
 
-_ANSWERS = frozenset(
-    (
-        ErrorCode.NONE,
-        ErrorCode.UNKNOWN_PARTITION,
-        ErrorCode.STORAGE,
-        ErrorCode.NOT_ACKNOWLEDGED_IN_TIME,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.SEQUENCE_NUMBER_NOT_ABOVE_END,
-        ErrorCode.NO_LEADER,
+_ANSWERS: Final = {
+    int(error_code(refusal)): refusal
+    for refusal in (
+        Refusal.NONE,
+        Refusal.UNKNOWN_PARTITION,
+        Refusal.STORAGE,
+        Refusal.NOT_ACKNOWLEDGED_IN_TIME,
+        Refusal.NOT_ENOUGH_REPLICAS,
+        Refusal.NUMBER_TAKEN,
+        Refusal.NO_LEADER,
     )
-)
-"""Result bytes of a leader, for one bundle each."""
+}
+"""The refusal that each result byte of a leader stands for. An answer has one byte for each bundle."""
 _UNKNOWN_TOPIC = bytes([ErrorCode.UNKNOWN_TOPIC])
 
 
 class ForwardedProduce(Forwarded):
-    """The bundles of one request for one leader, in their order."""
+    """The bundles of a request that go to one leader, in their order."""
 
     def __init__(
         self,
         session: "TankSession",
-        reply: "Settler",
+        reply: "Completion",
         counts: list[int],
         tokens: list[int],
         epochs: dict[tuple[str, int], int],
@@ -54,13 +57,14 @@ class ForwardedProduce(Forwarded):
         self._reply = reply
         """Takes the result of each bundle, by its token."""
         self._epochs = epochs
-        """In which each partition, by topic and number, was led when the client sent this."""
+        """The leader epoch of each partition, by topic and number, when the client's request came."""
         self._counts = counts
-        """Of the bundles of each topic that the frame names."""
+        """The number of bundles of each topic in the frame."""
         self._tokens = tokens
 
     def may_be_sent(self) -> bool:
-        """Not once another has led: it may have stored what the client sent later."""
+        """Whether every partition still has the same leader epoch. Else a later leader may have stored
+        bundles already that the client sent after these."""
         return all(
             leader_epoch_of(self._session, *partition) == epoch for partition, epoch in self._epochs.items()
         )
@@ -68,25 +72,25 @@ class ForwardedProduce(Forwarded):
     def answered(self, payload: memoryview) -> None:
         results = self._results(payload[4:])
         self._over()
-        for token, error in zip(self._tokens, results, strict=True):
-            self._reply.settle(token, error, 0, 0)
+        for token, refusal in zip(self._tokens, results, strict=True):
+            self._reply.complete(token, refusal, 0, 0)
 
-    def _results(self, told: memoryview) -> list[int]:
-        """The error of each bundle. Raises UnexpectedAnswer."""
-        results: list[int] = []
+    def _results(self, told: memoryview) -> list[Refusal]:
+        """The refusal of each bundle. Raises UnexpectedAnswer when the answer doesn't match the bundles."""
+        results: list[Refusal] = []
         at = 0
         for count in self._counts:
             if told[at : at + 1] == _UNKNOWN_TOPIC:
-                # One byte for the topic: that broker's view is behind, or ahead. Nothing was stored.
-                results += [ErrorCode.NO_LEADER] * count
+                # One byte for the whole topic: that broker's view is behind, or ahead. Nothing was stored.
+                results += [Refusal.NO_LEADER] * count
                 at += 1
                 continue
             of_topic = told[at : at + count]
             if len(of_topic) != count:
                 raise UnexpectedAnswer("fewer results than bundles")
-            if wrong := set(of_topic) - _ANSWERS:
-                raise UnexpectedAnswer(f"result {min(wrong):#x}")
-            results += of_topic
+            if wrong := set(of_topic) - _ANSWERS.keys():
+                raise UnexpectedAnswer(f"unknown result {min(wrong):#x}")
+            results += [_ANSWERS[error] for error in of_topic]
             at += count
         if at != len(told):
             raise UnexpectedAnswer("more results than bundles")
@@ -94,16 +98,16 @@ class ForwardedProduce(Forwarded):
 
     def failed(self, *, sent: bool) -> None:
         self._over()
-        error = ErrorCode.NOT_ACKNOWLEDGED_IN_TIME if sent else ErrorCode.NO_LEADER
+        refusal = Refusal.NOT_ACKNOWLEDGED_IN_TIME if sent else Refusal.NO_LEADER
         for token in self._tokens:
-            self._reply.settle(token, error, 0, 0)
+            self._reply.complete(token, refusal, 0, 0)
 
     def _over(self) -> None:
         self._session.asked_bytes -= self.size_bytes
 
 
 class ProduceParts:
-    """What of one request goes elsewhere, until the request was read."""
+    """Collects the bundles of one request that go to other brokers, while the request is read."""
 
     __slots__ = ("_parts", "_request")
 
@@ -115,11 +119,11 @@ class ProduceParts:
     def add(
         self, leader: int, token: int, topic: str, entry: ProducePartition | ProduceBasePartition
     ) -> None:
-        """One more bundle."""
+        """Adds a bundle for this leader."""
         self._parts.setdefault(leader, []).append((token, topic, entry))
 
-    def send(self, session: "TankSession", reply: "Settler") -> None:
-        """Sends each leader its part; the bundles are copied now. `reply` is told how they ended."""
+    def send(self, session: "TankSession", reply: "Completion") -> None:
+        """Sends each leader its part, with copies of the bundles. `reply` gets the result of each bundle."""
         broker = session.broker
         timeout_ms = self._request.ack_timeout_ms or session.limits.ack_timeout_ms
         for leader, bundles in self._parts.items():

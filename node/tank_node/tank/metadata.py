@@ -1,6 +1,7 @@
-"""Our own messages (ids from 0x40 on) that only the controller can answer: asked there, answered when it has.
+"""Our own messages (ids from 64 on) that only the controllers can answer: passed to them, and answered when
+their outcome comes.
 
-A request in flight keeps its numbers and names, never its bytes: those are gone when the controller answers.
+A request under way keeps its decoded values, never views of the receive buffer, which is reused meanwhile.
 """
 
 from collections import Counter
@@ -46,13 +47,13 @@ if TYPE_CHECKING:
 
 
 class Refusable(Message, Protocol):
-    """An answer with one error for all of it."""
+    """An answer with one error code for the whole request."""
 
     error: int
 
 
 def _asking(session: "TankSession", payload: memoryview) -> "Callable[[Refusable], None]":
-    """Counts a request as under way; what is returned sends its answer."""
+    """Counts a request as under way. Returns the function that sends its answer."""
     size = len(payload)
     session.in_flight += 1
     session.asked_bytes += size
@@ -66,7 +67,7 @@ def _asking(session: "TankSession", payload: memoryview) -> "Callable[[Refusable
 
 
 def init_producer(session: "TankSession", payload: memoryview) -> None:
-    """A producer id."""
+    """Asks for a producer id."""
     request = InitProducerRequest.decode(payload)
     finish = _asking(session, payload)
 
@@ -81,11 +82,11 @@ def init_producer(session: "TankSession", payload: memoryview) -> None:
             ),
         )
 
-    session.broker.link.init_producer(request.name, request.generation, done)
+    session.broker.link.requests.init_producer(request.name, request.generation, done)
 
 
 def reserve_producer_ids(session: "TankSession", payload: memoryview) -> None:
-    """Producer ids that follow each other."""
+    """Asks for producer ids in a row."""
     request = ReserveProducerIdsRequest.decode(payload)
     finish = _asking(session, payload)
 
@@ -97,14 +98,14 @@ def reserve_producer_ids(session: "TankSession", payload: memoryview) -> None:
             )
         )
 
-    session.broker.link.reserve_producer_ids(request.count, done)
+    session.broker.link.requests.reserve_producer_ids(request.count, done)
 
 
 def _repeated(keys: Iterable[str]) -> str:
-    """What is wrong with these keys of settings; empty when none is there twice."""
+    """An error message that names a key which occurs more than once; empty: there is none."""
     for key, times in Counter(keys).items():
         if times > 1:
-            return f"setting {key[:60]!a} is there {times} times: say it once"
+            return f"setting {key[:60]!a} is in the request {times} times: set it once"
     return ""
 
 
@@ -127,11 +128,11 @@ def create_topics(session: "TankSession", payload: memoryview) -> None:
         settings={setting.key: setting.value for setting in request.settings},
         validate_only=bool(request.validate_only),
     )
-    session.broker.link.create_topic(topic, done)
+    session.broker.link.requests.create_topic(topic, done)
 
 
 def alter_topic(session: "TankSession", payload: memoryview) -> None:
-    """Changes settings, adds partitions."""
+    """Changes a topic's settings, or adds partitions."""
     request = AlterTopicRequest.decode(payload)
     finish = _asking(session, payload)
 
@@ -147,7 +148,7 @@ def alter_topic(session: "TankSession", payload: memoryview) -> None:
         settings={setting.key: setting.value for setting in request.settings},
         validate_only=bool(request.validate_only),
     )
-    session.broker.link.alter_topic(change, done)
+    session.broker.link.requests.alter_topic(change, done)
 
 
 def delete_topic(session: "TankSession", payload: memoryview) -> None:
@@ -158,11 +159,11 @@ def delete_topic(session: "TankSession", payload: memoryview) -> None:
     def done(outcome: TopicOutcome) -> None:
         finish(DeleteTopicResponse(request.request_id, outcome.error, outcome.message))
 
-    session.broker.link.delete_topic(request.name, done)
+    session.broker.link.requests.delete_topic(request.name, done)
 
 
 def commit_positions(session: "TankSession", payload: memoryview) -> None:
-    """Keeps how far a group has read."""
+    """Commits a group's positions."""
     request = CommitPositionsRequest.decode(payload)
     finish = _asking(session, payload)
     request_id = request.request_id
@@ -172,11 +173,11 @@ def commit_positions(session: "TankSession", payload: memoryview) -> None:
         finish(CommitPositionsResponse(request_id, outcome.error, outcome.message, results))
 
     positions = [Position(p.topic, p.partition, p.sequence_number, p.metadata) for p in request.positions]
-    session.broker.link.commit_positions(request.group, positions, done)
+    session.broker.link.requests.commit_positions(request.group, positions, done)
 
 
 def fetch_positions(session: "TankSession", payload: memoryview) -> None:
-    """How far a group has read."""
+    """Asks for a group's positions."""
     request = FetchPositionsRequest.decode(payload)
     finish = _asking(session, payload)
     request_id = request.request_id
@@ -188,15 +189,15 @@ def fetch_positions(session: "TankSession", payload: memoryview) -> None:
         ]
         finish(FetchPositionsResponse(request_id, outcome.error, outcome.message, positions))
 
-    session.broker.link.fetch_positions(request.group, request.topics, done)
+    session.broker.link.requests.fetch_positions(request.group, request.topics, done)
 
 
 def list_groups(session: "TankSession", payload: memoryview) -> None:
-    """All groups that have positions."""
+    """Asks for the names of all groups that have positions."""
     request = ListGroupsRequest.decode(payload)
     finish = _asking(session, payload)
 
     def done(outcome: GroupsOutcome) -> None:
         finish(ListGroupsResponse(request.request_id, outcome.error, outcome.message, outcome.groups))
 
-    session.broker.link.list_groups(done)
+    session.broker.link.requests.list_groups(done)

@@ -1,22 +1,23 @@
-"""Produce (1) and produce with numbers of the client's choice (5): requests to appends, and appends to
-the answer."""
+"""Produce (1), and produce with numbers that the client chooses (5): appends the bundles of a request, and
+answers with their results."""
 
-from struct import Struct
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from tank_node.metrics import OK
+from tank_node.partition.refusal import Refusal
 from tank_node.tank import redirect
-from tank_node.tank.acks import has_in_sync, is_easy, settler_for
+from tank_node.tank.acks import completion_for, has_in_sync, is_easy
+from tank_node.tank.converted_produce import append_converted
 from tank_node.tank.errors import error_name, tank_error
 from tank_node.tank.forwarded_produce import ProduceParts
 from tank_protos import bundle
-from tank_protos.error_codes import ErrorCode
 from tank_protos.generated.tank import (
     ProduceBasePartition,
     ProducePartition,
     ProduceRequest,
     ProduceWithBaseSeqNumRequest,
 )
+from tank_protos.generated.tank.fast_writers import leader_result, produce_head
 from tank_protos.wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -26,18 +27,15 @@ if TYPE_CHECKING:
 
 PEER_VERSION = 0x100
 
-_HEADER: Final = Struct("<BII")
-_ANSWER_ID: Final = 1
-
 
 class NotAPeer(WireError):
-    """What only brokers send to each other, on a connection that did not open as theirs."""
+    """A request that only brokers send, on a connection that a broker has not opened."""
 
     reason: ClassVar[str] = "not_a_peer"
 
 
 class ProduceReply:
-    """The answer to a request with any number of bundles: sent when the last of them is settled."""
+    """The answer to a request with any number of bundles: sent when the last of them is complete."""
 
     __slots__ = (
         "addresses", "kind", "missing", "old", "outcome", "parts", "request_id", "results", "session"
@@ -50,28 +48,29 @@ class ProduceReply:
         self.request_id = request.request_id
         self.kind = request.ID
         self.parts: ProduceParts | None = None
-        """What goes to other brokers, until `close`; None: nothing."""
+        """The bundles for other brokers, until `close`; None: there are none."""
         self.old = session.old_document = request.client_version < redirect.KNOWS_LEADERS
-        """Whether the client is one of the old document."""
+        """Whether the client knows no leaders, like the old document."""
         self.outcome = OK
         """The first error among the results."""
         self.addresses: dict[int, bytes] = {}
-        """Where the leaders are that these results name."""
+        """The results that name a leader, by token: they are longer than a byte."""
         self.results = bytearray()
+        """The result byte of each bundle. A result in `addresses` takes its byte's place in the answer."""
         self.missing = 1
-        """Bundles not settled yet, and 1 until `close`."""
+        """The number of bundles that are not complete yet, plus 1 until `close`."""
         session.in_flight += 1
 
     def expect(self) -> int:
-        """The token of the next bundle, in the order of the request."""
+        """Adds a result for the next bundle of the request, and returns its token."""
         self.missing += 1
         self.results.append(0)
         return len(self.results) - 1
 
-    def settle(self, token: int, error: int, first: int, last: int) -> None:
-        if error:
-            self.results[token] = tank_error(error, self.old)
-            name = error_name(error)
+    def complete(self, token: int, refusal: Refusal, first: int, last: int) -> None:
+        if refusal:
+            self.results[token] = tank_error(refusal, self.old)
+            name = error_name(refusal)
             self.session.metrics.errors["produce", name] += 1
             if self.outcome is OK:
                 self.outcome = name
@@ -84,11 +83,12 @@ class ProduceReply:
         topic: "Topic",
         entry: ProducePartition | ProduceBasePartition,
     ) -> "Partition | None":
-        """Where this bundle goes; None: nowhere here, and its result is known, or another broker gets it."""
+        """Returns the partition to append this bundle to; None: it is forwarded, or has its result
+        already."""
         number, required_acks = entry.partition, request.required_acks
         partition = topic.partitions.get(number)
         refusal = topic.absence(number) if partition is None else partition.refusal
-        if refusal is ErrorCode.OTHER_LEADER:
+        if refusal is Refusal.OTHER_LEADER:
             leader = redirect.forwards_to(self.session, request.client_version, topic.name, number)
             if not leader:
                 self.elsewhere(token, topic.name, number)
@@ -97,23 +97,23 @@ class ProduceReply:
                 self.parts = ProduceParts(request)
             self.parts.add(leader, token, topic.name, entry)
         elif partition is None:
-            self.settle(token, refusal, 0, 0)
+            self.complete(token, refusal, 0, 0)
         elif required_acks and not has_in_sync(partition, required_acks):
-            self.settle(token, ErrorCode.NOT_ENOUGH_REPLICAS, 0, 0)
+            self.complete(token, Refusal.NOT_ENOUGH_REPLICAS, 0, 0)
         else:
             return partition
         return None
 
     def elsewhere(self, token: int, topic: str, number: int) -> None:
-        """Another broker leads: tells where, if this client can be told."""
+        """Completes a bundle whose partition another broker leads, with its address if the client knows
+        leaders and the message can carry it."""
         address = None if self.old else redirect.address_of(self.session, topic, number)
-        self.settle(token, ErrorCode.OTHER_LEADER, 0, 0)
+        self.complete(token, Refusal.OTHER_LEADER, 0, 0)
         if address is not None:
-            self.results[token] = ErrorCode.OTHER_LEADER
-            self.addresses[token] = redirect.packed(address)
+            self.addresses[token] = leader_result(*address)
 
     def close(self) -> None:
-        """The whole request was read: nothing more will be expected."""
+        """Ends the reading of the request, and forwards the bundles for other brokers."""
         if self.parts is not None:
             parts, self.parts = self.parts, None
             parts.send(self.session, self)
@@ -126,19 +126,20 @@ class ProduceReply:
             self.session.metrics.requests[self.kind, self.outcome] += 1
             results = self.results
             for token in sorted(self.addresses, reverse=True):
-                results[token + 1 : token + 1] = self.addresses[token]
-            self.session.send(_HEADER.pack(_ANSWER_ID, 4 + len(results), self.request_id) + results)
+                results[token : token + 1] = self.addresses[token]
+            self.session.send(produce_head(self.request_id, len(results)) + results)
 
 
 def produce(session: "TankSession", payload: memoryview) -> None:
-    """Appends each bundle, or answers why not: one byte for each, and one for a topic that does not exist."""
+    """Appends each bundle, and answers with a result byte for each, or one for a whole topic that doesn't
+    exist."""
     request = ProduceRequest.decode(payload)
     redirect.check_mark(session, request.client_version)
     reply = ProduceReply(session, request)
     for wanted in request.topics:
         topic = session.broker.topics.get(wanted.name)
         if topic is None:
-            reply.settle(reply.expect(), ErrorCode.UNKNOWN_TOPIC, 0, 0)
+            reply.complete(reply.expect(), Refusal.UNKNOWN_TOPIC, 0, 0)
             continue
         for entry in wanted.partitions:
             token = reply.expect()
@@ -146,34 +147,41 @@ def produce(session: "TankSession", payload: memoryview) -> None:
             if partition is None:
                 continue
             assert isinstance(entry.bundle, memoryview)
-            settler = settler_for(reply, partition, request.required_acks)
-            partition.append(entry.bundle, settler, token, timeout_ms=request.ack_timeout_ms)
+            completion = completion_for(reply, partition, request.required_acks)
+            timeout_ms = request.ack_timeout_ms
+            if partition.stores_record_batches:
+                append_converted(partition, entry.bundle, completion, token, timeout_ms=timeout_ms)
+                continue
+            partition.append(entry.bundle, completion, token, timeout_ms=timeout_ms)
             if len(request.topics) == len(wanted.partitions) == 1 and is_easy(request.required_acks):
-                session.paths.learn(payload, entry.bundle, partition, request.ack_timeout_ms)
+                session.paths.learn(payload, entry.bundle, partition, timeout_ms)
     reply.close()
 
 
 def produce_with_numbers(session: "TankSession", payload: memoryview) -> None:
-    """As `produce`, with the numbers that the client gives. Raises NotAPeer for what a stranger sends in a
-    broker's name."""
+    """Does the same as `produce`, with the client's numbers. Raises NotAPeer for a broker's request from a
+    client."""
     request = ProduceWithBaseSeqNumRequest.decode(payload)
     if request.client_version >= PEER_VERSION and not session.is_forwarder:
-        raise NotAPeer("what brokers send to each other, on a connection that did not open as theirs")
+        raise NotAPeer("a request that only brokers send, on a connection that no broker opened")
     redirect.check_mark(session, request.client_version)
     reply = ProduceReply(session, request)
     for wanted in request.topics:
         topic = session.broker.topics.get(wanted.name)
         if topic is None:
-            reply.settle(reply.expect(), ErrorCode.UNKNOWN_TOPIC, 0, 0)
+            reply.complete(reply.expect(), Refusal.UNKNOWN_TOPIC, 0, 0)
             continue
         for entry in wanted.partitions:
             token = reply.expect()
             partition = reply.find(token, request, topic, entry)
             if partition is None:
                 continue
-            # On the wire the number stands between length and bundle; on disk nothing does.
+            # On the wire the number stands between the length and the bundle; on disk the two are adjacent.
             batch = memoryview(bundle.as_batch(entry.bundle))
-            settler = settler_for(reply, partition, request.required_acks)
+            completion = completion_for(reply, partition, request.required_acks)
             number, timeout_ms = entry.base_seq_num, request.ack_timeout_ms
-            partition.append(batch, settler, token, first=number, timeout_ms=timeout_ms)
+            if partition.stores_record_batches:
+                append_converted(partition, batch, completion, token, first=number, timeout_ms=timeout_ms)
+            else:
+                partition.append(batch, completion, token, first=number, timeout_ms=timeout_ms)
     reply.close()

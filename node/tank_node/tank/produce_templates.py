@@ -1,38 +1,39 @@
-"""The short way of the commonest requests: one bundle for a partition that the connection has produced to
-before, in the same words."""
+"""Learned produce requests: a later one with the same bytes before its bundle need not be decoded."""
 
 from typing import Final
 
 from tank_node.partition.partition import Partition
 from tank_node.tank.template_cache import make_room
 from tank_protos.storage.produce_run import BEFORE_PREFIX
+from tank_protos.wire.framing import HEADER_BYTES
 
-_PAYLOAD_PREFIX: Final = BEFORE_PREFIX - 5
+_PAYLOAD_PREFIX: Final = BEFORE_PREFIX - HEADER_BYTES
 _BEFORE_NAME: Final = 7
-"""Between client id and topic name: the length before the id, required acks, timeout, count of topics."""
+"""The fixed bytes before the topic name: the client id's length, required acks, timeout, count of topics."""
 _BEHIND_NAME: Final = 4
-"""The length before the topic name, and behind it the count of partitions and the partition's number."""
+"""The topic name's length, and the fixed bytes behind the name: count of partitions, the partition's
+number."""
 
 
 class ProducePath:
-    """What such a request looks like, up to its bundle: from the client id to the partition number the next
-    one to that partition will likely have the same bytes. Never changed."""
+    """A learned produce request with one bundle. The next request to the same partition will likely have the
+    same prefix, from the client id to the partition number. Immutable."""
 
     __slots__ = ("partition", "prefix", "timeout_ms")
 
     def __init__(self, prefix: bytes, partition: Partition, timeout_ms: int) -> None:
         self.prefix = prefix
         self.partition = partition
-        """Where those requests go. Once it is removed it refuses, so an old one does no harm."""
+        """The requests' partition. A removed one refuses appends, so that a reference to it does no harm."""
         self.timeout_ms = timeout_ms
 
 
 class ProducePaths:
-    """Those that a connection has learned, `Limits.learned_paths` at most.
+    """The produce requests that a connection has learned, `Limits.learned_paths` at most: several, because a
+    client may produce to several partitions in turn.
 
-    A client that takes turns over partitions finds each of them again here. `ProduceRun.find` compares the
-    prefix and finds the bundle; whatever does not match goes through the generated decoder, which knows
-    everything and is slower.
+    `ProduceRun.find` compares the prefix and finds the bundle. A request that doesn't match goes through the
+    generated decoder, which knows all cases and is slower.
     """
 
     __slots__ = ("_forgotten", "_known", "_most", "last")
@@ -40,14 +41,15 @@ class ProducePaths:
     def __init__(self, most: int) -> None:
         self._most = most
         self._known: dict[bytes, ProducePath] = {}
-        """By prefix. None is the beginning of another: its lengths and counts say where it ends."""
+        """By prefix. No prefix begins with another one, because the lengths and counts in it say where it
+        ends."""
         self._forgotten = 0
         self.last: ProducePath | None = None
-        """The one that was used or learned last; None: nothing was learned."""
+        """The learned request that was used or learned last; None: nothing was learned."""
 
     def find(self, buffer: bytearray, at: int, end: int) -> ProducePath | None:
-        """That of the produce request whose frame begins at `at`; None: it was not learned, or its prefix
-        is not all there."""
+        """Returns the learned request with the prefix of the produce request at `at`; None: it was not
+        learned, or its prefix is incomplete."""
         start = at + BEFORE_PREFIX
         if start >= end:
             return None

@@ -1,4 +1,5 @@
-"""Where a partition is led when it isn't here, as clients can be told."""
+"""Requests for partitions that another broker leads: whether they are forwarded, or the client gets the
+leader's address."""
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -7,14 +8,15 @@ from tank_node.cluster.view import NO_LEADER, BrokerView
 from tank_protos.wire.errors import WireError
 
 KNOWS_LEADERS: Final = 2
-"""Clients from this version on know what to do where another broker leads."""
+"""Clients from this version on follow the leader's address in an answer."""
 
 if TYPE_CHECKING:
     from tank_node.tank.session import TankSession
 
 
 def leader_of(session: "TankSession", topic: str, number: int) -> BrokerView | None:
-    """The other broker that leads a partition; None when nobody does, this one does, or nobody knows."""
+    """The other broker that leads a partition; None: this one leads it, it has no leader, or the view doesn't
+    have the partition or the leader."""
     view = session.broker.link.view
     known = view.topic(topic)
     if known is None or number >= len(known.partitions):
@@ -24,7 +26,7 @@ def leader_of(session: "TankSession", topic: str, number: int) -> BrokerView | N
 
 
 def leader_epoch_of(session: "TankSession", topic: str, number: int) -> int:
-    """In which a partition is led now, by anybody; 0: it isn't known."""
+    """A partition's leader epoch; 0: the view doesn't have the partition."""
     known = session.broker.link.view.topic(topic)
     if known is None or number >= len(known.partitions):
         return 0
@@ -32,27 +34,28 @@ def leader_epoch_of(session: "TankSession", topic: str, number: int) -> int:
 
 
 def address_of(session: "TankSession", topic: str, number: int) -> tuple[bytes, int] | None:
-    """Its leader's IPv4 address and port, as TANK's messages carry them; None when they can't. A broker that
-    forwards hears of nobody: it is to believe its own view."""
+    """The IPv4 address and port of a partition's leader, for TANK's messages; None: there is none that they
+    can carry. Brokers that forward requests get none, because they rely on their own views."""
     leader = None if session.is_forwarder else leader_of(session, topic, number)
     return None if leader is None else ipv4_of(*leader.address(outside=session.is_outside))
 
 
 class NotForwarded(WireError):
-    """A request that is not marked as forwarded, on a broker's connection for those that are."""
+    """A request that is not marked as forwarded, on a broker's connection for forwarded requests."""
 
     reason: ClassVar[str] = "not_forwarded"
 
 
 def check_mark(session: "TankSession", version: int) -> None:
-    """Raises NotForwarded: this request could be forwarded on, and circle."""
+    """Raises NotForwarded for an unmarked request of a broker, which could be forwarded in a circle."""
     if session.is_forwarder and version != FORWARDED_VERSION:
-        raise NotForwarded(f"a request of client version {version:#x} on a connection for forwarded ones")
+        raise NotForwarded(f"client version {version:#x} on a connection for forwarded requests")
 
 
 def forwards_to(session: "TankSession", version: int, topic: str, number: int) -> int:
-    """The broker that leads a partition, if a request for it from a client of this version is to be
-    forwarded to it; else 0. What is marked as forwarded never is again, whoever marked it."""
+    """The id of the broker that leads a partition, if a request for it is forwarded there; else 0. `version`:
+    the client's version. A request that is marked as forwarded is never forwarded again, even if a client
+    marked it."""
     policy = session.broker.forwarding.policy
     if policy is ForwardingPolicy.NEVER or version == FORWARDED_VERSION:
         return 0
@@ -65,8 +68,8 @@ def forwards_to(session: "TankSession", version: int, topic: str, number: int) -
 
 
 def _is_of_use(session: "TankSession", version: int, leader: BrokerView) -> bool:
-    """Whether a client can be sent to this broker: it knows leaders, the protocol can carry the address, and
-    the client came in where this broker says it is, not through a tunnel or another address before it."""
+    """Whether a client can use the leader's address: it knows leaders, the message can carry the address, and
+    it reached this broker at this broker's registered address, not through a tunnel or proxy."""
     outside = session.is_outside
     if version < KNOWS_LEADERS or ipv4_of(*leader.address(outside=outside)) is None:
         return False
@@ -79,16 +82,10 @@ def _is_of_use(session: "TankSession", version: int, leader: BrokerView) -> bool
 
 
 def ipv4_of(host: str, port: int) -> tuple[bytes, int] | None:
-    """A broker's IPv4 address and port; None when it is known by a name, or by none."""
+    """The IPv4 address as bytes, and the port; None when `host` is a name or empty."""
     parts = host.split(".")
     if len(parts) != 4 or not port:
         return None
     if not all(part.isdecimal() and int(part) < 256 for part in parts):
         return None
     return bytes(map(int, parts)), port
-
-
-def packed(address: tuple[bytes, int]) -> bytes:
-    """The same as bytes."""
-    ipv4, port = address
-    return ipv4 + port.to_bytes(2, "little")

@@ -1,11 +1,10 @@
-"""The TANK conversation of one connection: frames in, calls to the broker, answers out. No I/O, no clock.
+"""The protocol state of one TANK connection: frames in, calls to the broker, answers out. No I/O, no clock.
 
-The server feeds received bytes to `receive`, sends what collects in `out`, and calls `close` at the end.
+The server passes received bytes to `receive`, sends the output in `out`, and calls `close` at the end.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from struct import Struct
 from typing import ClassVar, Final, TypeAlias
 
 from tank_node.broker.broker import Broker
@@ -13,91 +12,107 @@ from tank_node.frame_session import FrameSession
 from tank_node.limits import Limits
 from tank_node.metrics import OK, Metrics
 from tank_node.partition.partition import Partition
+from tank_node.partition.refusal import Refusal
 from tank_node.partition.waiters import Waiter
+from tank_node.security.gate import ANONYMOUS, Gate, NotAllowed, Operation, Resource
 from tank_node.tank.errors import error_name, tank_error
 from tank_node.tank.fetch_templates import MESSAGE_ID, PREFIX_AT, ConsumePath, ConsumePaths
-from tank_node.tank.produce_templates import ProducePaths
+from tank_node.tank.produce_templates import ProducePath, ProducePaths
+from tank_node.tank.run_acks import RunAcks
 from tank_protos.storage.produce_run import ANSWER_BYTES, failed
 from tank_protos.wire.errors import WireError
-from tank_protos.wire.framing import HEADER_BYTES
+from tank_protos.wire.framing import FRAME_HEAD, HEADER_BYTES, frame_of
 from tank_protos.wire.message import Message
 
 _PRODUCE: Final = 1
 _CONSUME: Final = MESSAGE_ID
 
-_read_frame: Final = Struct("<BI").unpack_from
-_write_frame: Final = Struct("<BI").pack
+_read_head: Final = FRAME_HEAD.unpack_from
 
 
 class FrameTooLarge(WireError):
-    """A frame that is longer than we take."""
+    """A frame that is longer than its message id allows."""
 
     reason: ClassVar[str] = "frame_too_large"
 
 
 class UnknownMessage(WireError):
-    """A frame with an id that means nothing here."""
+    """A frame with an unknown message id."""
 
     reason: ClassVar[str] = "unknown_message"
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """What a broker does with a message of one id."""
+    """The handler of one message id, and the checks before it."""
 
     handle: "Callable[[TankSession, memoryview], None]"
-    """Takes the session and the payload, which is valid during the call. Raises WireError: the connection is
-    to be closed."""
+    """Takes the session and the payload, which is valid during the call. Raises WireError when the connection
+    has to be closed."""
+    operation: Operation
+    resource: Resource
+    """The operation and the resource that the gate checks before the handler is called."""
     carries_bundles: bool = False
     """Whether a frame may be as long as `Limits.frame_bytes`; else `Limits.request_bytes` bounds it."""
 
 
 FetchAgain: TypeAlias = "Callable[[TankSession, ConsumePath, bytearray, int, int], int]"
-"""The short way of a learned consume: see `fetch_fast.fetch_again`."""
+"""The fast path of a learned consume request: see `fetch_fast.fetch_again`."""
 
 
 class TankSession(FrameSession):
-    """One client's conversation. `dispatch.open_session` makes it."""
+    """The session of one client, or of a broker that forwards requests. `dispatch.open_session` makes it."""
 
     __slots__ = (
-        "_apis", "_fetch_again", "answer_bytes", "asked_bytes", "broker", "bundle_bytes", "fetch_bytes",
-        "fetches", "is_outside", "knows_hosts", "limits", "metrics", "most", "old_document", "paths",
-        "wait_entries", "waits",
+        "_apis", "_fetch_again", "_gate", "_passed", "answer_bytes", "asked_bytes", "broker", "bundle_bytes",
+        "fetch_bytes", "fetches", "is_outside", "knows_hosts", "limits", "metrics", "most", "old_document",
+        "paths", "principal", "wait_entries", "waits",
     )  # fmt: skip
 
     def __init__(
-        self, broker: Broker, apis: Mapping[int, Api], fetch_again: FetchAgain, *, is_outside: bool = False
+        self,
+        broker: Broker,
+        apis: Mapping[int, Api],
+        fetch_again: FetchAgain,
+        gate: Gate,
+        *,
+        is_outside: bool = False,
     ) -> None:
         super().__init__()
         self.broker = broker
         self._apis = apis
         """By message id."""
         self._fetch_again = fetch_again
+        self._gate = gate
+        self._passed = gate.version
+        """The version of the gate that allowed every request in `paths` and `fetches`."""
+        self.principal = ANONYMOUS
         self.is_outside = is_outside
-        """Whether the client came by the address of the outside, and is told of those of other brokers."""
+        """Whether the client connected at the outside address, and gets other brokers' outside addresses."""
         self.limits: Limits = broker.limits
         self.metrics: Metrics = broker.metrics
         self.most = self.limits.in_flight
-        """Requests that may be unanswered before no more are taken; 0 while it is held back."""
+        """How many requests may be unanswered before no more are read; 0 while the session is held back."""
         self.fetch_bytes = self.limits.fetch_bytes
-        """Of one partition in an answer, but for its first bundle; and of `answer_bytes`, all of one."""
+        """The most bytes of one partition in an answer, unless its first bundle alone is larger."""
         self.answer_bytes = self.limits.answer_bytes
+        """The most bytes of all partitions in an answer."""
         self.knows_hosts = False
-        """Whether this client finds brokers by their names, and so the leaders: it has asked for features."""
+        """Whether this client finds leaders by the brokers' names: it has sent a Features request."""
         self.bundle_bytes = self.limits.bundle_bytes
         self.paths = ProducePaths(self.limits.learned_paths)
         self.fetches = ConsumePaths(self.limits.learned_paths)
         self.old_document = False
-        """Whether the client that produces here is one of the old document, which knows no leaders."""
+        """Whether the last produce request was of a client that knows no leaders, like the old document."""
         self.asked_bytes = 0
-        """Of requests that the controller, or another broker, has not answered."""
+        """The bytes of requests that the controllers, or another broker, have not answered."""
         self.waits: dict[Waiter[Partition], None] = {}
         self.wait_entries = 0
-        """Partitions that `waits` name, all together."""
+        """The number of partitions that all requests in `waits` name."""
 
     @property
     def is_full(self) -> bool:
-        """Whether no more requests are taken until some of what is under way is done or sent."""
+        """Whether no more requests are read until some requests are answered, or some output is sent."""
         limits = self.limits
         return (
             self.in_flight >= self.most
@@ -116,8 +131,11 @@ class TankSession(FrameSession):
     # --- input -----------------------------------------------------------------------------------
 
     def receive(self, buffer: bytearray, view: memoryview, at: int, end: int) -> int:
-        """See `Session.receive`. Frames wait while `Limits.in_flight` requests are unanswered."""
+        """Takes frames, as `Session.receive` says. Frames wait while `Limits.in_flight` requests are
+        unanswered."""
         self.kept = at
+        if self._gate.version != self._passed:
+            self._forget_learned()
         guess = self.paths.last  # most clients produce to one partition: without a look-up
         most = self.most
         if self.asked_bytes and self.is_full:
@@ -126,19 +144,10 @@ class TankSession(FrameSession):
             message_id = buffer[at]
             if message_id == _PRODUCE:
                 path = guess or self.paths.find(buffer, at, end)
-                if path is not None and not (partition := path.partition).refusal:
-                    acks = partition.found_acks
-                    if acks is None or partition.found_timeout_ms != path.timeout_ms:
-                        acks = partition.expect(path.timeout_ms)
-                    found = partition.found
-                    answers = found.find(
-                        buffer, view, at, end, path.prefix, most - self.in_flight, self.bundle_bytes
-                    )
-                    if answers:
-                        self.in_flight += len(answers) // ANSWER_BYTES
-                        acks.parts.append((self, answers))
-                        self.kept = found.kept
-                        at = found.at
+                if path is not None:
+                    stop = self._produce_again(path, buffer, view, at, end, most)
+                    if stop >= 0:
+                        at = stop
                         if at == end:
                             return at
                         guess = None
@@ -157,71 +166,106 @@ class TankSession(FrameSession):
                         if self.is_full:
                             break
                         continue
-            message_id, length = _read_frame(buffer, at)
+            message_id, length = _read_head(buffer, at)
             stop = at + HEADER_BYTES + length
             if stop > end:
                 self.check_frame(message_id, length)
                 break
-            guess = None  # the frame may make this a connection on which nothing was learned
+            guess = None  # the frame may make this a broker's connection, which forgets all learned requests
             self.frame(message_id, view[at + HEADER_BYTES : stop])
             self.kept = at = stop
             if self.is_full:
                 break
         return at
 
+    def _produce_again(
+        self, path: ProducePath, buffer: bytearray, view: memoryview, at: int, end: int, most: int
+    ) -> int:
+        """Takes produce requests that match a learned one, from `at` on. Returns where the next frame begins;
+        -1: the frame at `at` doesn't match, or its partition refuses appends now."""
+        partition = path.partition
+        if partition.refusal:
+            return -1
+        run = partition.found
+        acks = run.acks
+        if acks is not None and not (isinstance(acks, RunAcks) and run.timeout_ms == path.timeout_ms):
+            partition.stage_found()
+            acks = None
+        found = run.batches
+        prefix, bundle_bytes = path.prefix, self.bundle_bytes
+        answers = found.find(buffer, view, at, end, prefix, most - self.in_flight, bundle_bytes)
+        if not answers:
+            return -1
+        if acks is None:
+            acks = RunAcks()
+            partition.expect(acks, path.timeout_ms)
+        self.in_flight += len(answers) // ANSWER_BYTES
+        acks.parts.append((self, answers))
+        self.kept = found.kept
+        return found.at
+
     def hold_back(self) -> None:
-        """Takes no more requests until `go_on`."""
+        """Reads no more requests until `go_on`."""
         self.most = 0
 
     def go_on(self) -> None:
-        """Takes requests again, those first that had to wait."""
+        """Reads requests again, first those that are in the buffer."""
         self.most = self.limits.in_flight
         self.ready()
 
     def forwards(self) -> None:
-        """As the base does: there are more requests then, and smaller answers."""
+        """Makes this the connection of a broker that forwards requests: it may have more requests under way,
+        and gets smaller answers."""
         super().forwards()
-        # Of what a client has sent before, whose mark is another.
-        self.paths = ProducePaths(self.limits.learned_paths)
-        self.fetches = ConsumePaths(self.limits.learned_paths)
+        self._forget_learned()  # learned requests of a client lack the mark of forwarded ones
         limits = self.limits
         self.most = limits.forwarded_requests
         self.fetch_bytes = limits.forwarded_fetch_bytes
         self.answer_bytes = limits.forwarded_answer_bytes
 
-    def answer_run(self, answers: bytes, error: int) -> None:
-        """Sends the answers of a run of produce requests, with this error in each; 0: none."""
+    def _forget_learned(self) -> None:
+        """Forgets the learned requests, so that all requests pass the gate and their handlers again."""
+        self._passed = self._gate.version
+        self.paths = ProducePaths(self.limits.learned_paths)
+        self.fetches = ConsumePaths(self.limits.learned_paths)
+
+    def answer_run(self, answers: bytes, refusal: Refusal) -> None:
+        """Sends the answers of a run of produce requests, with this refusal in each."""
         self.in_flight -= len(answers) // ANSWER_BYTES
-        if error:
-            answers = failed(answers, tank_error(error, self.old_document))
-        # As `send` does.
+        if refusal:
+            answers = failed(answers, tank_error(refusal, self.old_document))
+        # The following does what `send` does.
         out = self.out
         if not out:
             self.ready()
         out.append(answers)
         self.out_bytes += len(answers)
 
-    def count_answers(self, requests: int, error: int) -> None:
-        """Counts so many answers to produce requests: once for all that share a tick."""
+    def count_answers(self, requests: int, refusal: Refusal) -> None:
+        """Counts this many answers to produce requests in the metrics."""
         outcome = OK
-        if error:
-            outcome = error_name(error)
+        if refusal:
+            outcome = error_name(refusal)
             self.metrics.errors["produce", outcome] += requests
         self.metrics.requests[_PRODUCE, outcome] += requests
 
     def check_frame(self, message_id: int, length: int) -> None:
-        """Raises WireError for a frame that we would not take, before its payload has come."""
+        """Raises WireError for a frame of an unknown id or of too many bytes, before its payload has come."""
         api = self._apis.get(message_id)
         if api is None:
-            raise UnknownMessage(f"message id {message_id}")
+            raise UnknownMessage(f"unknown message id {message_id}")
         most = self.limits.frame_bytes if api.carries_bundles else self.limits.request_bytes
         if length > most:
-            raise FrameTooLarge(f"{length} bytes; message {message_id} may have {most}")
+            raise FrameTooLarge(f"{length} bytes; message {message_id} may have at most {most}")
 
     def frame(self, message_id: int, payload: memoryview) -> None:
+        """Calls the handler of a whole frame, if the gate allows it. Raises WireError."""
         self.check_frame(message_id, len(payload))
+        api = self._apis[message_id]
         try:
-            self._apis[message_id].handle(self, payload)
+            if not self._gate.allows(self.principal, api.operation, api.resource):
+                raise NotAllowed(f"message {message_id}: {api.operation.value} of {api.resource.value}")
+            api.handle(self, payload)
         except WireError as error:
             self.metrics.requests[message_id, error.reason] += 1
             raise
@@ -229,25 +273,26 @@ class TankSession(FrameSession):
     # --- output ----------------------------------------------------------------------------------
 
     def heartbeat(self) -> None:
-        """TANK's own clients read one ping, the first, and take the next frame for their answer. Ours pass
-        over all, and a broker that forwards its clients' requests takes silence for a dead connection."""
+        """Sends a ping to our own clients and to brokers that forward requests, which take silence for a dead
+        connection. TANK's own clients get none: they skip the first ping alone, and take a second one for
+        their answer."""
         if self.knows_hosts or self.is_forwarder:
             self.ping()
 
     def answer(self, answer: Message, outcome: str = OK) -> None:
         """Queues an answer, whose id is its request's, and counts it as `outcome`."""
         self.metrics.requests[answer.ID, outcome] += 1
-        payload = answer.encode()
-        self.send(b"".join((_write_frame(answer.ID, sum(map(len, payload))), *payload)))
+        self.send(frame_of(answer))
 
     # --- waits -----------------------------------------------------------------------------------
 
     def may_wait(self, partitions: tuple[Partition, ...], entries: int) -> bool:
-        """Whether a request that names so many partitions may wait; else it is answered as it stands."""
+        """Whether a request that names this many partitions may wait, within the limits; else it is answered
+        at once."""
         limits = self.limits
         if (
             self.wait_entries + entries <= limits.wait_entries
-            and self.broker.wait_entries + entries <= limits.all_wait_entries
+            and self.broker.deadlines.entries + entries <= limits.all_wait_entries
             and all(len(partition.waiters) < limits.waits_per_partition for partition in partitions)
         ):
             return True
@@ -257,24 +302,24 @@ class TankSession(FrameSession):
     def begin_wait(
         self, waiter: Waiter[Partition], partitions: tuple[Partition, ...], max_wait_ms: int
     ) -> None:
-        """Registers a request that waits; `waiter.entries` is set."""
+        """Registers a waiting request, whose `waiter.entries` is set already."""
         self.in_flight += 1
         self.wait_entries += waiter.entries
         self.waits[waiter] = None
-        self.broker.wait(waiter, partitions, max_wait_ms)
+        self.broker.deadlines.wait(waiter, partitions, max_wait_ms)
 
     def end_wait(self, waiter: Waiter[Partition]) -> None:
-        """Takes a waiting request back, before its answer."""
-        self.broker.forget(waiter)
+        """Removes a waiting request, before its answer is sent."""
+        self.broker.deadlines.forget(waiter)
         del self.waits[waiter]
         self.wait_entries -= waiter.entries
         self.in_flight -= 1
 
     def close(self) -> None:
-        """Ends all waits. What was appended stays; its answers go nowhere."""
+        """Ends all waits. Appended messages stay; their answers are dropped."""
         super().close()
         for waiter in tuple(self.waits):
-            self.broker.forget(waiter)
+            self.broker.deadlines.forget(waiter)
         self.waits.clear()
         if self.is_forwarder:
             self.broker.forwarding.left(self)

@@ -1,17 +1,17 @@
-"""Which of the requests that a connection has learned are forgotten for new ones."""
+"""Which learned requests of a connection are forgotten for new ones."""
 
 from typing import Final, TypeVar
 
 _NEWEST_FORGOTTEN: Final = 1024
-"""So often the newest is forgotten, and then all."""
+"""After the newest was forgotten this often, all are."""
 
 Path = TypeVar("Path")
 
 
 def make_room(known: dict[bytes, Path], forgotten: int) -> int:
-    """Forgets the newest, for one more: in a round over too many partitions the oldest is wanted next. But
-    who went over to other partitions shall not have one place for all of them for ever: once in a while all
-    are forgotten. `forgotten`: what the last call returned; 0 at first."""
+    """Makes room for one request: forgets the newest, because a client that goes round too many partitions
+    needs the oldest next. Once in a while forgets all, because the client may have changed its partitions.
+    `forgotten`: the last call's result, or 0."""
     forgotten += 1
     if forgotten < _NEWEST_FORGOTTEN:
         known.popitem()

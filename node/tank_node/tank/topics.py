@@ -1,4 +1,4 @@
-"""TANK's own questions about topics and brokers (6, 7, 8, 10, 11, 12)."""
+"""TANK's own messages about topics and brokers (6, 7, 8, 10, 11, 12)."""
 
 import logging
 from collections import Counter
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from tank_node.cluster.link import NewTopic, TopicOutcome
 from tank_node.cluster.view import BrokerView
+from tank_node.partition.refusal import Refusal
 from tank_node.tank import redirect
-from tank_node.tank.end_waits import when_settled
+from tank_node.tank.end_waits import when_end_known
+from tank_node.tank.ends import UNKNOWN
 from tank_node.tank.errors import outcome_of
 from tank_protos import topic_settings
 from tank_protos.error_codes import CreateTopicError, ErrorCode, ReloadConfError
@@ -37,11 +39,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NAMED_KEYS = 10
-"""So many unknown settings of a request are named in the log."""
+"""How many unknown settings of a request the log names at most."""
 VERSION = 1000
-"""In the status answer: we know the messages from 0x40 on."""
+"""Our version in the status answer: brokers from this version on know the messages from 64 on."""
 STANDALONE = 0xFFFF
-NOBODY = 2**64 - 1
+"""The count of brokers in the answer of a broker that stands alone."""
 _HAS_ADDRESS, _AVAILABLE, _BLOCKED = 1, 2, 4
 """Bits of a node of the topology."""
 _U16_MAX = 0xFFFF
@@ -50,13 +52,13 @@ _NO_LEADER = 0xFD
 
 
 def discover_partitions(session: "TankSession", payload: memoryview) -> None:
-    """First and last numbers. A partition that does not exist makes the original abort; here it is
-    shown as not opened."""
+    """Answers with the first and last numbers of partitions. A partition that doesn't exist, which makes the
+    C++ broker abort, is shown as not opened."""
     request = DiscoverPartitionsRequest.decode(payload)
     topic = session.broker.topics.get(request.topic)
     partitions = topic.partitions if topic is not None else {}
     asked = request.partitions or partitions
-    when_settled(session, map(partitions.get, asked), partial(_discovered, session, request))
+    when_end_known(session, map(partitions.get, asked), partial(_discovered, session, request))
 
 
 def _discovered(session: "TankSession", request: DiscoverPartitionsRequest) -> None:
@@ -65,7 +67,7 @@ def _discovered(session: "TankSession", request: DiscoverPartitionsRequest) -> N
     if topic is not None:
         for number in request.partitions or range(len(topic.view.partitions)):
             partition = topic.partitions.get(number)
-            if partition is not None and partition.settled and not partition.unreadable:
+            if partition is not None and partition.end_known and not partition.unreadable:
                 found.append(DiscoveredPartition(partition.log.first_available, partition.high_water_mark))
             else:
                 reason = topic.absence(number) if partition is None else partition.refusal
@@ -74,14 +76,15 @@ def _discovered(session: "TankSession", request: DiscoverPartitionsRequest) -> N
     session.answer(answer)
 
 
-def _undiscovered(session: "TankSession", topic: str, number: int, reason: ErrorCode) -> DiscoveredPartition:
-    """One whose end can't be told here. No reason: its leader is new and doesn't know it yet."""
-    if reason is ErrorCode.OTHER_LEADER:
+def _undiscovered(session: "TankSession", topic: str, number: int, reason: Refusal) -> DiscoveredPartition:
+    """The entry of a partition whose end this broker doesn't know. Refusal.NONE: its leader is new, and
+    doesn't know the end yet."""
+    if reason is Refusal.OTHER_LEADER:
         address = redirect.address_of(session, topic, number)
         if address is not None:
-            return DiscoveredPartition(NOBODY, NOBODY, ErrorCode.OTHER_LEADER, *address)
-    no_leader = reason in (ErrorCode.OTHER_LEADER, ErrorCode.NO_LEADER, ErrorCode.NONE)
-    return DiscoveredPartition(NOBODY, NOBODY, _NO_LEADER if no_leader else _NOT_OPENED)
+            return DiscoveredPartition(UNKNOWN, UNKNOWN, ErrorCode.OTHER_LEADER, *address)
+    no_leader = reason in (Refusal.OTHER_LEADER, Refusal.NO_LEADER, Refusal.NONE)
+    return DiscoveredPartition(UNKNOWN, UNKNOWN, _NO_LEADER if no_leader else _NOT_OPENED)
 
 
 _CREATE_ERRORS = {
@@ -96,8 +99,8 @@ _CREATE_ERRORS = {
 
 
 def create_topic(session: "TankSession", payload: memoryview) -> None:
-    """Creates a topic from TANK's message: keys in its config text that nobody knows are counted and
-    skipped, as TANK does, and logged."""
+    """Creates a topic from TANK's message. Unknown settings in its config text are skipped, as in TANK, and
+    counted and logged."""
     request = CreateTopicRequest.decode(payload)
     session.in_flight += 1
 
@@ -113,15 +116,17 @@ def create_topic(session: "TankSession", payload: memoryview) -> None:
         if unknown:
             session.metrics.refused["unknown_setting"] += len(unknown)
             keys = ", ".join(ascii(key[:60]) for key in unknown[:_NAMED_KEYS])
-            logger.warning("topic %r was asked for with settings that nobody knows: %s", request.topic, keys)
+            logger.warning("topic %r: the client's unknown settings were skipped: %s", request.topic, keys)
     except SettingError as error:
         done(TopicOutcome(ErrorCode.INVALID_SETTING, str(error)))
         return
-    session.broker.link.create_topic(NewTopic(request.topic, request.partitions, settings=settings), done)
+    topic = NewTopic(request.topic, request.partitions, settings=settings)
+    session.broker.link.requests.create_topic(topic, done)
 
 
 def reload_conf(session: "TankSession", payload: memoryview) -> None:
-    """Settings live in metadata, not in files beside the partitions: there never is a file to read again."""
+    """Answers that there is no file to read again: settings are in the cluster's metadata, not in files
+    beside the partitions."""
     request = ReloadConfRequest.decode(payload)
     topic = session.broker.topics.get(request.topic)
     error = ReloadConfError.NO_FILE
@@ -134,7 +139,8 @@ def reload_conf(session: "TankSession", payload: memoryview) -> None:
 
 
 def status(session: "TankSession", payload: memoryview) -> None:
-    """What kind of broker this is: by the version a client finds out that it may use our own messages."""
+    """Answers with the broker's state and version, by which a client learns that it may use our own
+    messages."""
     request = StatusRequest.decode(payload)
     broker = session.broker
     answer = StatusResponse(
@@ -154,7 +160,7 @@ def status(session: "TankSession", payload: memoryview) -> None:
 
 
 def discover_topics(session: "TankSession", payload: memoryview) -> None:
-    """All topics, by name; in a cluster with their replication factors."""
+    """Answers with all topics, by name; in a cluster with their replication factors."""
     request = DiscoverTopicsRequest.decode(payload)
     topics = [
         DiscoveredTopic(name, 1, len(topic.view.partitions), topic.view.replication_factor)
@@ -166,7 +172,7 @@ def discover_topics(session: "TankSession", payload: memoryview) -> None:
 
 
 def discover_topology(session: "TankSession", payload: memoryview) -> None:
-    """The brokers of the cluster; a broker that stands alone has no topology."""
+    """Answers with the brokers of the cluster; a broker that stands alone has no topology."""
     request = DiscoverTopologyRequest.decode(payload)
     answer = DiscoverTopologyResponse(request_id=request.request_id, node_count=STANDALONE)
     broker = session.broker

@@ -1,0 +1,49 @@
+"""ApiVersions (18): the requests that this broker serves, in which versions. Clients ask it first."""
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from tank_node.kafka.errors import KafkaError, outcome_of
+from tank_protos.generated.kafka import (
+    ApiVersion,
+    ApiVersionCollection,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+
+if TYPE_CHECKING:
+    from tank_node.kafka.session import KafkaCall
+
+_SOFTWARE_SINCE: Final = 3
+"""The first version in which clients name their library."""
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+MAX_SOFTWARE_CHARACTERS: Final = 64
+"""The most characters kept of a library's name and version."""
+
+
+def api_versions(call: "KafkaCall", body: memoryview) -> None:
+    """Answers with all requests and their versions. A version above ours is answered in version 0 with the
+    whole list, so that the client comes back with a version that it finds there."""
+    if call.version > call.api.highest:
+        call.version = 0
+        _answer(call, KafkaError.UNSUPPORTED_VERSION)
+        return
+    request = ApiVersionsRequest.decode(body, call.version)
+    if call.version >= _SOFTWARE_SINCE:
+        name, version = request.client_software_name, request.client_software_version
+        if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
+            _answer(call, KafkaError.INVALID_REQUEST)
+            return
+        session = call.session
+        is_known = bool(session.software_name)
+        session.software_name = name[:MAX_SOFTWARE_CHARACTERS]
+        session.software_version = version[:MAX_SOFTWARE_CHARACTERS]
+        if not is_known:
+            session.metrics.count_kafka_software(session.software_name, session.software_version)
+    _answer(call, KafkaError.NONE)
+
+
+def _answer(call: "KafkaCall", error: KafkaError) -> None:
+    served = [ApiVersion(api.key, api.lowest, api.highest) for api in call.session.apis.values()]
+    response = ApiVersionsResponse(error_code=error, api_keys=ApiVersionCollection(served))
+    call.answer(response, outcome_of(error))

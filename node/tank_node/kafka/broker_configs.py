@@ -1,0 +1,120 @@
+"""The configuration of brokers under Kafka's names, for DescribeConfigs: read-only."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tank_node.kafka.replication_factors import default_replication_factor
+from tank_node.kafka.settings import KafkaSettings
+from tank_node.kafka.topic_configs import ConfigSource, ConfigType, shown
+from tank_protos.topic_settings import TopicSettings
+
+if TYPE_CHECKING:
+    from tank_node.kafka.session import KafkaSession
+
+_INT_MAX: Final = 2**31 - 1
+_TRANSACTION_MAX_TIMEOUT_MS: Final = 900_000
+"""Kafka's default: no transaction may be open for longer."""
+_DEFAULTS: Final = KafkaSettings()
+
+
+@dataclass(slots=True, frozen=True)
+class BrokerConfig:
+    """A config of a broker, with Kafka's value."""
+
+    name: str
+    value: str
+    type: ConfigType
+    about: str
+    source: ConfigSource = ConfigSource.DEFAULT
+
+
+def shared_configs(session: "KafkaSession") -> list[BrokerConfig]:
+    """Returns the configs that are the same for all brokers of a cluster, sorted by name: above all the
+    defaults of topics."""
+    broker = session.broker
+    factor = default_replication_factor(broker.link.view)
+    found = [
+        BrokerConfig(
+            each.config.broker_name, each.default, each.config.type, each.config.about, each.default_source
+        )
+        for each in shown(TopicSettings(), factor, broker.default_flush)
+        if each.config.broker_name
+    ]
+    settings = session.settings
+    found += [
+        BrokerConfig(
+            "auto.create.topics.enable",
+            str(settings.auto_create).lower(),
+            ConfigType.BOOLEAN,
+            "Whether a topic is created when a client asks for its metadata.",
+            _source(is_default=settings.auto_create == _DEFAULTS.auto_create),
+        ),
+        BrokerConfig(
+            "default.replication.factor",
+            str(factor),
+            ConfigType.INT,
+            "The replicas of a topic that is created without a number of them.",
+        ),
+        BrokerConfig("delete.topic.enable", "true", ConfigType.BOOLEAN, "Whether clients may delete topics."),
+        BrokerConfig(
+            "num.partitions",
+            str(settings.default_partitions),
+            ConfigType.INT,
+            "The partitions of a topic that is created without a number of them.",
+            _source(is_default=settings.default_partitions == _DEFAULTS.default_partitions),
+        ),
+        BrokerConfig(
+            "offsets.retention.minutes",
+            str(_INT_MAX),
+            ConfigType.INT,
+            "How long a group's committed offsets are kept after it was last used: as long as there is room.",
+        ),
+        BrokerConfig(
+            "transaction.max.timeout.ms",
+            str(_TRANSACTION_MAX_TIMEOUT_MS),
+            ConfigType.INT,
+            "The longest timeout of a transaction.",
+        ),
+    ]
+    return sorted(found, key=lambda config: config.name)
+
+
+def own_configs(session: "KafkaSession") -> list[BrokerConfig]:
+    """Returns all configs of this broker, sorted by name."""
+    broker = session.broker
+    view = broker.link.view
+    own = view.brokers.get(view.broker_id)
+    address = None if own is None else own.kafka_address(outside=session.is_outside)
+    listeners = "" if address is None else f"PLAINTEXT://{_host(address[0])}:{address[1]}"
+    of_broker = ConfigSource.BROKER
+    found = shared_configs(session)
+    found += [
+        BrokerConfig(
+            "advertised.listeners",
+            listeners,
+            ConfigType.STRING,
+            "The address at which the client reaches this broker.",
+            of_broker,
+        ),
+        BrokerConfig("broker.id", str(view.broker_id), ConfigType.INT, "This broker's id.", of_broker),
+        BrokerConfig(
+            "broker.rack",
+            "" if own is None else own.rack,
+            ConfigType.STRING,
+            "The rack, or zone, in which this broker is.",
+            of_broker,
+        ),
+        BrokerConfig(
+            "log.dirs", broker.data_folder.path, ConfigType.STRING, "This broker's data folder.", of_broker
+        ),
+        BrokerConfig("node.id", str(view.broker_id), ConfigType.INT, "This broker's id.", of_broker),
+    ]
+    return sorted(found, key=lambda config: config.name)
+
+
+def _source(*, is_default: bool) -> ConfigSource:
+    return ConfigSource.DEFAULT if is_default else ConfigSource.BROKER
+
+
+def _host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

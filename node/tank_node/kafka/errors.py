@@ -1,0 +1,145 @@
+"""Kafka's error codes, and the broker's refusals and the controllers' errors as such."""
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Final, Protocol
+
+from tank_node.metrics import OK
+from tank_node.partition.refusal import Refusal
+from tank_protos.error_codes import ErrorCode
+from tank_protos.kafka.errors import RecordsFault
+
+
+class KafkaError(IntEnum):
+    """The error codes of Kafka's protocol that this broker answers with."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    REPLICA_NOT_AVAILABLE = 9
+    MESSAGE_TOO_LARGE = 10
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    INVALID_TOPIC = 17
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    INVALID_REQUIRED_ACKS = 21
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    INVALID_TIMESTAMP = 32
+    UNSUPPORTED_SASL_MECHANISM = 33
+    ILLEGAL_SASL_STATE = 34
+    UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_REPLICA_ASSIGNMENT = 39
+    INVALID_CONFIG = 40
+    NOT_CONTROLLER = 41
+    INVALID_REQUEST = 42
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+    POLICY_VIOLATION = 44
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    SECURITY_DISABLED = 54
+    STORAGE_ERROR = 56
+    LOG_DIR_NOT_FOUND = 57
+    UNKNOWN_PRODUCER_ID = 59
+    REASSIGNMENT_IN_PROGRESS = 60
+    FETCH_SESSION_ID_NOT_FOUND = 70
+    INVALID_FETCH_SESSION_EPOCH = 71
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    OFFSET_NOT_AVAILABLE = 78
+    PREFERRED_LEADER_NOT_AVAILABLE = 80
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
+    ELECTION_NOT_NEEDED = 84
+    NO_REASSIGNMENT_IN_PROGRESS = 85
+    INVALID_RECORD = 87
+    RESOURCE_NOT_FOUND = 91
+    UNKNOWN_TOPIC_ID = 100
+    INCONSISTENT_TOPIC_ID = 103
+    FETCH_SESSION_TOPIC_ID_ERROR = 106
+    MISMATCHED_ENDPOINT_TYPE = 114
+    UNSUPPORTED_ENDPOINT_TYPE = 115
+
+
+_REFUSALS: Final = {
+    Refusal.NONE: KafkaError.NONE,
+    Refusal.UNKNOWN_TOPIC: KafkaError.UNKNOWN_TOPIC_OR_PARTITION,
+    Refusal.UNKNOWN_PARTITION: KafkaError.UNKNOWN_TOPIC_OR_PARTITION,
+    Refusal.OTHER_LEADER: KafkaError.NOT_LEADER_OR_FOLLOWER,
+    Refusal.NO_LEADER: KafkaError.NOT_LEADER_OR_FOLLOWER,
+    Refusal.NOT_ENOUGH_REPLICAS: KafkaError.NOT_ENOUGH_REPLICAS,
+    Refusal.NOT_ACKNOWLEDGED_IN_TIME: KafkaError.REQUEST_TIMED_OUT,
+    Refusal.STORAGE: KafkaError.STORAGE_ERROR,
+    Refusal.DAMAGED: KafkaError.STORAGE_ERROR,
+    Refusal.INVALID_BATCH: KafkaError.INVALID_RECORD,
+    Refusal.TOO_LARGE: KafkaError.MESSAGE_TOO_LARGE,
+    Refusal.NUMBER_TAKEN: KafkaError.INVALID_RECORD,
+    Refusal.OUT_OF_ORDER_SEQUENCE: KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    Refusal.STALE_PRODUCER_EPOCH: KafkaError.INVALID_PRODUCER_EPOCH,
+    Refusal.UNKNOWN_PRODUCER: KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    Refusal.TOO_MANY_PRODUCERS: KafkaError.POLICY_VIOLATION,
+    Refusal.FORGOTTEN_PRODUCER: KafkaError.UNKNOWN_PRODUCER_ID,
+}
+
+_CONTROLLERS: Final = {
+    ErrorCode.NONE: KafkaError.NONE,
+    ErrorCode.UNKNOWN_TOPIC: KafkaError.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_PARTITION: KafkaError.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.OTHER_LEADER: KafkaError.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.NO_LEADER: KafkaError.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.TOPIC_EXISTS: KafkaError.TOPIC_ALREADY_EXISTS,
+    ErrorCode.INVALID_NAME: KafkaError.INVALID_TOPIC,
+    ErrorCode.INVALID_PARTITIONS: KafkaError.INVALID_PARTITIONS,
+    ErrorCode.INVALID_REPLICATION_FACTOR: KafkaError.INVALID_REPLICATION_FACTOR,
+    ErrorCode.INVALID_SETTING: KafkaError.INVALID_CONFIG,
+    ErrorCode.INVALID_REQUEST: KafkaError.INVALID_REQUEST,
+    ErrorCode.TIMED_OUT: KafkaError.REQUEST_TIMED_OUT,
+    ErrorCode.OVERLOADED: KafkaError.REQUEST_TIMED_OUT,
+    ErrorCode.LIMIT_REACHED: KafkaError.POLICY_VIOLATION,
+    ErrorCode.STORAGE: KafkaError.STORAGE_ERROR,
+    ErrorCode.UNKNOWN_BROKER: KafkaError.INVALID_REPLICA_ASSIGNMENT,
+    ErrorCode.INELIGIBLE_REPLICA: KafkaError.INVALID_REPLICA_ASSIGNMENT,
+}
+
+
+def of_refusal(refusal: Refusal) -> KafkaError:
+    """The error for a partition's refusal, in the newest version of each request."""
+    return _REFUSALS[refusal]
+
+
+def of_controllers(code: int) -> KafkaError:
+    """The error for an answer of the controllers. UNKNOWN_SERVER_ERROR for a code that no client of Kafka's
+    could cause."""
+    return _CONTROLLERS.get(ErrorCode(code), KafkaError.UNKNOWN_SERVER_ERROR)
+
+
+def of_fault(fault: RecordsFault) -> KafkaError:
+    """The error for records that a codec refused."""
+    return KafkaError(fault)
+
+
+class HasError(Protocol):
+    """A part of an answer, with an error code of its own."""
+
+    error_code: int
+
+
+def first_error(results: Iterable[HasError]) -> int:
+    """The first error code of these that is one; 0: there is none."""
+    return next((result.error_code for result in results if result.error_code), 0)
+
+
+def outcome_of(error: int) -> str:
+    """The name in the metrics for an answer with this error code."""
+    return KafkaError(error).name.lower() if error else OK

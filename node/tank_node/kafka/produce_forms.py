@@ -1,0 +1,280 @@
+"""Learned Produce requests: most clients send request after request with one batch for one partition, which
+differ in correlation id and batch alone. Neither such a request is decoded nor its answer encoded.
+
+A request of another form goes to its handler, and so does one whose batch is refused: the handler says why.
+"""
+
+from struct import Struct
+from typing import Final
+
+from tank_node.broker.broker import Topic
+from tank_node.kafka.produce_answer import NO_APPEND_TIME, ProduceAnswer, log_start_offset
+from tank_node.kafka.produced_records import InTransaction, checked_batch
+from tank_node.kafka.session import KafkaCall, KafkaSession, LearnedRequests
+from tank_node.partition.partition import Partition
+from tank_node.partition.refusal import Refusal
+from tank_node.partition.waiters import Acked
+from tank_protos.generated.kafka.produce_request import ProduceRequest
+from tank_protos.generated.kafka.produce_response import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+    TopicProduceResponseCollection,
+)
+from tank_protos.kafka.errors import InvalidRecords
+from tank_protos.kafka.record_batch import HEADER_BYTES
+from tank_protos.wire import varint
+from tank_protos.wire.errors import WireError
+
+_LEARNED_SINCE: Final = 3
+"""The first version whose requests are learned: those before it bring message sets, which cost more."""
+_START_SINCE: Final = 5
+"""The first version whose answer has the log start."""
+_FLEXIBLE_SINCE: Final = 9
+_PREFIX_AT: Final = 8
+"""The place in a frame behind key, version and correlation id."""
+_NO_TAGS: Final = b"\0\0\0"
+"""The end of a request in flexible versions: no tagged fields of partition, topic and request."""
+_LONGEST_LENGTH: Final = 5
+"""The most bytes of a batch's length."""
+_I16: Final = Struct(">h")
+_I32: Final = Struct(">i")
+_read_i32: Final = Struct(">i").unpack_from
+_CORRELATION_AT: Final = 4
+_CORRELATION_BYTES: Final = 4
+_FIELD_BYTES: Final = 8
+_FORGOTTEN_AFTER: Final = 10_000
+"""How many requests that were not learned for want of room make a connection forget those that were."""
+_STAND_IN: Final = 0x6B61_666B_6120_6F66
+"""Stands for each offset and time in an encoded answer, to find the place of these fields."""
+
+
+class ProduceForms(LearnedRequests):
+    """The learned requests of one connection."""
+
+    __slots__ = ("_forms", "_gate_version", "_last", "_lengths", "_missed", "_most")
+
+    def __init__(self, most: int, gate_version: int) -> None:
+        self._most = most
+        self._gate_version = gate_version
+        """The version of the gate that has allowed all learned requests."""
+        self._last: ProduceForm | None = None
+        self._forms: dict[bytes, ProduceForm] = {}
+        """By prefix."""
+        self._lengths: list[int] = []
+        """The lengths of the prefixes, each once."""
+        self._missed = 0
+        """How often there was no room since the forms were forgotten last."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more form may be learned. A connection with too many keeps the first ones, and forgets
+        all from time to time, because their topics may be gone."""
+        if len(self._forms) < self._most:
+            return True
+        self._missed += 1
+        if self._missed < _FORGOTTEN_AFTER:
+            return False
+        self._missed = 0
+        self._last = None
+        self._forms.clear()
+        self._lengths.clear()
+        return True
+
+    def take(self, session: KafkaSession, frame: memoryview) -> bool:
+        if session.gate_version != self._gate_version:
+            session.learned = None
+            return False
+        form = self._last
+        if form is None or frame[_PREFIX_AT : form.prefix_end] != form.prefix:
+            form = self._find(frame)
+            if form is None:
+                return False
+            self._last = form
+        return form.take(session, frame)
+
+    def _find(self, frame: memoryview) -> "ProduceForm | None":
+        for length in self._lengths:
+            form = self._forms.get(bytes(frame[_PREFIX_AT : _PREFIX_AT + length]))
+            if form is not None:
+                return form
+        return None
+
+    def add(self, form: "ProduceForm") -> None:
+        """Adds a learned request. Call it only when there is room."""
+        self._forms[form.prefix] = self._last = form
+        if len(form.prefix) not in self._lengths:
+            self._lengths.append(len(form.prefix))
+
+
+class ProduceForm:
+    """The form of one request, and of its answer without errors."""
+
+    __slots__ = (
+        "_acked", "_answer_bytes", "_api", "_client_id", "_has_start", "_has_tags", "_head", "_name",
+        "_pack", "_partition", "_tail", "_timeout_ms", "_topic", "_topic_id", "_version", "prefix",
+        "prefix_end",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        call: KafkaCall,
+        prefix: bytes,
+        request: ProduceRequest,
+        topic: Topic,
+        partition: Partition,
+        timeout_ms: int,
+    ) -> None:
+        self.prefix = prefix
+        """The request's bytes from the client id up to the length of the batch."""
+        self.prefix_end = _PREFIX_AT + len(prefix)
+        self._api = call.api
+        self._client_id = call.client_id
+        self._version = call.version
+        self._has_tags = call.has_tags
+        self._topic = topic
+        self._partition = partition
+        wanted = request.topic_data[0]
+        self._name, self._topic_id = wanted.name, wanted.topic_id
+        self._acked = Acked.WRITTEN if request.acks == 1 else Acked.COMMITTED
+        self._timeout_ms = timeout_ms
+        self._has_start = call.version >= _START_SINCE
+        fields = 3 if self._has_start else 2
+        result = PartitionProduceResponse(partition.number, 0, _STAND_IN, _STAND_IN, _STAND_IN)
+        answer = TopicProduceResponse(self._name, self._topic_id, [result])
+        whole = ProduceResponse(TopicProduceResponseCollection([answer]))
+        stand_ins = _STAND_IN.to_bytes(_FIELD_BYTES, "big") * fields
+        head, _, self._tail = b"".join(whole.encode(call.version)).partition(stand_ins)
+        self._head = b"\0" + head if call.has_tags else head
+        self._answer_bytes = _CORRELATION_BYTES + len(self._head) + len(stand_ins) + len(self._tail)
+        self._pack = Struct(f">ii{len(self._head)}s{fields}q{len(self._tail)}s").pack
+
+    def take(self, session: KafkaSession, frame: memoryview) -> bool:
+        """Appends the batch of a frame that has the prefix. False: nothing is done, and the handler must look
+        at it."""
+        at, size = self.prefix_end, len(frame)
+        if frame[2] << 8 | frame[3] != self._version or size < at + _LONGEST_LENGTH:
+            return False
+        if self._version < _FLEXIBLE_SINCE:
+            (length,) = _read_i32(frame, at)
+            at += _I32.size
+            stop = size
+        else:
+            try:
+                length, at = varint.read(frame, at)
+            except WireError:
+                return False
+            length -= 1
+            stop = size - len(_NO_TAGS)
+            if bytes(frame[stop:]) != _NO_TAGS:
+                return False
+        partition = self._partition
+        if length != stop - at or not partition.takes(self._acked):
+            return False
+        settings, tick = self._topic.view.settings, partition.tick
+        try:
+            batch = checked_batch(frame[at:stop], self._version, settings, tick.now_ms, session.metrics)
+        except (InvalidRecords, InTransaction):
+            return False
+        call = KafkaCall(
+            session,
+            self._api,
+            self._version,
+            _read_i32(frame, _CORRELATION_AT)[0],
+            self._client_id,
+            has_tags=self._has_tags,
+        )
+        session.begin(call)
+        answer = LearnedAnswer(self, call, partition.end(), batch.append_ms)
+        producer = batch.producer
+        if producer is not None and session.broker.link.view.producer_ended(producer.producer_id):
+            answer.complete(0, Refusal.STALE_PRODUCER_EPOCH, 0, 0)
+            return True
+        partition.append(
+            batch.data,
+            answer,
+            0,
+            max_timestamp_ms=batch.max_timestamp_ms,
+            producer=producer,
+            timeout_ms=self._timeout_ms,
+            acked=self._acked,
+        )
+        return True
+
+    def answer(self, call: KafkaCall, offset: int, append_ms: int) -> None:
+        """Answers a request whose batch is stored at this offset."""
+        if self._has_start:
+            start = log_start_offset(self._partition)
+            frame = self._pack(
+                self._answer_bytes, call.correlation_id, self._head, offset, append_ms, start, self._tail
+            )
+        else:
+            frame = self._pack(
+                self._answer_bytes, call.correlation_id, self._head, offset, append_ms, self._tail
+            )
+        call.answer_frame(frame)
+
+    def answer_otherwise(self, call: KafkaCall, refusal: Refusal, first: int, last: int) -> None:
+        """Answers a request whose batch was refused, or has no offset."""
+        reply = ProduceAnswer(call, is_silent=False)
+        answer = TopicProduceResponse(self._name, self._topic_id)
+        reply.response.responses.append(answer)
+        token = reply.expect(answer, self._topic, self._partition.number)
+        reply.appends(token, self._partition, NO_APPEND_TIME)
+        reply.complete(token, refusal, first, last)
+        reply.close()
+
+
+class LearnedAnswer:
+    """The answer to one learned request, which waits for its append."""
+
+    __slots__ = ("_append_ms", "_call", "_end", "_form")
+
+    def __init__(self, form: ProduceForm, call: KafkaCall, end: int, append_ms: int) -> None:
+        self._form = form
+        self._call = call
+        self._end = end
+        """The log's end before the append: a batch at or below it is the first copy of a repeat."""
+        self._append_ms = append_ms
+
+    def complete(self, token: int, refusal: Refusal, first: int, last: int) -> None:
+        if refusal or not first:
+            self._form.answer_otherwise(self._call, refusal, first, last)
+        else:
+            append_ms = self._append_ms if first > self._end else NO_APPEND_TIME
+            self._form.answer(self._call, first - 1, append_ms)
+
+
+def learn(call: KafkaCall, body: memoryview, request: ProduceRequest, topic: Topic, timeout_ms: int) -> None:
+    """Learns the form of a request with one batch, if it has one that may be learned. timeout_ms: how long
+    its append may take."""
+    (entry,) = request.topic_data[0].partition_data
+    partition, records = topic.partitions.get(entry.index), entry.records
+    if (
+        call.version < _LEARNED_SINCE
+        or request.transactional_id is not None
+        or request.acks not in (-1, 1)
+        or partition is None
+        or records is None
+        or len(records) < HEADER_BYTES
+    ):
+        return
+    if call.version < _FLEXIBLE_SINCE:
+        length, tail = _I32.pack(len(records)), b""
+    else:
+        length, tail = varint.encode(len(records) + 1), _NO_TAGS
+    end = len(body) - len(tail) - len(records)
+    if bytes(body[end - len(length) : end + HEADER_BYTES]) != length + bytes(records[:HEADER_BYTES]):
+        return  # it has tagged fields
+    session = call.session
+    learned = session.learned
+    if not isinstance(learned, ProduceForms):
+        learned = session.learned = ProduceForms(session.limits.learned_paths, session.gate_version)
+    if not learned.has_room:
+        return
+    client_id = b""
+    if call.client_id is not None:
+        client_id = call.client_id.encode("utf-8", "surrogateescape")
+    name = _I16.pack(-1 if call.client_id is None else len(client_id)) + client_id
+    prefix = name + (b"\0" if call.has_tags else b"") + bytes(body[: end - len(length)])
+    learned.add(ProduceForm(call, prefix, request, topic, partition, timeout_ms))

@@ -1,0 +1,49 @@
+"""The transport of a connection's bytes: a plain TCP socket. TLS would have its place here.
+
+A transport never blocks. Its usual calls are the socket's own methods, looked up once, because each request
+makes them.
+"""
+
+import os
+import socket
+from typing import Final
+
+_MORE: Final = socket.MSG_MORE
+
+
+class Transport:
+    """A socket that is connected or connecting. All calls raise BlockingIOError when they would block, and
+    OSError when the connection is broken."""
+
+    __slots__ = ("_socket", "fd", "receive_into", "send")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self.fd = sock.fileno()
+        """The socket's descriptor, for epoll."""
+        self.receive_into = sock.recv_into
+        """Receives into a buffer. Returns the number of bytes; 0: the other end has closed its sending
+        side."""
+        self.send = sock.send
+        """Sends as many of the bytes as fit; returns their number."""
+
+    def send_before_more(self, data: bytes | memoryview) -> int:
+        """As `send`, when more bytes follow at once: they share packets (MSG_MORE)."""
+        return self._socket.send(data, _MORE)
+
+    def send_file(self, file_fd: int, position: int, count: int) -> int:
+        """Sends at most `count` bytes of a file; returns the number sent. Raises OSError for the file,
+        too."""
+        return os.sendfile(self.fd, file_fd, position, count)
+
+    def local_host(self) -> str:
+        """The host of the local address that the other end connected to; empty when unknown."""
+        try:
+            host = self._socket.getsockname()[0]
+        except OSError:
+            return ""
+        return str(host)
+
+    def close(self) -> None:
+        """Closes the socket at once."""
+        self._socket.close()
